@@ -1,0 +1,93 @@
+"""The meeting of demand and supply: leases of jobs to pilots, and the limits on them."""
+
+from uuid import uuid4
+
+from django.db import models
+from django.db.models import Q
+
+from pilots.models import Pilot
+from resources.models import ComputingElement, Queue, Site
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+
+class Match(models.Model):
+    """One row is one lease of one job to one pilot (DESIGN §3.5)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    job = models.ForeignKey(Job, models.PROTECT, related_name="matches")
+    pilot = models.ForeignKey(Pilot, models.PROTECT, related_name="matches", db_index=False)
+    request_id = models.UUIDField(help_text="Asked again by the same pilot, the same leases.")
+    ordinal = models.PositiveSmallIntegerField(default=0, help_text="Among the leases of one request.")
+    queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+")
+    leased_at = models.DateTimeField()
+    expires_at = models.DateTimeField(help_text="The server ends it some time later (WMS_LEASE_GRACE_S).")
+    reported_at = models.DateTimeField(null=True, help_text="Last sign of life; none: not started yet.")
+    reported_status = models.CharField(
+        max_length=16, default=JobStatus.MATCHED, help_text="To which a Stalled job comes back to life."
+    )
+    ended_at = models.DateTimeField(null=True)
+    end_reason = models.CharField(max_length=32, blank=True, help_text="finished, killed, expired or pilot_ended.")
+
+    class Meta:
+        verbose_name_plural = "matches"
+        constraints = [
+            models.UniqueConstraint(
+                name="job_has_at_most_one_open_match", fields=["job"], condition=Q(ended_at__isnull=True)
+            ),
+            models.UniqueConstraint(
+                name="a_request_of_a_pilot_gets_its_leases_once", fields=["pilot", "request_id", "ordinal"]
+            ),
+        ]
+        indexes = [
+            # Serves the expirer and the end of a pilot: they read open leases only. Not on the heartbeat's time:
+            # that would cost HOT updates.
+            models.Index(name="match_open", fields=["pilot"], condition=Q(ended_at__isnull=True)),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class ExpirerRun(models.Model):
+    """The one row is the last run of the expirer, by which its own outage is known."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    ran_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="expirer_has_one_row", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return str(self.ran_at)
+
+
+class Limit(models.Model):
+    """One row is one limit or quota on what the scope matches, or waits, at a time (DESIGN §3.6)."""
+
+    vo = models.ForeignKey(VO, models.CASCADE, null=True, blank=True, related_name="+")
+    site = models.ForeignKey(Site, models.CASCADE, null=True, blank=True, related_name="+")
+    ce = models.ForeignKey(ComputingElement, models.CASCADE, null=True, blank=True, related_name="+")
+    group = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="+")
+    user = models.ForeignKey(User, models.CASCADE, null=True, blank=True, related_name="+")
+    job_type = models.CharField(max_length=255, blank=True)
+    running = models.PositiveIntegerField(null=True, blank=True, help_text="Jobs held by pilots at a time.")
+    waiting = models.PositiveIntegerField(null=True, blank=True, help_text="Jobs in queues at a time.")
+    cpu_s_per_day = models.PositiveBigIntegerField(null=True, blank=True)
+    delay_s = models.FloatField(null=True, blank=True, help_text="Between two matches, on the average.")
+    burst = models.PositiveIntegerField(null=True, blank=True, help_text="Matches at once after a pause.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="limit_limits_something",
+                condition=Q(running__isnull=False)
+                | Q(waiting__isnull=False)
+                | Q(cpu_s_per_day__isnull=False)
+                | Q(delay_s__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"limit {self.pk}"

@@ -1,0 +1,92 @@
+"""The supply: pilots, and the directors that send them."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+
+from pilots.domain import ENDED, PilotStatus
+from resources.domain.words import PilotType
+from resources.models import Queue, Site
+from wms.accounts.models import VO, Group, User
+from wms.kernel.validators import valid_name
+
+
+class Pilot(models.Model):
+    """One row is one pilot: an empty reservation of resources that pulls jobs (PIL §2.1)."""
+
+    vo = models.ForeignKey(VO, models.PROTECT, related_name="pilots")
+    owner = models.ForeignKey(
+        User, models.PROTECT, null=True, blank=True, related_name="private_pilots", help_text="Of a private pilot."
+    )
+    group = models.ForeignKey(
+        Group, models.PROTECT, null=True, blank=True, related_name="private_pilots", help_text="None: a generic pilot."
+    )
+    queue = models.ForeignKey(
+        Queue,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="pilots",
+        help_text="Where it runs; none: made by hand, and not compared with any site.",
+    )
+    stamp = models.CharField(max_length=128, blank=True, help_text="Name that its submitter or batch system gave it.")
+    status = models.CharField(max_length=16, choices=[(s, s) for s in PilotStatus], default=PilotStatus.SUBMITTED)
+    status_reason = models.CharField(max_length=255, blank=True)
+    host_name = models.CharField(max_length=255, blank=True)
+    node = models.JSONField(default=dict, blank=True, help_text="What the check of the node found.")
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    last_seen_at = models.DateTimeField(null=True, blank=True)
+    # "Any Pilot Job receiving a payload for execution is immediately flagged" (PIL §2.3), with its first match.
+    matched_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True, help_text="From then on its token opens nothing.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="pilot_status_is_known", condition=Q(status__in=list(PilotStatus))),
+            models.CheckConstraint(
+                name="pilot_ended_at_set_iff_ended",
+                condition=Q(status__in=sorted(ENDED), ended_at__isnull=False)
+                | (~Q(status__in=sorted(ENDED)) & Q(ended_at__isnull=True)),
+            ),
+            models.CheckConstraint(
+                name="pilot_with_an_owner_has_a_group", condition=Q(owner__isnull=True) | Q(group__isnull=False)
+            ),
+        ]
+        indexes = [
+            # Serves directors: pilots of a queue that have not ended.
+            models.Index(name="pilot_alive_at_queue", fields=["queue"], condition=Q(ended_at__isnull=True)),
+        ]
+
+    def __str__(self) -> str:
+        return f"pilot {self.pk}"
+
+    @property
+    def pilot_type(self) -> PilotType:
+        """Private when bound to a group (PIL §3.1)."""
+        return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+
+
+class Director(models.Model):
+    """One row is one director: which resources it fills with pilots, for which jobs and how eagerly (PIL §2.3)."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[valid_name])
+    kind = models.CharField(max_length=16, choices=[("site", "site"), ("taskqueue", "taskqueue")], default="site")
+    sites = models.ManyToManyField(Site, blank=True, related_name="directors", help_text="None chosen: all.")
+    job_types = ArrayField(
+        models.CharField(max_length=255), default=list, blank=True, help_text="Of a dedicated facility; empty: all."
+    )
+    pilots_per_cycle = models.PositiveIntegerField(default=40, validators=[MinValueValidator(1)])
+    private_fraction = models.FloatField(default=0.0, validators=[MinValueValidator(0.0), MaxValueValidator(1.0)])
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="director_private_fraction_is_0_to_1", condition=Q(private_fraction__range=(0, 1))
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,215 @@
+"""Where jobs may run: site > computing element > queue, what each offers and whether it takes jobs (RFC7)."""
+
+from datetime import datetime
+from typing import Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.serializers.json import DjangoJSONEncoder
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from resources.domain.words import (
+    CEType,
+    Identity,
+    PilotType,
+    RequirementKind,
+    ResourceState,
+    SiteTokenPurpose,
+    ThrottlePolicy,
+    WhenExpired,
+)
+from wms.accounts.models import VO, User
+from wms.kernel.validators import valid_name
+
+
+def name_list(help_text: str) -> "ArrayField[list[str], list[str]]":
+    """Return the column of a sorted list of names; empty means that there is no such demand."""
+    return ArrayField(models.CharField(max_length=255), default=list, blank=True, help_text=help_text)
+
+
+class Level(models.Model):
+    """What site, computing element and queue have in common: a state and free parameters (RFC7, RFC 5).
+
+    Parameters are {name: scalar or list of scalars}; those of a VO are {VO: {name: …}}. How the levels are combined is
+    in resources.domain.parameters.
+    """
+
+    state = models.CharField(max_length=16, choices=[(s, s) for s in ResourceState], default=ResourceState.ACTIVE)
+    state_reason = models.CharField(max_length=255, blank=True)
+    state_until = models.DateTimeField(null=True, blank=True, help_text="From then on it is active again.")
+    state_changed_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="+")
+    state_changed_at = models.DateTimeField(default=timezone.now)
+    parameters = models.JSONField(default=dict, blank=True, encoder=DjangoJSONEncoder)
+    vo_parameters = models.JSONField("parameters by VO", default=dict, blank=True, encoder=DjangoJSONEncoder)
+
+    class Meta:
+        abstract = True
+
+    def state_at(self, now: datetime) -> ResourceState:
+        """Return the state in force: a ban or a drain whose end has passed is over."""
+        if self.state_until is not None and self.state_until <= now:
+            return ResourceState.ACTIVE
+        return ResourceState(self.state)
+
+
+def level_constraints(name: str) -> list[models.BaseConstraint]:
+    """Return the constraints of a level's table."""
+    return [
+        models.CheckConstraint(name=f"{name}_state_is_known", condition=Q(state__in=list(ResourceState))),
+    ]
+
+
+class SiteQuerySet(models.QuerySet["Site"]):
+    """Which sites serve whom."""
+
+    def serving(self, vo: VO) -> Self:
+        """Keep the sites that serve *vo*: those that name it and those that name none."""
+        # An EXISTS each: a join to the many-to-many table would repeat the sites.
+        served = Site.vos.through.objects.filter(site_id=models.OuterRef("pk"))
+        return self.filter(models.Exists(served.filter(vo=vo)) | ~models.Exists(served))
+
+
+class Site(Level):
+    """One row is one site: a laboratory's resources under one name and one policy."""
+
+    name = models.CharField(max_length=128, unique=True, validators=[valid_name])
+    vos = models.ManyToManyField(
+        VO, related_name="sites", blank=True, verbose_name="VOs", help_text="Served; none chosen: all."
+    )
+    storage_elements: "models.ManyToManyField[StorageElement, models.Model]" = models.ManyToManyField(
+        "StorageElement", related_name="sites", blank=True
+    )
+    throttle_policy = models.CharField(
+        max_length=16, choices=[(p, p or "none") for p in ThrottlePolicy], default=ThrottlePolicy.NONE, blank=True
+    )
+    throttle_advertisement_s = models.PositiveIntegerField(default=300, validators=[MinValueValidator(1)])
+    throttle_when_expired = models.CharField(
+        max_length=16, choices=[(w, w) for w in WhenExpired], default=WhenExpired.COUNT
+    )
+    throttle_requirements = models.TextField(blank=True, help_text="Policy custom: a ClassAd expression.")
+    max_matches = models.PositiveIntegerField(null=True, blank=True)
+    max_submitting_jobs = models.PositiveIntegerField(null=True, blank=True)
+    max_submitting_and_output_gathering_jobs = models.PositiveIntegerField(null=True, blank=True)
+    max_jobs = models.PositiveIntegerField(null=True, blank=True)
+
+    objects = SiteQuerySet.as_manager()
+
+    class Meta:
+        constraints = level_constraints("site")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ComputingElement(Level):
+    """One row is one computing element: the door to one batch system of a site."""
+
+    site = models.ForeignKey(Site, models.CASCADE, related_name="ces", db_index=False)
+    name = models.CharField(max_length=128, validators=[valid_name])
+    type = models.CharField(max_length=16, choices=[(t, t) for t in CEType], default=CEType.LOCAL)
+    options = models.JSONField(default=dict, blank=True, help_text="Of the backend: host, partition, account, …")
+    pilot_types = ArrayField(
+        models.CharField(max_length=16, choices=[(t, t) for t in PilotType]),
+        default=list,
+        blank=True,
+        help_text="Kinds of pilot it accepts; empty: both.",
+    )
+    identity = models.CharField(max_length=16, choices=[(i, i) for i in Identity], default=Identity.NONE)
+
+    class Meta:
+        verbose_name = "computing element"
+        constraints = [
+            models.UniqueConstraint(name="ce_name_is_unique_at_its_site", fields=["site", "name"]),
+            *level_constraints("ce"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Queue(Level):
+    """One row is one batch queue of a computing element, with what one of its slots offers."""
+
+    ce = models.ForeignKey(
+        ComputingElement, models.CASCADE, related_name="queues", db_index=False, verbose_name="computing element"
+    )
+    name = models.CharField(max_length=128, validators=[valid_name])
+    cpu_time_s = models.PositiveIntegerField(
+        validators=[MinValueValidator(1)], help_text="Reference-core CPU seconds that a slot gives, per core."
+    )
+    platforms = name_list("Of its nodes; empty: what the node itself detects.")
+    processors = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1)])
+    memory_mb = models.PositiveIntegerField(default=0, help_text="Of a slot; 0: only jobs that ask no memory.")
+    job_types = name_list("Taken; empty: all.")
+    tags = name_list("Offered to jobs that ask for them.")
+    required_tags = name_list("Only jobs that ask for all of these may run here.")
+    max_waiting_pilots = models.PositiveIntegerField(default=10)
+    max_pilots = models.PositiveIntegerField(default=100)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="queue_name_is_unique_at_its_ce", fields=["ce", "name"]),
+            models.CheckConstraint(
+                name="queue_required_tags_are_among_its_tags", condition=Q(tags__contains=models.F("required_tags"))
+            ),
+            *level_constraints("queue"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Platform(models.Model):
+    """One row is one platform of worker nodes, with the job platforms that such a node can run."""
+
+    name = models.CharField(max_length=128, unique=True, validators=[valid_name])
+    runs = name_list("Platforms of jobs that run on such a node; its own is always among them.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RequirementDefinition(models.Model):
+    """One row says how one name in jobs' Requirements compares with the resources' parameters (RFC7)."""
+
+    name = models.CharField(max_length=128, validators=[valid_name])
+    kind = models.CharField(max_length=16, choices=[(k, k) for k in RequirementKind])
+    unit = models.CharField(max_length=32, blank=True)
+    vos = models.ManyToManyField(VO, blank=True, verbose_name="VOs", help_text="None chosen: all.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(models.functions.Lower("name"), name="requirement_name_is_unique_ignoring_case"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class StorageElement(models.Model):
+    """One row is one place where files of jobs are kept; the credential is stored encrypted."""
+
+    name = models.CharField(max_length=128, unique=True, validators=[valid_name])
+    url = models.CharField("URL", max_length=500)
+    credential_encrypted = models.BinaryField(default=b"", editable=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SiteToken(models.Model):
+    """One row is one credential of a site; only its SHA-256 is stored."""
+
+    site = models.ForeignKey(Site, models.CASCADE, related_name="tokens", db_index=False)
+    purpose = models.CharField(max_length=16, choices=[(p, p) for p in SiteTokenPurpose])
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(name="site_token_of_site", fields=["site", "purpose"])]  # configure replaces them
+
+    def __str__(self) -> str:
+        return f"{self.purpose} token {self.pk}"

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class TaskQueuesConfig(AppConfig):
+    name = "taskqueues"
+    verbose_name = "Task queues"

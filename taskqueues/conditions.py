@@ -1,0 +1,75 @@
+"""The conditions of a match, one implementation of each, in DESIGN §3.5's order and under its names (TQM, PIL)."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from django.db.models import Q
+
+from taskqueues.domain.offer import ResourceOffer
+
+ANYTHING = Q()
+#: No queue has this primary key; ``Q(pk__in=[])`` would be lost in ``~Q`` and ``|``.
+NOTHING = Q(pk=0)
+
+
+def accepts(column: str, offered: str | None) -> Q:
+    """The queue's list is empty, or holds what is offered; None is not compared."""
+    return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__contains": [offered]})
+
+
+def accepts_one_of(column: str, offered: tuple[str, ...] | None) -> Q:
+    """The queue's list is empty, or shares a value with those offered; None is not compared."""
+    return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__overlap": list(offered)})
+
+
+def _owner_group(offer: ResourceOffer) -> Q:
+    # A suspended owner's jobs wait: whoever is no longer trusted to log in is not trusted to run either.
+    trusted = Q(owner__is_active=True, vo=offer.vo_id)
+    if offer.group_id is None:
+        return trusted
+    if offer.owner_id is None:
+        return trusted & Q(group=offer.group_id)
+    return trusted & Q(group=offer.group_id, owner=offer.owner_id)
+
+
+def _site(offer: ResourceOffer) -> Q:
+    return accepts("sites", offer.site) if offer.accepting else NOTHING
+
+
+def _banned_site(offer: ResourceOffer) -> Q:
+    return ANYTHING if offer.site is None else ~Q(banned_sites__contains=[offer.site])
+
+
+def _job_type(offer: ResourceOffer) -> Q:
+    return Q(job_type__in=offer.job_types) if offer.job_types else ANYTHING
+
+
+CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
+    {
+        "owner_group": _owner_group,
+        "setup": lambda offer: Q(setup=offer.setup),
+        "cpu_time": lambda offer: Q(cpu_time_s__lte=offer.cpu_time_s),
+        "pilot_type": lambda offer: accepts("pilot_types", offer.pilot_type),
+        "site": _site,
+        "banned_site": _banned_site,
+        "ce": lambda offer: accepts("grid_ces", offer.ce),
+        "platform": lambda offer: accepts_one_of("platforms", offer.platforms),
+        "submit_pool": lambda offer: accepts_one_of("submit_pools", offer.submit_pools),
+        "tags": lambda offer: Q(tags__contained_by=list(offer.tags)),
+        "required_tags": lambda offer: Q(tags__contains=list(offer.required_tags)),
+        "job_type": _job_type,
+        "processors": lambda offer: Q(processors__lte=offer.processors),
+        "memory": lambda offer: Q(memory_mb__lte=offer.memory_mb),
+        # Enforced with the throttles and limits of SAM; until then every queue passes.
+        "throttle": lambda offer: ANYTHING,
+        "limit": lambda offer: ANYTHING,
+    }
+)
+
+
+def all_conditions(offer: ResourceOffer) -> Q:
+    """Return the condition under which a task queue fits *offer*."""
+    fits = Q()
+    for condition in CONDITIONS.values():
+        fits &= condition(offer)
+    return fits

@@ -1,0 +1,39 @@
+"""What a pilot, or somebody who asks what it would get, has to offer."""
+
+from dataclasses import dataclass
+
+from resources.domain.words import PilotType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOffer:
+    """One slot's worth of resources, resolved against the configuration.
+
+    ``None`` means "not compared" and "ANY" on the wire; an empty tuple means that the resource has none of it.
+    """
+
+    vo_id: int
+    #: Of a private pilot; a generic one has neither group nor owner.
+    group_id: int | None = None
+    #: Of a private pilot whose group does not share jobs.
+    owner_id: int | None = None
+    setup: str
+    cpu_time_s: int
+    site: str | None
+    #: Whether site, CE and queue are active, and the site serves the VO; nothing is given where they are not.
+    accepting: bool = True
+    ce: str | None
+    #: Platforms of jobs that can run here, compatible ones included.
+    platforms: tuple[str, ...] | None
+    submit_pools: tuple[str, ...] | None
+    tags: tuple[str, ...] = ()
+    required_tags: tuple[str, ...] = ()
+    #: Taken; empty: all.
+    job_types: tuple[str, ...] = ()
+    processors: int = 1
+    memory_mb: int = 0
+
+    @property
+    def pilot_type(self) -> PilotType:
+        """Private when bound to a group (PIL §3.1)."""
+        return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE

@@ -1,0 +1,142 @@
+"""What waits, in what order: task queues, the jobs in them, and RFC7's submit pools."""
+
+from typing import Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.functions import Ln, Random
+
+from resources.models import Queue
+from taskqueues.conditions import all_conditions
+from taskqueues.domain.offer import ResourceOffer
+from wms.accounts.models import VO, Group, User
+
+
+def requirement_list() -> "ArrayField[list[str], list[str]]":
+    """Return the column of a sorted, duplicate-free list; empty: the jobs accept anything."""
+    return ArrayField(models.CharField(max_length=255), default=list)
+
+
+class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
+    """Which queues fit, and in what order they are tried."""
+
+    def with_jobs(self) -> Self:
+        """Keep the queues in which a job waits."""
+        return self.filter(Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
+
+    def fitting(self, offer: ResourceOffer) -> Self:
+        """Keep the queues of which every condition accepts *offer*."""
+        return self.filter(all_conditions(offer))
+
+    def in_lottery_order(self) -> Self:
+        """Order by CPU segment, highest first; within it so that a queue is first with chance priority / sum (TQM).
+
+        Queues of priority 0 are never drawn and are left out.
+        """
+        # -ln(1 - U) / w, not U / w: only exponential draws are proportional (Efraimidis & Spirakis 2006; ADR 2).
+        # NB: 1 - U, for U can be 0 and ln(0) is an error.
+        draw = -Ln(1.0 - Random()) / F("priority")
+        return self.filter(priority__gt=0).order_by("-cpu_time_s", draw)
+
+    def visible_to(self, actor: User) -> Self:
+        """Keep the queues of the VOs that the actor manages, the actor's own, and those of its sharing groups."""
+        if actor.is_operator:
+            return self
+        sharing = Group.objects.sharing().filter(memberships__user=actor)
+        return self.filter(Q(owner=actor) | Q(vo__in=actor.managed_vos.all()) | Q(group__in=sharing))
+
+
+class TaskQueue(models.Model):
+    """One row is one set of identical requirements with at least one job waiting, or emptied a moment ago (TQM)."""
+
+    signature = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical requirements.")
+    owner = models.ForeignKey(User, models.PROTECT, related_name="task_queues")
+    group = models.ForeignKey(Group, models.PROTECT, related_name="task_queues")
+    vo = models.ForeignKey(VO, models.PROTECT, related_name="task_queues", help_text="The group's.")
+    setup = models.CharField(max_length=64)
+    cpu_time_s = models.PositiveIntegerField(help_text="CPU segment, in reference-core seconds per core.")
+    submit_pools = requirement_list()
+    pilot_types = requirement_list()
+    sites = requirement_list()
+    banned_sites = requirement_list()
+    grid_ces = requirement_list()
+    grid_middlewares = requirement_list()
+    platforms = requirement_list()
+    job_type = models.CharField(max_length=255)
+    tags = requirement_list()
+    processors = models.PositiveIntegerField()
+    memory_mb = models.PositiveIntegerField(help_text="Rounded up; 0: says nothing.")
+    priority = models.FloatField(help_text="Its part of the group's priority; 0 is never drawn (PRI).")
+    created_at = models.DateTimeField()
+
+    objects = TaskQueueQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="task_queue_priority_is_not_negative", condition=Q(priority__gte=0)),
+            models.CheckConstraint(
+                name="task_queue_bans_no_site_beside_a_list_of_sites", condition=Q(sites=[]) | Q(banned_sites=[])
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"task queue {self.pk}"
+
+
+class QueuedJobQuerySet(models.QuerySet["QueuedJob"]):
+    """The jobs of a queue, level by level."""
+
+    def of_level(self, *, task_queue_id: int, user_priority: int) -> Self:
+        """Keep the jobs of one user priority in one queue, oldest first (TQM: by job id)."""
+        # Uses index: queued_job_oldest_of_level
+        return self.filter(task_queue=task_queue_id, user_priority=user_priority).order_by("job_id")
+
+
+class QueuedJob(models.Model):
+    """One row is one job waiting in a task queue; it disappears when the job is matched."""
+
+    # No foreign key: a queue does not know what a job is.
+    job_id = models.BigIntegerField(primary_key=True)
+    task_queue = models.ForeignKey(TaskQueue, models.PROTECT, related_name="queued_jobs", db_index=False)
+    user_priority = models.PositiveSmallIntegerField(help_text="0 to 10; what the user asked for.")
+
+    objects = QueuedJobQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="user_priority_is_0_to_10", condition=Q(user_priority__range=(0, 10))),
+        ]
+        indexes = [
+            # Serves the claim: the ten oldest of one level of one queue.
+            models.Index(name="queued_job_oldest_of_level", fields=["task_queue", "user_priority", "job_id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}"
+
+
+class ChangedGroup(models.Model):
+    """One row is one group whose priorities are to be computed again, for one of its queues came or went."""
+
+    group = models.OneToOneField(Group, models.CASCADE, primary_key=True, related_name="+")
+    changed_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"group {self.group_id}"
+
+
+class SubmitPool(models.Model):
+    """One row is one distinct set of requirements of a VO's jobs, with the queues that satisfy it (RFC7)."""
+
+    id = models.CharField(max_length=64, primary_key=True, help_text="SHA-256 of VO and canonical requirements.")
+    vo = models.ForeignKey(VO, models.CASCADE, related_name="submit_pools")
+    requirements = models.JSONField(help_text="Canonical form.")
+    queues: "models.ManyToManyField[Queue, models.Model]" = models.ManyToManyField(
+        Queue, related_name="submit_pools", blank=True
+    )
+    refreshed_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(help_text="When a job that needs it was last queued.")
+
+    def __str__(self) -> str:
+        return self.id

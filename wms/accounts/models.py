@@ -1,0 +1,171 @@
+"""Who: virtual organisations, users with their DNs, groups with their priority, and bearer tokens."""
+
+from datetime import datetime
+from typing import Self
+
+from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from wms.accounts.domain import GroupProperty
+from wms.kernel.validators import valid_name
+
+
+class VOQuerySet(models.QuerySet["VO"]):
+    """Which VOs one may see or manage."""
+
+    def visible_to(self, actor: "User") -> Self:
+        """Keep the VOs of the actor's groups and those the actor manages; an operator sees all."""
+        if actor.is_operator:
+            return self
+        return self.filter(Q(groups__memberships__user=actor) | Q(managers=actor)).distinct()
+
+    def managed_by(self, actor: "User") -> Self:
+        """Keep the VOs whose configuration the actor may change."""
+        return self if actor.is_operator else self.filter(managers=actor)
+
+
+class VO(models.Model):
+    """One row is one virtual organisation: a scientific community with its own users, groups and shares."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[valid_name])
+    setup = models.CharField(max_length=64, help_text="The setup of jobs and pilots that name none.")
+    setups = ArrayField(
+        models.CharField(max_length=64), help_text="Every setup that jobs of this VO may name; holds the default."
+    )
+    managers: "models.ManyToManyField[User, models.Model]" = models.ManyToManyField(
+        "accounts.User", related_name="managed_vos", blank=True
+    )
+
+    objects = VOQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = "VO"
+        constraints = [
+            models.CheckConstraint(
+                name="vo_default_setup_is_one_of_its_setups", condition=Q(setups__contains=[models.F("setup")])
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GroupQuerySet(models.QuerySet["Group"]):
+    """Which groups one may see."""
+
+    def visible_to(self, actor: "User") -> Self:
+        """Keep the groups of the VOs that the actor belongs to or manages."""
+        if actor.is_operator:
+            return self
+        return self.filter(vo__in=VO.objects.visible_to(actor))
+
+    def sharing(self) -> Self:
+        """Keep the groups whose members act for one another (JOB_SHARING)."""
+        return self.filter(properties__contains=[GroupProperty.JOB_SHARING])
+
+
+class Group(models.Model):
+    """One row is one group of users of a VO; its priority is its share of the VO's resources (PRI)."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[valid_name])
+    vo = models.ForeignKey(VO, models.PROTECT, related_name="groups")
+    priority = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.0)],
+        help_text="Share of the group, relative to the other groups; 0: its jobs are never matched.",
+    )
+    properties = ArrayField(
+        models.CharField(max_length=32, choices=[(p, p) for p in GroupProperty]), default=list, blank=True
+    )
+
+    objects = GroupQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="group_priority_is_finite_and_not_negative", condition=Q(priority__range=(0, 1e12))
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def shares_jobs(self) -> bool:
+        """Whether its members act for the whole group (JOB_SHARING)."""
+        return GroupProperty.JOB_SHARING in self.properties
+
+
+class User(AbstractUser):
+    """One row is one person or service that logs in; the identity that jobs belong to (DESIGN §3.1).
+
+    ``is_active`` False means suspended: no log-in, no token, and none of the waiting jobs is matched.
+    """
+
+    operator = models.BooleanField(default=False, help_text="Runs the system: sees and manages every VO.")
+    default_group = models.ForeignKey(
+        Group, models.SET_NULL, null=True, blank=True, related_name="+", help_text="Acted in when none is named."
+    )
+
+    def __str__(self) -> str:
+        return self.username
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether this user sees and manages everything."""
+        return self.operator or self.is_superuser
+
+
+class UserDN(models.Model):
+    """One row is one distinguished name of a user's certificates; an attribute, not the identity (ADR 4)."""
+
+    dn = models.CharField("DN", max_length=255, unique=True)
+    user = models.ForeignKey(User, models.CASCADE, related_name="dns")
+
+    class Meta:
+        verbose_name = "DN"
+
+    def __str__(self) -> str:
+        return self.dn
+
+
+class Membership(models.Model):
+    """One row is one user's right to act in one group."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="memberships", db_index=False)
+    group = models.ForeignKey(Group, models.CASCADE, related_name="memberships")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="user_is_member_of_a_group_once", fields=["user", "group"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"user {self.user_id} in group {self.group_id}"
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    """Which tokens still open a door."""
+
+    def valid(self, *, now: datetime) -> Self:
+        """Keep the tokens that are neither expired nor revoked and whose user is not suspended."""
+        return self.filter(expires_at__gt=now, revoked_at__isnull=True, user__is_active=True)
+
+
+class ApiToken(models.Model):
+    """One row is one bearer token of a user; only its SHA-256 is stored."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="api_tokens")
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiTokenQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"token {self.pk}"

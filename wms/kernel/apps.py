@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class KernelConfig(AppConfig):
+    name = "wms.kernel"

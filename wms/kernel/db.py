@@ -1,0 +1,75 @@
+"""Transactions and locks: who may open, who must be inside, and in which order rows are locked.
+
+Lock order, for every transaction of the system: advisory → Pilot → Group → TaskQueue → QueuedJob → Job → Match →
+Counter; several rows of one table by primary key. A transaction that needs two of these takes them in this order.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import IntEnum
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from django.db import connection, transaction
+from django.db.models import DateTimeField, Func
+
+
+class LockKey(IntEnum):
+    """Advisory-lock keys. A permanent registry: never renumber, never reuse."""
+
+    RECALCULATE_PRIORITIES = 1
+    REFRESH_SUBMIT_POOLS = 2
+    EXPIRE_LEASES = 3
+    CONFIGURE = 4
+    REMOVE_EMPTY_TASK_QUEUES = 5
+
+
+class DatabaseNow(Func):
+    """The database's clock, which leases and expiry are measured by (DESIGN §4.5).
+
+    The SQL function adds the setting ``wms.clock_offset_s``, so that a test can live an hour in a moment.
+    """
+
+    function = "wms_now"
+    template = "%(function)s()"
+    output_field = DateTimeField()
+
+
+def database_now() -> datetime:
+    """Return the database's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT wms_now()")
+        now: datetime = cursor.fetchone()[0]
+    return now
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def transaction_required(step: Callable[P, R]) -> Callable[P, R]:
+    """Mark a *step*: a function that only makes sense inside a transaction that its caller opened."""
+
+    @wraps(step)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not connection.in_atomic_block:
+            raise transaction.TransactionManagementError(f"{step.__qualname__} must be called inside a transaction")
+        return step(*args, **kwargs)
+
+    return inside
+
+
+@transaction_required
+def lock(key: LockKey) -> None:
+    """Take the advisory lock until the end of the transaction, waiting for it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(key)])
+
+
+@transaction_required
+def try_lock(key: LockKey) -> bool:
+    """Take the advisory lock until the end of the transaction; False when another holds it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [int(key)])
+        (taken,) = cursor.fetchone()
+    return bool(taken)

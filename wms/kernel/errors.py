@@ -1,0 +1,50 @@
+"""The categories of error that a caller can meet; an edge maps the category to a status, never the class."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+
+class WmsError(Exception):
+    """Base of every error that is an answer to a caller.
+
+    Args:
+        detail: one sentence that says what is wrong and what to do.
+        errors: for bad input, the sentences per field; names of nested fields are dotted (``jobs.3.executable``).
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, detail: str, *, errors: Mapping[str, Sequence[str]] | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = {field: list(sentences) for field, sentences in (errors or {}).items()}
+
+
+class RejectedError(WmsError):
+    """The input is wrong; the same request can never succeed (400)."""
+
+    code = "rejected"
+
+
+class TooLargeError(RejectedError):
+    """The input is larger than this server accepts (413)."""
+
+    code = "too_large"
+
+
+class ForbiddenError(WmsError):
+    """The caller is known and may not do this (403)."""
+
+    code = "forbidden"
+
+
+class NotFoundError(WmsError):
+    """The object does not exist, or not for this caller (404)."""
+
+    code = "not_found"
+
+
+class ConflictError(WmsError):
+    """The request is right but not possible now (409)."""
+
+    code = "conflict"

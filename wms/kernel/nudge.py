@@ -1,0 +1,26 @@
+"""The hurry after the durable mark: a Celery task asked for after commit, and lost without harm."""
+
+import logging
+from functools import partial
+from typing import Any
+
+from celery import Task
+from django.db import transaction
+
+logger = logging.getLogger(__name__)
+
+
+def nudge(task: "Task[..., Any]", **arguments: object) -> None:
+    """Ask for *task* as soon as the current transaction has committed.
+
+    What must happen is already marked in the database and beat will see to it; this only makes it happen sooner.
+    So a broker that is down is logged, not raised: a request that has committed does not fail for it.
+    """
+    transaction.on_commit(partial(_send, task, arguments), robust=True)
+
+
+def _send(task: "Task[..., Any]", arguments: dict[str, object]) -> None:
+    try:
+        task.apply_async(kwargs=arguments, retry=False)
+    except task.OperationalError:  # kombu's: the broker cannot be reached
+        logger.warning("nudge.lost", extra={"task": task.name})

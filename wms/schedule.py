@@ -1,0 +1,33 @@
+"""The Celery beat table: every period with its reason and its source.
+
+Each entry expires after its own period, so that a worker which was away does not replay a backlog.
+"""
+
+from typing import TypedDict
+
+
+class Entry(TypedDict):
+    """One row of the beat table; the schedule is in seconds."""
+
+    task: str
+    schedule: float
+    options: dict[str, float]
+
+
+def every(seconds: float, task: str) -> Entry:
+    """Return the entry that runs *task* every so many seconds."""
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
+
+
+BEAT: dict[str, Entry] = {
+    # PIL §2.2: priorities are re-evaluated "every two minutes to take into account … newly introduced" jobs.
+    "recalculate-priorities": every(120, "taskqueues.recalculate_priorities"),
+    # DESIGN §3.2: a created or deleted queue re-evaluates its group, at most once a second.
+    "recalculate-changed-groups": every(1, "taskqueues.recalculate_changed_groups"),
+    # DESIGN §3.2: an empty queue is gone within 5 s, also when the step after the claim was lost.
+    "remove-empty-task-queues": every(2, "taskqueues.remove_empty_task_queues"),
+    # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
+    "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
+    # DESIGN §3.5: well under the grace of 60 s, and a gap of more than 60 s means that the expirer itself was down.
+    "expire-leases": every(15, "matching.expire_leases"),
+}

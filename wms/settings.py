@@ -1,0 +1,203 @@
+"""Settings: one module; whatever differs between machines is a ``WMS_…`` environment variable (STYLE 38)."""
+
+from pathlib import Path
+
+import environ
+
+env = environ.Env()
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# ---- Machine and security --------------------------------------------------------------------------------------------
+
+#: True lets this process start with development defaults; `up` on embedded servers sets it, production never does.
+WMS_EMBEDDED = env.bool("WMS_EMBEDDED", default=False)
+DEBUG = env.bool("WMS_DEBUG", default=False)
+#: Known to everybody, so `check --deploy` and every production start refuse it (wms.kernel.checks).
+INSECURE_SECRET_KEY = "insecure-default-key-for-development-only-do-not-use-in-production"  # noqa: S105 - meant to be seen
+SECRET_KEY = env.str("WMS_SECRET_KEY", default=INSECURE_SECRET_KEY)
+ALLOWED_HOSTS = env.list("WMS_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("WMS_CSRF_TRUSTED_ORIGINS", default=[])
+#: True behind TLS: cookies are then sent over HTTPS only.
+WMS_HTTPS = env.bool("WMS_HTTPS", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = WMS_HTTPS
+
+# ---- Servers ---------------------------------------------------------------------------------------------------------
+
+DATABASES = {
+    "default": {
+        **env.db_url("WMS_DATABASE_URL", default="postgres://postgres@localhost:5432/wms"),
+        # Persistent connections: opening one for each request costs 12 times as much (STACK §1).
+        "CONN_MAX_AGE": env.int("WMS_DATABASE_CONNECTION_MAX_AGE_S", default=600),
+        "CONN_HEALTH_CHECKS": True,
+    }
+}
+WMS_REDIS_URL = env.str("WMS_REDIS_URL", default="redis://localhost:6379/0")
+
+CELERY_BROKER_URL = WMS_REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_DEFAULT_QUEUE = "control"
+# Longer than the longest task: a task that outlives it is run a second time (STACK §3).
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 3600,
+    "socket_connect_timeout": 2,
+    "socket_timeout": 5,
+    "max_retries": 0,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TIMEZONE = "UTC"
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+# ---- Rules that a site may tune --------------------------------------------------------------------------------------
+
+#: TQM: "restricted to 4 different values"; a job's CPU time is rounded up to the next one.
+WMS_CPU_SEGMENTS_S = env.list("WMS_CPU_SEGMENTS_S", cast=int, default=[500, 5000, 50000, 300000])
+#: Memory is rounded up to this step, so that 1999 MB and 2000 MB share a task queue (DESIGN §3.2).
+WMS_MEMORY_STEP_MB = env.int("WMS_MEMORY_STEP_MB", default=500)
+#: DESIGN §3.5: a lease lasts this long until the first report of the pilot …
+WMS_LEASE_FIRST_S = env.int("WMS_LEASE_FIRST_S", default=300)
+#: … and this long after each report.
+WMS_LEASE_S = env.int("WMS_LEASE_S", default=1800)
+#: The server ends a lease this long after its end, the pilot this long before it: so at most one copy runs.
+WMS_LEASE_GRACE_S = env.int("WMS_LEASE_GRACE_S", default=60)
+#: How often a pilot reports; five in a row missed make its job Stalled (DESIGN §3.5).
+WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
+#: A job goes back to its queue at most this often (DIRAC's MaxRescheduling).
+WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
+#: What a pilot that got nothing is told to wait before it asks again.
+WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
+#: DESIGN §3.7: a pilot's token, renewed by its reports.
+WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
+#: A user's bearer token.
+WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
+#: A sandbox is for scripts and small files; data belong on storage elements.
+WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 1024)
+#: An archive may not unpack to more than this on a worker node.
+WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
+#: RFC 7 §3: an unused SubmitPool may be needed again "soon after"; keep it this long.
+WMS_SUBMIT_POOL_GRACE_S = env.int("WMS_SUBMIT_POOL_GRACE_S", default=3600)
+
+# ---- Files -----------------------------------------------------------------------------------------------------------
+
+#: Where embedded servers, sandboxes and logs live.
+WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(BASE_DIR / "var")))
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "sandboxes": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": env.str("WMS_SANDBOX_DIR", default=str(WMS_DATA_DIR / "sandboxes"))},
+    },
+}
+STATIC_URL = "/static/"
+STATIC_ROOT = env.str("WMS_STATIC_ROOT", default=str(WMS_DATA_DIR / "static"))
+# Embedded: straight from the packages, for collectstatic takes 12 s.
+WHITENOISE_USE_FINDERS = WMS_EMBEDDED
+WHITENOISE_AUTOREFRESH = False
+
+# ---- Django ----------------------------------------------------------------------------------------------------------
+
+ROOT_URLCONF = "wms.urls"
+WSGI_APPLICATION = "wms.wsgi.application"
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "wms.apps.ProjectConfig",
+    "wms.kernel",
+    "wms.accounts",
+    "resources",
+    "taskqueues",
+    "wms.jobs",
+    "pilots",
+    "matching",
+    "wms.stack",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+# 10,000 job descriptions of 64 kB would be more; such a request belongs in several.
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("WMS_MAX_BODY_BYTES", default=64 * 1024 * 1024)
+
+# ---- REST ------------------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "wms.accounts.api.authentication.UserTokenAuthentication",
+        "pilots.api.authentication.PilotTokenAuthentication",
+        "matching.api.authentication.JobTokenAuthentication",
+        "resources.api.authentication.SiteTokenAuthentication",
+        "wms.accounts.api.authentication.PortalSessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["wms.accounts.api.permissions.IsUser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["wms.kernel.rest.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "wms.kernel.rest.answer_error",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Workload management system",
+    "DESCRIPTION": "Jobs, task queues, pilots and the matching of the one to the other.",
+    "VERSION": "0.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# ---- Logs ------------------------------------------------------------------------------------------------------------
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("WMS_LOG_LEVEL", default="INFO")},
+}
