@@ -1,0 +1,69 @@
+from datetime import UTC, datetime, timedelta
+
+import jwt
+import pytest
+from pytest_django import Settings
+
+from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read, sign
+
+LATER = datetime.now(tz=UTC).replace(microsecond=0) + timedelta(hours=1)
+EARLIER = LATER - timedelta(hours=2)
+
+
+@pytest.mark.parametrize("kind", list(TokenKind))
+def test_a_token_says_what_was_signed(kind: TokenKind) -> None:
+    token = sign(kind, {"pilot": 7, "match": "abc"}, expires_at=LATER)
+
+    assert token.startswith(PREFIXES[kind])
+    assert read(kind, token).claims == {"pilot": 7, "match": "abc"}
+    assert read(kind, token).expires_at == LATER
+
+
+def test_an_expired_token_is_refused() -> None:
+    with pytest.raises(InvalidTokenError, match="has expired"):
+        read(TokenKind.PILOT, sign(TokenKind.PILOT, {"pilot": 7}, expires_at=EARLIER))
+
+
+def test_a_token_of_one_kind_never_passes_for_another() -> None:
+    token = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER)
+    disguised = PREFIXES[TokenKind.JOB] + token.removeprefix(PREFIXES[TokenKind.PILOT])
+
+    for forged in (token, disguised):
+        with pytest.raises(InvalidTokenError):
+            read(TokenKind.JOB, forged)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256", "HS384"])
+def test_a_token_of_another_key_or_of_none_is_refused(algorithm: str) -> None:
+    key = "" if algorithm == "none" else "k" * 48
+    claims = {"pilot": 7, "kind": "pilot", "exp": int(LATER.timestamp())}
+    with pytest.raises(InvalidTokenError, match="not valid"):
+        read(TokenKind.PILOT, PREFIXES[TokenKind.PILOT] + jwt.encode(claims, key, algorithm=algorithm))
+
+
+@pytest.mark.parametrize("text", ["", "wmsp_", "wmsp_x", "wmsp_a.b.c", "Bearer", "wmsp_\u00e9.\x00.\ud800"])
+def test_what_is_no_token_is_refused(text: str) -> None:
+    with pytest.raises(InvalidTokenError):
+        read(TokenKind.PILOT, text)
+
+
+def test_a_changed_claim_breaks_the_signature() -> None:
+    head, _, signature = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER).split(".")
+    other = sign(TokenKind.PILOT, {"pilot": 8}, expires_at=LATER).split(".")[1]
+    with pytest.raises(InvalidTokenError):
+        read(TokenKind.PILOT, f"{head}.{other}.{signature}")
+
+
+def test_a_token_outlives_a_change_of_the_secret_key_while_the_old_one_is_a_fallback(settings: Settings) -> None:
+    token = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER)
+
+    old, settings.SECRET_KEY = settings.SECRET_KEY, "another secret key of sufficient length, 50 characters"
+    with pytest.raises(InvalidTokenError):
+        read(TokenKind.PILOT, token)
+    settings.SECRET_KEY_FALLBACKS = [old]
+    assert read(TokenKind.PILOT, token).claims == {"pilot": 7}
+
+
+def test_a_reserved_claim_cannot_be_signed() -> None:
+    with pytest.raises(ValueError, match="reserved"):
+        sign(TokenKind.PILOT, {"kind": "job"}, expires_at=LATER)
