@@ -1,0 +1,252 @@
+"""The one place where a job gets its status, and where its history is written (DESIGN §3.1).
+
+Every function is a step for a set of jobs: a locking read by primary key, one UPDATE, one INSERT of history for each
+``AT_ONCE`` jobs. Lock order: what withdraws jobs from their queues (QueuedJob) comes before these steps, what puts
+them into a queue comes after them, as the last locking step of the transaction; no transaction may wait for a Job
+while it holds a task queue that it has just made.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypedDict
+
+from django.db.models import F
+from django.db.models.functions import Coalesce
+
+from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
+from wms.jobs.models import Job, JobHistory, JobQuerySet
+from wms.kernel.db import transaction_required
+from wms.kernel.errors import ConflictError
+
+#: Jobs of one statement: the text stays below a megabyte, and a statement below some tens of milliseconds.
+AT_ONCE: Final = 5000
+
+
+class IllegalTransitionError(ConflictError):
+    """The job is not in a status from which the requested one can be reached."""
+
+    code = "illegal_transition"
+
+
+class Columns(TypedDict, total=False):
+    """What else may change together with the status, in the same UPDATE."""
+
+    site_id: int | None
+    queue_id: int | None
+    pilot_id: int | None
+    matched_at: datetime | None
+    heartbeat_at: datetime | None
+    exit_code: int | None
+    cpu_s: float | None
+    wall_s: float | None
+    max_memory_mb: float | None
+    max_disk_mb: float | None
+    std_output_tail: str
+    output_sandbox_id: int | None
+
+
+#: A job that waits (again) has nothing of an earlier attempt but its history and its count of reschedules.
+_NO_ATTEMPT: Final[Mapping[str, object]] = {
+    "site": None,
+    "queue": None,
+    "pilot_id": None,
+    "matched_at": None,
+    "started_at": None,
+    "heartbeat_at": None,
+    "exit_code": None,
+    "cpu_s": None,
+    "wall_s": None,
+    "max_memory_mb": None,
+    "max_disk_mb": None,
+    "std_output_tail": "",
+    "output_sandbox": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What became of the jobs of one step; a job that does not exist is in neither."""
+
+    #: {job id: the status that it had}.
+    moved: Mapping[int, JobStatus]
+    #: {job id: the status that it has, from which the requested one cannot be reached}.
+    refused: Mapping[int, JobStatus]
+
+
+@transaction_required
+def record(
+    job_ids: Iterable[int],
+    *,
+    status: JobStatus,
+    minor: str = "",
+    application: str | None = None,
+    source: str,
+    now: datetime,
+    only_from: Collection[JobStatus] | None = None,
+    also: Columns | None = None,
+) -> Recorded:
+    """Move those of the jobs that may become *status*, and leave the others as they are.
+
+    Args:
+        job_ids: in any order.
+        status: what they are to become.
+        minor: new minor status, at most 255 characters.
+        application: new application status; None keeps each job's.
+        source: who or what changes it, for the history: a user name, ``pilot 7``, ``matcher``.
+        now: the time of the change.
+        only_from: narrows the statuses that the table allows (release: Held, though Rescheduled may wait too).
+        also: further columns, the same for all.
+    """
+    sources = sources_of(status) if only_from is None else sources_of(status) & frozenset(only_from)
+    columns = {**_columns(status, minor=minor, application=application, now=now), **(also or {})}
+    moved: dict[int, JobStatus] = {}
+    refused: dict[int, JobStatus] = {}
+    ordered = sorted(set(job_ids))
+    for start in range(0, len(ordered), AT_ONCE):
+        kept: dict[int, str] = {}
+        rows = _locked(ordered[start : start + AT_ONCE])
+        for job_id, before, application_status in rows.values_list("pk", "status", "application_status"):
+            (moved if before in sources else refused)[job_id] = JobStatus(before)
+            if before in sources:
+                kept[job_id] = application_status if application is None else application
+        Job.objects.filter(pk__in=list(kept), status__in=sources).update(**columns)
+        _write_history(kept, status=status, minor=minor, source=source, now=now)
+    return Recorded(moved=moved, refused=refused)
+
+
+@transaction_required
+def move(
+    job_id: int,
+    *,
+    status: JobStatus,
+    minor: str = "",
+    application: str | None = None,
+    source: str,
+    now: datetime,
+    only_from: Collection[JobStatus] | None = None,
+    also: Columns | None = None,
+) -> JobStatus:
+    """Move one job and return the status that it had; the arguments are those of ``record``.
+
+    Raises:
+        IllegalTransitionError: it cannot become *status*; nothing has changed.
+    """
+    recorded = record(
+        [job_id],
+        status=status,
+        minor=minor,
+        application=application,
+        source=source,
+        now=now,
+        only_from=only_from,
+        also=also,
+    )
+    if job_id not in recorded.moved:
+        raise illegal(job_id, recorded.refused.get(job_id), status)
+    return recorded.moved[job_id]
+
+
+@transaction_required
+def annotate(
+    job_id: int,
+    *,
+    minor: str | None = None,
+    application: str | None = None,
+    source: str,
+    now: datetime,
+    only_from: Collection[JobStatus],
+) -> bool:
+    """Change minor or application status of a job that stays in its status; a change is a line of its history.
+
+    Args:
+        job_id: the job.
+        minor: None keeps the job's.
+        application: None keeps the job's.
+        source: as for ``record``.
+        now: the time of the change.
+        only_from: a job in another status is left alone.
+
+    Returns:
+        Whether the job is in one of those statuses; also when nothing was different.
+    """
+    job = _locked([job_id]).filter(status__in=only_from).first()
+    if job is None:
+        return False
+    minor = job.minor_status if minor is None else minor
+    application = job.application_status if application is None else application
+    if (minor, application) != (job.minor_status, job.application_status):
+        Job.objects.filter(pk=job_id).update(minor_status=minor, application_status=application)
+        _write_history({job_id: application}, status=JobStatus(job.status), minor=minor, source=source, now=now)
+    return True
+
+
+@transaction_required
+def arrive(jobs: Sequence[Job], *, source: str, now: datetime) -> None:
+    """Insert jobs that have passed every optimizer: Received, and Waiting in the same moment.
+
+    Args:
+        jobs: with their primary keys, and everything but status and times; they are completed here.
+        source: who submitted them.
+        now: the time of submission.
+    """
+    for job in jobs:
+        job.status = JobStatus.WAITING
+        job.submitted_at = job.status_changed_at = now
+    Job.objects.bulk_create(jobs, batch_size=AT_ONCE)
+    JobHistory.objects.bulk_create(
+        (
+            JobHistory(job_id=job.pk, changed_at=now, status=status, source=source)
+            for job in jobs
+            for status in (JobStatus.RECEIVED, JobStatus.WAITING)
+        ),
+        batch_size=AT_ONCE,
+    )
+
+
+def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> IllegalTransitionError:
+    """Return the error that says why job *job_id*, now in *status* (None: gone), cannot become *target*."""
+    if status is None:
+        return IllegalTransitionError(f"Job {job_id} does not exist any more.")
+    sources = ", ".join(sorted(sources_of(target)))
+    return IllegalTransitionError(f"Job {job_id} is {status}; only a job that is {sources} can become {target}.")
+
+
+def _write_history(
+    application_of: Mapping[int, str], *, status: JobStatus, minor: str, source: str, now: datetime
+) -> None:
+    JobHistory.objects.bulk_create(
+        JobHistory(
+            job_id=job_id,
+            changed_at=now,
+            status=status,
+            minor_status=minor,
+            application_status=application_status,
+            source=source,
+        )
+        for job_id, application_status in application_of.items()
+    )
+
+
+def _locked(job_ids: Collection[int]) -> JobQuerySet:
+    return Job.objects.filter(pk__in=job_ids).order_by("pk").select_for_update(of=("self",))
+
+
+def _columns(status: JobStatus, *, minor: str, application: str | None, now: datetime) -> dict[str, object]:
+    """Return what every job that becomes *status* gets."""
+    columns: dict[str, object] = {
+        "status": status,
+        "minor_status": minor,
+        "status_changed_at": now,
+        # A job that is deleted keeps the time at which it ended.
+        "ended_at": Coalesce("ended_at", now) if status in FINAL else None,
+    }
+    if application is not None:
+        columns["application_status"] = application
+    if status is JobStatus.RUNNING:
+        columns["started_at"] = Coalesce("started_at", now)
+    if status is JobStatus.RESCHEDULED:
+        columns["reschedules"] = F("reschedules") + 1
+    if status is JobStatus.WAITING:
+        columns |= _NO_ATTEMPT
+    return columns
