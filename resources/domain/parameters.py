@@ -1,0 +1,148 @@
+"""Parameters of resources: which values are allowed, and how queue, CE and site inherit them (RFC7, RFC 5)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+#: A single value; as a number it is finite and within ±2^63.
+Scalar = str | int | float | bool
+#: A list has no order and no duplicates; one of one element is that element.
+Value = Scalar | tuple[Scalar, ...]
+Parameters = Mapping[str, Value]
+
+MAX_NAME_LENGTH = 128
+MAX_TEXT_LENGTH = 1024
+MAX_VALUES = 1000
+#: Neither PostgreSQL's jsonb nor JSON in other languages carries more, or half of a character pair.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_LARGEST = 2**63
+
+
+class ValueProblem(ValueError):  # noqa: N818 - a sentence on its way to a caller that knows the field
+    """A parameter's name or value is not allowed; the text says why."""
+
+
+def canonical_name(name: object) -> str:
+    """Return the name as it is compared: without regard to case.
+
+    Raises:
+        ValueProblem: it is no name.
+    """
+    folded = name.strip().casefold() if isinstance(name, str) else ""
+    if not 1 <= len(folded) <= MAX_NAME_LENGTH or _UNSTORABLE.search(folded):
+        raise ValueProblem(f"a name is a text of 1 to {MAX_NAME_LENGTH} characters")
+    return folded
+
+
+def canonical_value(value: object) -> Value:
+    """Return the one spelling of *value*: whole numbers without a fraction, lists sorted and without duplicates.
+
+    Raises:
+        ValueProblem: it is neither a scalar nor a non-empty list of scalars, or it is out of range.
+    """
+    if not isinstance(value, Sequence | AbstractSet) or isinstance(value, str | bytes):
+        return _canonical_scalar(value)
+    if not value:
+        raise ValueProblem("an empty list matches nothing; leave the name out or give a value")
+    if len(value) > MAX_VALUES:
+        raise ValueProblem(f"a list holds at most {MAX_VALUES} values")
+    scalars = tuple(sorted({identity(scalar): scalar for scalar in map(_canonical_scalar, value)}.items()))
+    return scalars[0][1] if len(scalars) == 1 else tuple(scalar for _, scalar in scalars)
+
+
+def _canonical_scalar(value: object) -> Scalar:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT_LENGTH or _UNSTORABLE.search(value):
+            raise ValueProblem(f"a text holds at most {MAX_TEXT_LENGTH} characters and none of them is NUL")
+        return value
+    if isinstance(value, int | float):
+        if not -_LARGEST <= value < _LARGEST:  # NB: so is what is no number at all
+            raise ValueProblem("a number is finite and fits in 64 bits")
+        return int(value) if value == int(value) else value
+    raise ValueProblem("use a text, a number, true or false, or a list of these")
+
+
+def identity(scalar: Scalar) -> tuple[str, float | int, str]:
+    """Return what tells values apart and orders them: ``true`` is not 1, and ``"1"`` is not 1."""
+    if isinstance(scalar, bool):
+        return ("boolean", scalar, "")
+    if isinstance(scalar, str):
+        return ("text", 0, scalar)
+    return ("number", scalar, "")
+
+
+def values_of(value: Value) -> tuple[Scalar, ...]:
+    """Return the value as a list: a scalar is a list of one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def canonical(parameters: Mapping[str, object]) -> Parameters:
+    """Return the parameters of one level in canonical form, sorted by name.
+
+    What is not allowed (a row written by hand) is left out: a resource does not offer what nobody can read.
+    """
+    found: dict[str, Value] = {}
+    for name, value in parameters.items():
+        try:
+            found[canonical_name(name)] = canonical_value(value)
+        except ValueProblem:
+            continue
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelParameters:
+    """What one level says itself: for every VO, and for the VO in question."""
+
+    general: Mapping[str, object] = field(default_factory=dict)
+    of_vo: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, general: object, by_vo: object, *, vo: str | None) -> "LevelParameters":
+        """Return the level as stored: two JSON columns, of which whoever wrote them by hand may have made anything."""
+        of_vo = by_vo.get(vo) if isinstance(by_vo, Mapping) and vo is not None else None
+        return cls(
+            general=general if isinstance(general, Mapping) else {},
+            of_vo=of_vo if isinstance(of_vo, Mapping) else {},
+        )
+
+
+def effective(*levels: LevelParameters) -> Parameters:
+    """Return the parameters in force for one VO.
+
+    Args:
+        levels: the outermost first: site, then computing element, then queue.
+
+    Returns:
+        {case-folded name: value}. The level decides first (queue over CE over site), then the VO's value over the
+        general one at that level. A list replaces the inherited one, it does not merge.
+
+    Source: RFC7, paragraph 6 ("queues are inheriting parameters …"); ADR 6.
+    """
+    merged: dict[str, Value] = {}
+    for level in levels:
+        merged.update(canonical(level.general))
+        merged.update(canonical(level.of_vo))
+    return merged
+
+
+def problems_of(parameters: object) -> Mapping[str, str]:
+    """Return {name: sentence} for what is not allowed in one level's parameters; '' names the whole."""
+    if not isinstance(parameters, Mapping):
+        return {"": "use names with their values"}
+    found: dict[str, str] = {}
+    seen: dict[str, object] = {}
+    for name, value in parameters.items():
+        try:
+            folded = canonical_name(name)
+            canonical_value(value)
+        except ValueProblem as problem:
+            found[str(name)] = str(problem)
+            continue
+        if folded in seen:
+            found[str(name)] = f'"{seen[folded]}" is the same name; case is ignored'
+        seen[folded] = name
+    return found

@@ -1,0 +1,175 @@
+"""Requirements of jobs on the parameters of resources, and the submit pools that they name (RFC7)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from types import MappingProxyType
+from typing import TypeGuard
+
+from resources.domain.parameters import (
+    Parameters,
+    Scalar,
+    Value,
+    ValueProblem,
+    canonical_name,
+    canonical_value,
+    identity,
+    values_of,
+)
+from resources.domain.words import RequirementKind
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+
+#: In canonical form: names case-folded and sorted, values canonical.
+Requirements = Mapping[str, Value]
+#: How names are compared, by case-folded name; a name that is missing is compared as its value suggests.
+Kinds = Mapping[str, RequirementKind]
+
+NO_KINDS: Kinds = MappingProxyType({})
+MAX_NAMES = 100
+_FIELD = "requirements"
+_NO_EXPRESSIONS = (
+    "expressions are not understood here; write a record of names and values, such as "
+    '{"Memory": 4000, "SoftwareTag": ["AppVersion1", "AppVersion2"]}.'
+)
+
+
+class RequirementsError(RejectedError):
+    """A job's requirements cannot be understood, or nothing could ever meet them."""
+
+    code = "bad_requirements"
+
+
+def _refused(problems: Mapping[str, list[str]]) -> RequirementsError:
+    name, sentences = next(iter(problems.items()))
+    return RequirementsError(f"{name}: {sentences[0]}", errors=problems)
+
+
+def canonical(requirements: object) -> dict[str, Value]:
+    """Return the one spelling of a job's requirements, so that equal ones are equal.
+
+    Names are case-folded and sorted; a list is a sorted set, and one of one element is that element; numbers are in
+    their shortest form. The values' case counts. What is already canonical (also as JSON) is left as it is.
+
+    Raises:
+        RequirementsError: field errors named ``requirements`` or ``requirements.Name``.
+
+    Source: RFC7, "orders them alphabetically and creates a unique hash"; DESIGN §3.4.
+    """
+    if isinstance(requirements, str):
+        raise _refused({_FIELD: [_NO_EXPRESSIONS]})
+    if not isinstance(requirements, Mapping):
+        raise _refused({_FIELD: ['use a record of names and values, such as {"Memory": 4000}.']})
+    if len(requirements) > MAX_NAMES:
+        raise _refused({_FIELD: [f"at most {MAX_NAMES} names are accepted."]})
+    found: dict[str, Value] = {}
+    problems: dict[str, list[str]] = {}
+    for name, value in requirements.items():
+        try:
+            folded = canonical_name(name)
+            canonical_form = canonical_value(value)
+        except ValueProblem as problem:
+            problems[f"{_FIELD}.{name}"] = [f"{problem}."]
+            continue
+        if folded in found:
+            problems[f"{_FIELD}.{name}"] = ["given twice; the case of a name is ignored."]
+        found[folded] = canonical_form
+    if problems:
+        raise _refused(problems)
+    return dict(sorted(found.items()))
+
+
+def submit_pool_id(vo: str, requirements: Requirements) -> str:
+    """Return the identifier of the submit pool: SHA-256, in hexadecimal, over the VO and the canonical requirements."""
+    text = json.dumps([vo, requirements], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256(text.encode()).hexdigest()
+
+
+def check(requirements: Requirements, *, known: Iterable[str], kinds: Kinds = NO_KINDS) -> None:
+    """Refuse names that no resource carries and no definition knows, and values that cannot be compared.
+
+    Args:
+        requirements: in canonical form.
+        known: names as configured, in any case.
+        kinds: see Kinds.
+
+    Raises:
+        RequirementsError: naming the nearest known name (a typing error would otherwise wait for ever).
+    """
+    spellings = {name.casefold(): name for name in known}
+    problems: dict[str, list[str]] = {}
+    for name, value in requirements.items():
+        if name not in spellings:
+            hint = did_you_mean(name, spellings.values())
+            problems[f"{_FIELD}.{name}"] = [f"no resource of your VO describes this.{hint}"]
+        elif kinds.get(name) is RequirementKind.CAPACITY and not all(map(_is_number, values_of(value))):
+            problems[f"{_FIELD}.{name}"] = ["this is a capacity; give a number."]
+    if problems:
+        raise _refused(problems)
+
+
+def satisfied(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS) -> bool:
+    """Return whether a resource with these parameters is eligible: nothing in ``unmet`` speaks against it."""
+    return all(_meets(name, value, parameters.get(name), kinds) for name, value in requirements.items())
+
+
+def unmet(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS) -> tuple[str, ...]:
+    """Return one sentence for each requirement that a resource does not meet; empty: it is eligible.
+
+    A parameter that is absent is not met. By kind (the definition's, else: a number is a capacity, everything else a
+    set) the others are met when
+
+    - set: one of the values asked for is among the resource's;
+    - capacity: the resource's is at least the value asked for (the least of several). RFC7 says "greater", but 4000
+      must fit 4000 (ADR 7). A resource that gives several values promises only the least;
+    - exact: the resource has no other value than those asked for.
+
+    Args:
+        requirements: in canonical form.
+        parameters: as ``parameters.effective`` returns them.
+        kinds: see Kinds.
+
+    Source: RFC7, the list after the example.
+    """
+    return tuple(
+        _sentence(name, value, parameters.get(name))
+        for name, value in requirements.items()
+        if not _meets(name, value, parameters.get(name), kinds)
+    )
+
+
+def _meets(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> bool:
+    if offered is None:
+        return False
+    # NB: canonical requirements that come from the database have lists where tuples were.
+    wanted, given = _several(asked), values_of(offered)
+    kind = kinds.get(name) or _kind_by_value(wanted)
+    if kind is RequirementKind.CAPACITY:
+        capacities = [scalar for scalar in given if _is_number(scalar)]
+        demands = [scalar for scalar in wanted if _is_number(scalar)]
+        return len(capacities) == len(given) and bool(demands) and min(demands) <= min(capacities)
+    asked_for = {identity(scalar) for scalar in wanted}
+    has = {identity(scalar) for scalar in given}
+    return has <= asked_for if kind is RequirementKind.EXACT else not has.isdisjoint(asked_for)
+
+
+def _several(value: Value) -> tuple[Scalar, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _kind_by_value(wanted: tuple[Scalar, ...]) -> RequirementKind:
+    return RequirementKind.CAPACITY if len(wanted) == 1 and _is_number(wanted[0]) else RequirementKind.SET
+
+
+def _is_number(value: Scalar) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _sentence(name: str, asked: Value, offered: Value | None) -> str:
+    if offered is None:
+        return f"{name}: not described there, {_text(asked)} asked for"
+    return f"{name}: {_text(offered)} there, {_text(asked)} asked for"
+
+
+def _text(value: Value) -> str:
+    return " or ".join(str(scalar) for scalar in _several(value))

@@ -1,0 +1,225 @@
+"""Requirements: their identity, and which resources meet them."""
+
+import json
+import re
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resources.domain.parameters import LevelParameters, Value, effective
+from resources.domain.requirements import (
+    Kinds,
+    RequirementsError,
+    canonical,
+    check,
+    satisfied,
+    submit_pool_id,
+    unmet,
+)
+from resources.domain.words import RequirementKind
+
+CAPACITY = {"memory": RequirementKind.CAPACITY}
+EXACT = {"memory": RequirementKind.EXACT}
+SET = {"memory": RequirementKind.SET}
+
+#: The example of RFC7.
+RFC_EXAMPLE = {"SoftwareTag": ["AppVersion1", "AppVersion2"], "CPUModel": "Intel Xeon", "Memory": 4000}
+
+names = st.sampled_from(["Memory", "SoftwareTag", "CPUModel", "Database", "Scratch"])
+numbers = st.integers(-(10**6), 10**6)
+texts = st.sampled_from(["AppVersion1", "AppVersion2", "Intel Xeon", "4000", ""])
+scalars = numbers | texts | st.booleans() | st.floats(-1e6, 1e6)
+value_lists = st.lists(scalars, min_size=1, max_size=4)
+records = st.dictionaries(names, value_lists, max_size=5)
+
+
+def offers(**parameters: object) -> Mapping[str, Value]:
+    """Return the effective parameters of a resource that says just this."""
+    return effective(LevelParameters(general=parameters))
+
+
+def pool(requirements: object) -> str:
+    """Return the identifier of the pool of lhcb's jobs with these requirements."""
+    return submit_pool_id("lhcb", canonical(requirements))
+
+
+# ---- Identity --------------------------------------------------------------------------------------------------------
+
+
+@given(records, st.randoms(use_true_random=False))
+def test_order_case_duplicates_and_spelling_of_numbers_make_no_difference(
+    record: dict[str, list[object]], random: Random
+) -> None:
+    def respelt(scalar: object) -> object:
+        return float(scalar) if isinstance(scalar, int) and not isinstance(scalar, bool) else scalar
+
+    shuffled = []
+    for name, value in record.items():
+        doubled = [respelt(scalar) for scalar in value] + value
+        random.shuffle(doubled)
+        shuffled.append((random.choice([name.lower(), name.upper(), name]), doubled))
+    random.shuffle(shuffled)
+    assert pool(dict(shuffled)) == pool(record)
+
+
+@given(records, records)
+def test_only_equal_requirements_share_a_pool(one: dict[str, object], other: dict[str, object]) -> None:
+    same = json.dumps(canonical(one)) == json.dumps(canonical(other))
+    assert (pool(one) == pool(other)) == same
+
+
+@given(records)
+def test_the_canonical_form_survives_storage(record: dict[str, object]) -> None:
+    found = canonical(record)
+    assert list(found) == sorted(found)
+    assert canonical(json.loads(json.dumps(found))) == found
+    assert submit_pool_id("lhcb", json.loads(json.dumps(found))) == submit_pool_id("lhcb", found)
+
+
+def test_a_list_of_one_is_its_element() -> None:
+    assert pool({"Tag": ["v1"]}) == pool({"tag": "v1"})
+
+
+def test_pools_of_two_vos_differ() -> None:
+    found = canonical(RFC_EXAMPLE)
+    assert submit_pool_id("lhcb", found) != submit_pool_id("atlas", found)
+
+
+def test_the_case_of_values_counts() -> None:
+    assert pool({"Tag": "v1"}) != pool({"Tag": "V1"})
+
+
+def test_the_identifier_is_stable() -> None:
+    # Written out: a pool's identifier is in the database and in the hands of pilots.
+    assert json.dumps(canonical(RFC_EXAMPLE), sort_keys=True) == (
+        '{"cpumodel": "Intel Xeon", "memory": 4000, "softwaretag": ["AppVersion1", "AppVersion2"]}'
+    )
+    assert re.fullmatch(r"[0-9a-f]{64}", pool(RFC_EXAMPLE))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "field"),
+    [
+        ("other.Memory > 4000", "requirements"),
+        ([1], "requirements"),
+        (None, "requirements"),
+        ({"Memory": None}, "requirements.Memory"),
+        ({"Memory": {"min": 1}}, "requirements.Memory"),
+        ({"Memory": []}, "requirements.Memory"),
+        ({"Memory": float("nan")}, "requirements.Memory"),
+        ({"Memory": 1, "memory": 1}, "requirements.memory"),
+        ({"": 1}, "requirements."),
+        ({f"n{i}": 1 for i in range(101)}, "requirements"),
+    ],
+)
+def test_what_is_no_record_of_values_is_refused(requirements: object, field: str) -> None:
+    with pytest.raises(RequirementsError) as refusal:
+        canonical(requirements)
+    assert list(refusal.value.errors) == [field]
+
+
+def test_an_expression_is_refused_with_a_hint() -> None:
+    with pytest.raises(RequirementsError, match=r'write a record of names and values, such as \{"Memory": 4000'):
+        canonical("Memory >= 4000")
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(RequirementsError) as refusal:
+        check(canonical({"Memry": 4000, "Tag": "x"}), known=["Memory", "SoftwareTag", "tag"])
+    assert refusal.value.errors == {
+        "requirements.memry": ['no resource of your VO describes this. Did you mean "Memory"?']
+    }
+
+
+def test_a_capacity_asked_for_in_words_is_refused() -> None:
+    with pytest.raises(RequirementsError):
+        check(canonical({"Memory": "much"}), known=["Memory"], kinds=CAPACITY)
+    check(canonical({"Memory": [4000, 8000]}), known=["Memory"], kinds=CAPACITY)
+
+
+# ---- Satisfaction ----------------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_rfc() -> None:
+    asked = canonical(RFC_EXAMPLE)
+    fits = {"SoftwareTag": ["AppVersion2", "AppVersion9"], "CPUModel": "Intel Xeon", "Memory": 4000}
+    assert unmet(asked, offers(**fits)) == ()
+    assert unmet(asked, offers(**{**fits, "Memory": 8000, "Other": 1})) == ()
+    assert unmet(asked, offers(**{**fits, "Memory": 3999})) == ("memory: 3999 there, 4000 asked for",)
+    assert unmet(asked, offers(**{**fits, "SoftwareTag": "AppVersion9"})) == (
+        "softwaretag: AppVersion9 there, AppVersion1 or AppVersion2 asked for",
+    )
+    assert unmet(asked, offers(Memory=4000)) == (
+        "cpumodel: not described there, Intel Xeon asked for",
+        "softwaretag: not described there, AppVersion1 or AppVersion2 asked for",
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "kinds", "fits"),
+    [
+        # Without a definition: a number is a capacity, everything else a set.
+        (4000, 4000, {}, True),
+        (4000, 4000.5, {}, True),
+        (4000, 3999, {}, False),
+        (4000, "4000", {}, False),
+        (4000, True, {}, False),
+        ("a", ["a", "b"], {}, True),
+        ("a", "A", {}, False),
+        (["a", "c"], ["b", "c"], {}, True),
+        (["a", "c"], "b", {}, False),
+        ([1000, 4000], 4000, {}, True),
+        ([1000, 4000], 2000, {}, False),
+        (True, True, {}, True),
+        (True, 1, {}, False),
+        # With one.
+        ([1000, 4000], 2000, CAPACITY, True),
+        (3000, [2000, 4000], CAPACITY, False),
+        (2000, [2000, 4000], CAPACITY, True),
+        ("much", 4000, CAPACITY, False),
+        (2000, 4000, SET, False),
+        (2000, [2000, 4000], SET, True),
+        (4000, 4000, EXACT, True),
+        (4000, 8000, EXACT, False),
+        ([4000, 8000], 8000, EXACT, True),
+        ("a", ["a", "b"], EXACT, False),
+        (["a", "b"], ["b", "a"], EXACT, True),
+    ],
+)
+def test_one_requirement_against_one_parameter(
+    asked: object,
+    offered: object,
+    kinds: Kinds,
+    fits: bool,  # noqa: FBT001 - pytest names it
+) -> None:
+    requirements = canonical({"Memory": asked})
+    assert satisfied(requirements, offers(Memory=offered), kinds) is fits
+    assert bool(unmet(requirements, offers(Memory=offered), kinds)) is not fits
+
+
+@given(records)
+def test_a_resource_that_offers_just_what_is_asked_is_eligible(record: dict[str, object]) -> None:
+    assert unmet(canonical(record), offers(**record)) == ()
+
+
+@given(records, st.data())
+def test_a_parameter_that_is_absent_is_not_met(record: dict[str, object], data: st.DataObject) -> None:
+    if record:
+        missing = data.draw(st.sampled_from(sorted(record)))
+        offered = offers(**{name: value for name, value in record.items() if name != missing})
+        (reason,) = unmet(canonical(record), offered)
+        assert reason.startswith(f"{missing.lower()}: not described there")
+
+
+@given(numbers, numbers)
+def test_a_capacity_fits_from_the_number_itself_upwards(asked: int, offered: int) -> None:
+    assert satisfied(canonical({"Memory": asked}), offers(Memory=offered)) is (asked <= offered)
+
+
+@given(records, records)
+def test_satisfied_after_storage_as_before(record: dict[str, object], offered: dict[str, object]) -> None:
+    asked = canonical(record)
+    assert satisfied(json.loads(json.dumps(asked)), offers(**offered)) is satisfied(asked, offers(**offered))
