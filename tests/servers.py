@@ -1,0 +1,80 @@
+"""The pytest plugin that starts PostgreSQL and Valkey once for all workers, before Django's settings are imported.
+
+It is named in ``addopts`` (``-p tests.servers``). The controller of xdist starts the servers and its workers inherit
+the environment; servers named in ``WMS_DATABASE_URL`` and ``WMS_REDIS_URL`` are used instead.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+import pytest
+
+from wms.stack.binaries import find_postgres, find_valkey
+from wms.stack.servers import (
+    POSTGRES_STOP_SIGNAL,
+    PostgresServer,
+    ValkeyServer,
+    environment_of_embedded,
+    environment_of_server,
+)
+
+_READY_WITHIN_S = 30.0
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Start the servers; a wrapper, because pytest-django imports the settings in the first ordinary call."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        directory = Path(tempfile.mkdtemp(prefix="wms-tests-", dir="/tmp"))  # a socket's path must be short
+        early_config.add_cleanup(lambda: shutil.rmtree(directory))
+        os.environ.setdefault("WMS_DATA_DIR", str(directory))
+        os.environ.setdefault("WMS_EMBEDDED", "1")
+        _start_database(early_config, directory)
+        _start_redis(early_config, directory)
+    return (yield)
+
+
+def _start_database(config: pytest.Config, directory: Path) -> None:
+    if "WMS_DATABASE_URL" in os.environ:
+        return
+    postgres = PostgresServer(
+        programs=find_postgres(), data=directory / "postgres", sockets=directory, durable=False, max_connections=400
+    )
+    postgres.create()
+    _start(config, postgres.command(), ready=postgres.is_ready, log=directory / "postgres.log")
+    os.environ.update(environment_of_embedded(database=postgres.url("wms"), redis=None))
+
+
+def _start_redis(config: pytest.Config, directory: Path) -> None:
+    if "WMS_REDIS_URL" in os.environ:
+        return
+    valkey = ValkeyServer(program=find_valkey(), sockets=directory)
+    _start(config, valkey.command(), ready=valkey.is_ready, log=directory / "valkey.log")
+    os.environ.update(environment_of_embedded(database=None, redis=valkey.url()))
+
+
+def _start(config: pytest.Config, command: Sequence[str], *, ready: Callable[[], bool], log: Path) -> None:
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, env=environment_of_server(), stdout=output, stderr=output, start_new_session=True
+        )
+    config.add_cleanup(lambda: _stop(server))
+    give_up = time.monotonic() + _READY_WITHIN_S
+    while not ready():
+        if server.poll() is not None or time.monotonic() > give_up:
+            raise pytest.UsageError(f"{command[-1]} did not start:\n{log.read_text(errors='replace')}")
+        time.sleep(0.02)
+
+
+def _stop(server: "subprocess.Popen[bytes]") -> None:
+    server.send_signal(POSTGRES_STOP_SIGNAL)  # Valkey takes it as well
+    try:
+        server.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()

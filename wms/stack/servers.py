@@ -1,0 +1,262 @@
+"""Embedded PostgreSQL and Valkey: how each is made, run, asked whether it is ready, and addressed.
+
+Both listen on Unix sockets in a directory that only their owner can enter, and on nothing else; that is what makes it
+right that PostgreSQL trusts whoever connects. Nothing here knows Django: the tests start servers before it is set up.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from wms.stack.binaries import PostgresPrograms
+from wms.stack.errors import StackError
+from wms.stack.launch import NOBODY, Identity, launched
+
+#: PostgreSQL takes a fast stop for SIGINT; for SIGTERM it would wait until every client has left.
+POSTGRES_STOP_SIGNAL = signal.SIGINT
+#: The port is only a part of the socket's name.
+_POSTGRES_PORT = 5432
+_SUPERUSER = "postgres"
+#: A cluster's servers that outlived their `up` get this long to end before they are killed.
+_STRAYS_WITHIN_S = 10.0
+
+
+class ServerNotMadeError(StackError):
+    """The embedded database cannot be made or used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresServer:
+    """A PostgreSQL cluster of our own.
+
+    Args:
+        programs: what runs it.
+        data: the cluster's directory; made by :meth:`create`.
+        sockets: an existing directory of mode 0700, its path at most 80 bytes long.
+        durable: False lets a power cut lose commits, which is right for tests only (DESIGN §4.6).
+        max_connections: how many clients at once.
+    """
+
+    programs: PostgresPrograms
+    data: Path
+    sockets: Path
+    durable: bool = True
+    max_connections: int = 200
+
+    def create(self) -> None:
+        """Make the cluster unless it is there; end what is left of an earlier run of it.
+
+        The caller holds the lock of the data directory, so any server that still runs in it is a stray.
+
+        Raises:
+            ServerNotMadeError: initdb failed, or the cluster is of another major version.
+        """
+        version = self.data / "PG_VERSION"
+        if not version.exists():
+            self._initdb()
+        made_by = version.read_text(encoding="ascii").strip()
+        if made_by != str(self.programs.version):
+            raise ServerNotMadeError(
+                f"The database in {self.data} was made by PostgreSQL {made_by}, and this is {self.programs.version}: "
+                "name the older one in WMS_PG_BINDIR, or take another data directory."
+            )
+        _own(self.data, identity_for_postgres())
+        _end_strays(self.data)
+
+    def command(self) -> list[str]:
+        """Return the command line of the server, to be started from the main thread."""
+        settings = {
+            "listen_addresses": "",
+            "port": str(_POSTGRES_PORT),
+            "unix_socket_directories": f'"{self.sockets}"',
+            "unix_socket_permissions": "0700",
+            "max_connections": str(self.max_connections),
+            # DESIGN §4.6: no transaction may hold the queue table's vacuum back.
+            "idle_in_transaction_session_timeout": "60s",
+            "log_checkpoints": "off",
+        }
+        if not self.durable:
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return launched(
+            [str(self.programs.server), "-D", str(self.data), *options],
+            identity=identity_for_postgres(),
+            death_signal=POSTGRES_STOP_SIGNAL,
+        )
+
+    def is_ready(self) -> bool:
+        """Whether the server accepts connections."""
+        try:
+            self._connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def create_database(self, name: str) -> None:
+        """Make the database unless it is there; the server must be ready."""
+        with self._connect() as connection:
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+            if known is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def url(self, name: str) -> str:
+        """Return the address of the database, as ``WMS_DATABASE_URL`` and psql understand it."""
+        return f"postgresql://{_SUPERUSER}@/{name}?host={quote(str(self.sockets))}&port={_POSTGRES_PORT}"
+
+    def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
+        return psycopg.connect(
+            host=str(self.sockets),
+            port=_POSTGRES_PORT,
+            user=_SUPERUSER,
+            dbname="postgres",
+            connect_timeout=5,
+            autocommit=True,
+        )
+
+    def _initdb(self) -> None:
+        """Make the cluster beside its place and move it there, so that one cut short is never taken for whole."""
+        unfinished = self.data.with_name(f"{self.data.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        options = ["-U", _SUPERUSER, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8"]
+        if not self.durable:
+            options.append("--no-sync")
+        unfinished.mkdir(mode=0o700)
+        _own(unfinished, identity_for_postgres())
+        command = launched(
+            [str(self.programs.initdb), "-D", str(unfinished), *options], identity=identity_for_postgres()
+        )
+        done = subprocess.run(  # noqa: S603 - a program that the finder found
+            command, env=environment_of_server(), capture_output=True, text=True, check=False, start_new_session=True
+        )
+        if done.returncode != 0:
+            reason = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+            raise ServerNotMadeError(f"The database could not be made in {self.data}: {' '.join(reason)}")
+        unfinished.rename(self.data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValkeyServer:
+    """A Valkey server that keeps everything in memory.
+
+    A lost broker loses hurry, not work (DESIGN §4.7), so nothing is written to disk.
+
+    Args:
+        program: what runs it.
+        sockets: an existing directory of mode 0700, its path at most 80 bytes long.
+    """
+
+    program: Path
+    sockets: Path
+
+    @property
+    def _socket(self) -> Path:
+        return self.sockets / "valkey.sock"
+
+    def command(self) -> list[str]:
+        """Return the command line of the server, to be started from the main thread."""
+        listen = ["--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"]
+        keep_nothing = ["--save", "", "--appendonly", "no", "--dir", str(self.sockets), "--loglevel", "warning"]
+        return launched([str(self.program), *listen, *keep_nothing])
+
+    def is_ready(self) -> bool:
+        """Whether the server answers."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(2)
+                connection.connect(str(self._socket))
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def url(self) -> str:
+        """Return the address as ``WMS_REDIS_URL`` and Celery understand it."""
+        return f"redis+socket://{quote(str(self._socket))}"
+
+
+def environment_of_server() -> dict[str, str]:
+    """Return this process's environment without what would change how PostgreSQL's programs behave."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
+_identity: dict[int, Identity] = {}
+
+
+def identity_for_postgres() -> Identity:
+    """Return as whom PostgreSQL runs: it refuses root, so root becomes somebody else in the way this machine allows."""
+    user = os.geteuid()
+    if user not in _identity:
+        _identity[user] = _find_identity() if user == 0 else Identity.SAME
+    return _identity[user]
+
+
+def _find_identity() -> Identity:
+    trial = launched([sys.executable, "-I", "-S", "-c", ""], identity=Identity.MAPPED)
+    allowed = subprocess.run(trial, capture_output=True, check=False).returncode == 0  # noqa: S603 - our own Python
+    return Identity.MAPPED if allowed else Identity.NOBODY
+
+
+def _own(directory: Path, identity: Identity) -> None:
+    """Give the directory to whom the server runs as, where that is not yet so.
+
+    It changes when root's machine forbids user namespaces today and allowed them yesterday, or the other way round.
+    """
+    if os.geteuid() != 0:
+        return
+    owner = NOBODY if identity is Identity.NOBODY else 0
+    if directory.stat().st_uid == owner:
+        return
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, owner, owner, follow_symlinks=False)
+
+
+def _end_strays(data: Path) -> None:
+    """Wait for servers that an earlier run left in this cluster, kill them if need be, and forget their lock file."""
+    give_up = time.monotonic() + _STRAYS_WITHIN_S
+    while strays := _processes_in(data):
+        if time.monotonic() > give_up:
+            for process in strays:
+                os.kill(process, signal.SIGKILL)
+            give_up += 1
+        time.sleep(0.05)
+    # Its number may belong to another process by now, and PostgreSQL would then refuse to start.
+    (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _processes_in(data: Path) -> list[int]:
+    """Return the processes whose working directory is the cluster, as that of every process of PostgreSQL is."""
+    place = data.resolve()
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _directory(entry) == place]
+
+
+def _directory(process: Path) -> Path | None:
+    try:
+        return (process / "cwd").readlink()
+    except OSError:
+        return None
+
+
+def environment_of_embedded(*, database: str | None, redis: str | None) -> Mapping[str, str]:
+    """Return the variables that lead every process of the system to its embedded servers.
+
+    Args:
+        database: the address of the embedded database; None when another one is used.
+        redis: the address of the embedded Valkey; None when another one is used.
+    """
+    found: dict[str, str] = {}
+    if database is not None:
+        found |= {"WMS_DATABASE_URL": database, "WMS_EMBEDDED": "1"}
+    if redis is not None:
+        found["WMS_REDIS_URL"] = redis
+    return found
