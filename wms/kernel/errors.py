@@ -48,3 +48,23 @@ class ConflictError(WmsError):
     """The request is right but not possible now (409)."""
 
     code = "conflict"
+
+
+class UnauthenticatedError(WmsError):
+    """Who calls is not known: no credentials, or wrong ones (401)."""
+
+    code = "not_authenticated"
+
+
+class TooManyError(WmsError):
+    """The caller has asked too often (429).
+
+    Args:
+        retry_after_s: after so many seconds it may try again; whole seconds, at least 1.
+    """
+
+    code = "too_many"
+
+    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = max(1, retry_after_s)

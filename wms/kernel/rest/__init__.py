@@ -1,0 +1,33 @@
+"""What every REST endpoint shares: strict input, one shape of error, pages by cursor, bearer tokens.
+
+NB: Django REST framework imports this package while it imports its own views (the settings name classes from here),
+so nothing below may import ``rest_framework.views`` or ``rest_framework.generics``.
+"""
+
+from wms.kernel.rest.authentication import BearerAuthentication, bearer_scheme, has_bearer_token
+from wms.kernel.rest.documentation import ErrorAnswer, error_responses
+from wms.kernel.rest.errors import answer_error
+from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
+from wms.kernel.rest.pages import CursorPages, PageQuery
+from wms.kernel.rest.parsers import StrictJSONParser
+from wms.kernel.rest.serializers import StrictSerializer
+from wms.kernel.rest.strict_json import InvalidJSONError, load_json
+
+__all__ = [
+    "BearerAuthentication",
+    "CursorPages",
+    "ErrorAnswer",
+    "Flag",
+    "InvalidJSONError",
+    "Number",
+    "PageQuery",
+    "StrictJSONParser",
+    "StrictSerializer",
+    "Text",
+    "WholeNumber",
+    "answer_error",
+    "bearer_scheme",
+    "error_responses",
+    "has_bearer_token",
+    "load_json",
+]

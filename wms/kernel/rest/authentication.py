@@ -1,0 +1,63 @@
+"""Bearer tokens: one authentication class for each kind, told apart by the token's prefix."""
+
+from typing import Any, ClassVar
+
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from wms.kernel.rest.errors import WWW_AUTHENTICATE
+
+#: Longer ones are none of ours.
+MAX_TOKEN_LENGTH = 4096
+
+
+class BearerAuthentication(BaseAuthentication):
+    """Base of the classes that know one kind of token.
+
+    A token of another kind is left to the other classes; one of this kind that is not valid is a 401.
+    """
+
+    #: How tokens of this kind begin, such as ``wmsu_``.
+    prefix: ClassVar[str]
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        """Return (principal, credential), or None if the request carries no token of this kind."""
+        token = bearer_token(request)
+        if token is None or not token.startswith(self.prefix):
+            return None
+        return self.principal_of(token)
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - the framework's signature
+        """Return what a 401 tells the client to send."""
+        return WWW_AUTHENTICATE
+
+    def principal_of(self, token: str) -> tuple[Any, Any]:
+        """Return (principal, credential) of *token*, which begins with the prefix.
+
+        Raises:
+            AuthenticationFailed: the token is not valid; the sentence says what to do about it.
+        """
+        raise NotImplementedError
+
+
+def has_bearer_token(request: Request) -> bool:
+    """Return whether the request means to be authenticated by a token."""
+    scheme, _, _ = str(request.META.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
+    return scheme.lower() == "bearer"
+
+
+def bearer_token(request: Request) -> str | None:
+    """Return the token of ``Authorization: Bearer <token>``, or None without such a header."""
+    if not has_bearer_token(request):
+        return None
+    _, _, token = str(request.META["HTTP_AUTHORIZATION"]).strip().partition(" ")
+    token = token.strip()
+    if not token or len(token) > MAX_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+        raise AuthenticationFailed('The header must read "Authorization: Bearer <token>", with one token.')
+    return token
+
+
+def bearer_scheme(description: str) -> dict[str, str]:
+    """Return the OpenAPI definition of a bearer token of the kind that *description* tells."""
+    return {"type": "http", "scheme": "bearer", "description": description}

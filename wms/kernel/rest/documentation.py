@@ -1,0 +1,35 @@
+"""Refusals in the OpenAPI schema."""
+
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+
+MEANING = {
+    HTTPStatus.BAD_REQUEST: "The input is wrong.",
+    HTTPStatus.UNAUTHORIZED: "No credentials, or none that are valid.",
+    HTTPStatus.FORBIDDEN: "The caller is known and may not do this.",
+    HTTPStatus.NOT_FOUND: "There is no such object, or the caller may not see it.",
+    HTTPStatus.CONFLICT: "Not possible now.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Larger than this server accepts.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a kind that is not taken here.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many; Retry-After says in how many seconds to try again.",
+}
+
+
+class ErrorAnswer(serializers.Serializer[Any]):
+    """Every refusal."""
+
+    code = serializers.CharField(help_text="Stable word for programs.")
+    detail = serializers.CharField(help_text="What is wrong and what to do.")
+    errors = serializers.DictField(  # type: ignore[assignment]  # the framework's property of this name stays
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="Sentences per field; names of nested fields are dotted, the whole body is `body`.",
+    )
+
+
+def error_responses(*codes: int) -> dict[int, OpenApiResponse]:
+    """Return the documentation of refusals with these statuses, to be merged into extend_schema's ``responses``."""
+    return {code: OpenApiResponse(ErrorAnswer, description=MEANING[HTTPStatus(code)]) for code in codes}

@@ -1,0 +1,149 @@
+"""Every refusal in one shape: {"code", "detail", "errors"?} (API.md)."""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.http import Http404, UnreadablePostError
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from wms.kernel.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+    TooLargeError,
+    TooManyError,
+    UnauthenticatedError,
+    WmsError,
+)
+from wms.kernel.rest.serializers import NON_FIELD_ERRORS
+
+STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
+    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,  # NB: before RejectedError, of which it is one
+    RejectedError: HTTPStatus.BAD_REQUEST,
+    UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
+    ForbiddenError: HTTPStatus.FORBIDDEN,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    ConflictError: HTTPStatus.CONFLICT,
+    TooManyError: HTTPStatus.TOO_MANY_REQUESTS,
+}
+#: The framework's words where ours are others.
+CODE_OF_FRAMEWORK = {"permission_denied": "forbidden", "invalid": "invalid_input", "parse_error": "malformed_request"}
+#: So many fields are reported at most: 10,000 wrong jobs need no 10,000 sentences.
+MAX_FIELDS = 100
+#: Sentences of the framework repeat the input, which may be long.
+MAX_SENTENCE = 500
+WWW_AUTHENTICATE = 'Bearer realm="wms"'
+
+Errors = dict[str, list[str]]
+
+
+def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | None:  # noqa: ARG001 - the framework's
+    """Return the answer to *error*, or None if it is a fault of ours (500).
+
+    Django REST framework's EXCEPTION_HANDLER.
+    """
+    if isinstance(error, WmsError):
+        return _answer_ours(error)
+    if isinstance(error, DjangoValidationError):
+        error = exceptions.ValidationError(error.message_dict if hasattr(error, "error_dict") else error.messages)
+    if isinstance(error, exceptions.APIException):
+        return _answer_framework(error)
+    return _answer_django(error)
+
+
+def error_body(code: str, detail: str, errors: Mapping[str, list[str]] | None = None) -> dict[str, object]:
+    """Return the body of a refusal."""
+    body: dict[str, object] = {"code": code, "detail": _shortened(detail)}
+    if errors:
+        body["errors"] = {
+            field: [_shortened(sentence) for sentence in errors[field]] for field in list(errors)[:MAX_FIELDS]
+        }
+    return body
+
+
+def _shortened(sentence: str) -> str:
+    return sentence if len(sentence) <= MAX_SENTENCE else f"{sentence[: MAX_SENTENCE - 1]}…"
+
+
+def _answer_ours(error: WmsError) -> Response | None:
+    status = next((status for category, status in STATUS_OF_CATEGORY.items() if isinstance(error, category)), None)
+    if status is None:
+        return None
+    headers = {}
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = WWW_AUTHENTICATE
+    if isinstance(error, TooManyError):
+        headers["Retry-After"] = str(error.retry_after_s)
+    return Response(error_body(error.code, error.detail, error.errors), status=status, headers=headers)
+
+
+def _answer_framework(error: exceptions.APIException) -> Response:
+    if isinstance(error, exceptions.ValidationError):
+        return _answer_validation(error)
+    status, headers = error.status_code, {}
+    if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+        # The framework makes it 403 where a view names no bearer token; without credentials it is 401 everywhere.
+        status = HTTPStatus.UNAUTHORIZED
+        headers["WWW-Authenticate"] = WWW_AUTHENTICATE
+    wait_s = getattr(error, "wait", None)
+    if wait_s is not None:
+        headers["Retry-After"] = str(int(wait_s))
+    code = getattr(error.detail, "code", None) or error.default_code
+    body = error_body(CODE_OF_FRAMEWORK.get(code, code), str(error.detail))
+    return Response(body, status=status, headers=headers)
+
+
+def _answer_validation(error: exceptions.ValidationError) -> Response:
+    errors: Errors = {}
+    for field, sentence in _flat(error.detail):
+        errors.setdefault(field, []).append(sentence)
+    return Response(error_body("invalid_input", summary(errors), errors), status=HTTPStatus.BAD_REQUEST)
+
+
+def summary(errors: Mapping[str, list[str]]) -> str:
+    """Return one sentence for what is wrong with so many fields."""
+    if not errors:
+        return "The input is wrong."
+    field, sentences = next(iter(errors.items()))
+    first = sentences[0] if sentences else "is wrong."
+    more = f" ({len(errors) - 1} more in errors)" if len(errors) > 1 else ""
+    return f"{first}{more}" if field == "body" else f"{field}: {first}{more}"
+
+
+def _flat(detail: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (dotted name of the field, sentence); what concerns the whole input is of the field "body"."""
+    if isinstance(detail, Mapping):
+        for name, inner in detail.items():
+            of_parent = name in {NON_FIELD_ERRORS, "__all__"}
+            yield from _flat(inner, path if of_parent else _joined(path, str(name)))
+    elif isinstance(detail, list | tuple):
+        for position, inner in enumerate(detail):
+            nested = isinstance(inner, Mapping | list | tuple)
+            yield from _flat(inner, _joined(path, str(position)) if nested else path)
+    else:
+        yield path or "body", str(detail)
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _answer_django(error: Exception) -> Response | None:
+    if isinstance(error, Http404):
+        body = error_body("not_found", "There is no such object, or you may not see it.")
+        return Response(body, status=HTTPStatus.NOT_FOUND)
+    if isinstance(error, PermissionDenied):
+        body = error_body("forbidden", str(error) or "You may not do this.")
+        return Response(body, status=HTTPStatus.FORBIDDEN)
+    if isinstance(error, RequestDataTooBig):
+        body = error_body("too_large", "The body is larger than this server accepts; send it in several requests.")
+        return Response(body, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    if isinstance(error, SuspiciousOperation | UnreadablePostError):
+        body = error_body("bad_request", "The request cannot be read; send it again as the documentation says.")
+        return Response(body, status=HTTPStatus.BAD_REQUEST)
+    return None

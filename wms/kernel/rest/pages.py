@@ -1,0 +1,179 @@
+"""Pages by cursor: stable while rows come and go, and as quick on the last page as on the first."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+from django.core import signing
+from django.db.models import Field, Model, Q, QuerySet
+from rest_framework import serializers
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import remove_query_param, replace_query_param
+
+from wms.kernel.names import did_you_mean
+from wms.kernel.rest.serializers import StrictSerializer
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # NB: at run time a cycle, see the package's docstring
+
+DEFAULT_PAGE_SIZE = 100
+MAX_PAGE_SIZE = 1000
+PAGE_PARAMETERS = ("cursor", "page_size", "ordering")
+SALT = "wms.kernel.rest.cursor"
+
+Row = TypeVar("Row", bound=Model)
+
+
+class PageQuery(StrictSerializer):
+    """What the query string of every list may hold; the serializers of lists' filters derive from it."""
+
+    cursor = serializers.CharField(
+        required=False, max_length=2000, help_text="From `next` or `previous` of another page; never built by hand."
+    )
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_PAGE_SIZE, help_text=f"Rows per page; default {DEFAULT_PAGE_SIZE}."
+    )
+    ordering = serializers.CharField(
+        required=False, max_length=64, help_text="Field to order by; with a leading - the other way round."
+    )
+
+
+class Cursor(NamedTuple):
+    """Where a page begins: after (or, backwards, before) the row with this value and this primary key."""
+
+    ordering: str
+    backwards: bool
+    value: str
+    pk: int
+
+
+class CursorPages(BasePagination):
+    """Pages of rows in an order that the client may choose among ``orderings``, of which the first is the default.
+
+    A row's place is its value in that column and its primary key, so rows that come or go elsewhere neither repeat nor
+    hide others. The columns are plain ones of the model and never NULL. The answer is ``{next, previous, results}``.
+    """
+
+    orderings: ClassVar[tuple[str, ...]] = ("-id",)
+
+    def paginate_queryset(  # type: ignore[override]  # lists in memory are not paged
+        self,
+        queryset: QuerySet[Row],
+        request: Request,
+        view: "APIView | None" = None,  # noqa: ARG002
+    ) -> list[Row]:
+        """Return the rows of the page that the query string asks for.
+
+        Raises:
+            ValidationError: the cursor is not one of ours or of another order, or the size or the order is wrong.
+        """
+        asked = {name: request.query_params[name] for name in PAGE_PARAMETERS if name in request.query_params}
+        query = PageQuery.checked(asked)
+        self._url = request.build_absolute_uri()
+        self._ordering = self._known_ordering(query.get("ordering", self.orderings[0]))
+        self._column: Field[Any, Any] = self._column_of(queryset.model)
+        self._cursor = self._read(query["cursor"]) if "cursor" in query else None
+        size: int = query.get("page_size", DEFAULT_PAGE_SIZE)
+
+        backwards = self._cursor is not None and self._cursor.backwards
+        rows = list(self._from_cursor(queryset, backwards=backwards)[: size + 1])
+        self._more = len(rows) > size
+        page = rows[:size][::-1] if backwards else rows[:size]
+        self._page: Sequence[Model] = page
+        return page
+
+    def get_paginated_response(self, data: Sequence[object]) -> Response:
+        """Return the page with the addresses of its neighbours."""
+        backwards = self._cursor is not None and self._cursor.backwards
+        has_next = True if backwards else self._more
+        has_previous = self._more if backwards else self._cursor is not None
+        return Response(
+            {
+                "next": self._link(-1, backwards=False) if has_next else None,
+                "previous": self._link(0, backwards=True) if has_previous else None,
+                "results": data,
+            }
+        )
+
+    def _known_ordering(self, name: str) -> str:
+        if name not in self.orderings:
+            hint = did_you_mean(name, self.orderings)
+            sentence = f"Order by one of {', '.join(self.orderings)}.{hint}"
+            raise serializers.ValidationError({"ordering": [sentence]})
+        return name
+
+    def _column_of(self, model: type[Model]) -> "Field[Any, Any]":
+        name = self._ordering.removeprefix("-")
+        column = model._meta.pk if name in {"id", "pk"} else model._meta.get_field(name)  # noqa: SLF001 - Django's API
+        if not isinstance(column, Field) or column.null:
+            message = f"pages cannot be ordered by {name}"
+            raise TypeError(message)
+        return column
+
+    def _read(self, text: str) -> Cursor:
+        try:
+            cursor = Cursor(*signing.loads(text, salt=SALT))
+        except signing.BadSignature as error:
+            sentence = "This cursor is not valid; begin with the first page, without a cursor."
+            raise serializers.ValidationError({"cursor": [sentence]}) from error
+        if cursor.ordering != self._ordering:
+            sentence = f'This cursor belongs to the order "{cursor.ordering}"; begin with the first page.'
+            raise serializers.ValidationError({"cursor": [sentence]})
+        return cursor
+
+    def _from_cursor(self, queryset: QuerySet[Row], *, backwards: bool) -> QuerySet[Row]:
+        """Return the rows that follow the cursor, nearest first."""
+        descending = self._ordering.startswith("-") != backwards
+        sign, beyond = ("-", "lt") if descending else ("", "gt")
+        name = self._column.name
+        if self._cursor is not None:
+            queryset = queryset.filter(self._after(self._cursor, name=name, beyond=beyond))
+        return queryset.order_by(f"{sign}{name}", *([] if self._column.primary_key else [f"{sign}pk"]))
+
+    def _after(self, cursor: Cursor, *, name: str, beyond: str) -> Q:
+        if self._column.primary_key:
+            return Q(**{f"pk__{beyond}": cursor.pk})
+        value = self._column.to_python(cursor.value)
+        # Not "a < v OR (a = v AND id < n)": only with the plain range in front is an index on the column used.
+        return Q(**{f"{name}__{beyond}e": value}) & (
+            Q(**{f"{name}__{beyond}": value}) | Q(**{f"pk__{beyond}": cursor.pk})
+        )
+
+    def _link(self, position: int, *, backwards: bool) -> str:
+        if not self._page:  # every row beyond the cursor has gone; the first page is the way back
+            return remove_query_param(self._url, "cursor")
+        row = self._page[position]
+        cursor = Cursor(self._ordering, backwards, self._column.value_to_string(row), row.pk)
+        return replace_query_param(self._url, "cursor", signing.dumps(cursor, salt=SALT))
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the OpenAPI schema of a page of *schema*."""
+        link = {"type": "string", "format": "uri", "nullable": True}
+        return {
+            "type": "object",
+            "required": ["next", "previous", "results"],
+            "properties": {
+                "next": {**link, "description": "Address of the next page; null on the last."},
+                "previous": {**link, "description": "Address of the page before; null on the first."},
+                "results": schema,
+            },
+        }
+
+    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, Any]]:  # noqa: ARG002 - the framework's
+        """Return the OpenAPI parameters of the query string."""
+        schemas: Mapping[str, dict[str, Any]] = {
+            "cursor": {"type": "string", "maxLength": 2000},
+            "page_size": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE},
+            "ordering": {"type": "string", "enum": list(self.orderings), "default": self.orderings[0]},
+        }
+        return [
+            {
+                "name": name,
+                "in": "query",
+                "required": False,
+                "description": str(field.help_text),
+                "schema": schemas[name],
+            }
+            for name, field in PageQuery().fields.items()
+        ]

@@ -1,0 +1,28 @@
+"""Bodies of requests."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from rest_framework.parsers import JSONParser
+
+from wms.kernel.rest.strict_json import InvalidJSONError, load_json
+
+
+class StrictJSONParser(JSONParser):
+    """JSON in UTF-8, read by load_json.
+
+    NB: it must remain a JSONParser: only for those does Django REST framework read the body through the limit of its
+    size (DATA_UPLOAD_MAX_MEMORY_SIZE).
+    """
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,  # noqa: ARG002 - the framework's signature
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever JSON holds; serializers say what it must be
+        """Return the value of the body."""
+        encoding = str((parser_context or {}).get("encoding", "utf-8"))
+        if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "us-ascii", "ascii"}:
+            raise InvalidJSONError(f'The charset "{encoding[:40]}" is not taken; send UTF-8.')
+        return load_json(stream.read())

@@ -1,0 +1,121 @@
+"""JSON as RFC 8259 has it and PostgreSQL can store it; whatever else arrives is one clear error."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from wms.kernel.errors import RejectedError
+
+#: No body of this API needs more than ten levels; far below what exhausts a stack.
+MAX_DEPTH = 100
+MAX_INTEGER = 2**63 - 1
+MIN_INTEGER = -(2**63)
+
+#: How JSON's types are called in sentences.
+TYPE_NAMES: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+class InvalidJSONError(RejectedError):
+    """The text is not JSON, or holds what no field can take."""
+
+    code = "invalid_json"
+
+
+def load_json(text: bytes) -> object:
+    """Return the value that *text*, JSON in UTF-8, stands for.
+
+    Raises:
+        InvalidJSONError: not UTF-8, not JSON, NaN or Infinity, a name twice in one object, an integer beyond 63 bits,
+            a number beyond a double, more than 100 levels, a NUL or half of a surrogate pair in a string.
+    """
+    try:
+        decoded = text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidJSONError(f"The body is not UTF-8: byte {error.start + 1} is wrong.") from error
+    try:
+        value: object = json.loads(
+            decoded,
+            parse_int=_integer,
+            parse_float=_number,
+            parse_constant=_refused_constant,
+            object_pairs_hook=_object,
+        )
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidJSONError(f"The body is not valid JSON: {error.msg} at {where}.") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    # Text and depth can only be wrong where the bytes show an escape or so many brackets.
+    if b"\\u" in text or text.count(b"{") + text.count(b"[") > MAX_DEPTH:
+        _refuse_unstorable(value)
+    return value
+
+
+def _too_deep() -> InvalidJSONError:
+    return InvalidJSONError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _integer(digits: str) -> int:
+    # 20 characters hold every 64-bit number; int() of millions of digits takes minutes.
+    if len(digits) > 20 or not MIN_INTEGER <= int(digits) <= MAX_INTEGER:
+        raise InvalidJSONError(f"The integer {digits[:25]} is too large: integers have at most 63 bits.")
+    return int(digits)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise InvalidJSONError(f"The number {text[:25]} is too large: numbers stay below 1.8e308.")
+    return value
+
+
+def _refused_constant(name: str) -> None:
+    raise InvalidJSONError(f"{name} is not valid JSON; leave the field out or send a number.")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise InvalidJSONError(f'The name "{name[:100]}" occurs twice in one object; keep one of them.')
+            seen.add(name)
+    return value
+
+
+def _refuse_unstorable(value: object) -> None:
+    """Raise if a string holds what PostgreSQL cannot store, or if the value is nested too deep."""
+    level: list[object] = [value]
+    depth = 0
+    while level:
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, str):
+                _refuse_unstorable_text(item)
+            elif isinstance(item, dict | list):
+                if depth == MAX_DEPTH:
+                    raise _too_deep()
+                below.extend(_parts(item))
+        level = below
+        depth += 1
+
+
+def _parts(item: dict[str, object] | list[object]) -> Iterable[object]:
+    return chain(item.keys(), item.values()) if isinstance(item, dict) else item
+
+
+def _refuse_unstorable_text(text: str) -> None:
+    if "\x00" in text:
+        raise InvalidJSONError("A string holds the NUL character (\\u0000), which cannot be stored.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidJSONError("A string holds half of a surrogate pair (\\ud800 to \\udfff); send whole characters.")
