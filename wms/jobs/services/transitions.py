@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 from wms.kernel.db import transaction_required
-from wms.kernel.errors import ConflictError
+from wms.kernel.errors import ConflictError, WmsError
 
 #: Jobs of one statement: the text stays below a megabyte, and a statement below some tens of milliseconds.
 AT_ONCE: Final = 5000
@@ -72,6 +72,10 @@ class Recorded:
     moved: Mapping[int, JobStatus]
     #: {job id: the status that it has, from which the requested one cannot be reached}.
     refused: Mapping[int, JobStatus]
+
+    def errors(self, target: JobStatus) -> dict[int, WmsError]:
+        """Return, for each refused job, the error that says why it cannot become *target*."""
+        return {job_id: illegal(job_id, status, target) for job_id, status in self.refused.items()}
 
 
 @transaction_required

@@ -1,0 +1,13 @@
+"""What a person may ask of jobs that were submitted."""
+
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """An action on one job or on many, spelt as in the REST contract."""
+
+    KILL = "kill"
+    RESCHEDULE = "reschedule"
+    DELETE = "delete"
+    HOLD = "hold"
+    RELEASE = "release"

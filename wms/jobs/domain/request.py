@@ -1,0 +1,185 @@
+"""The body of a submission: one description, a JDL text, or a list of both (API.md, POST /api/jobs/)."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from wms.jobs.domain import parametric
+from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, JobDescription
+from wms.jobs.domain.fields import shown
+from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+
+MAX_JOBS: Final = 10_000
+#: Reading a list ends when so many fields were found wrong.
+MAX_WRONG_FIELDS: Final = 100
+#: Fields beside a description; they concern the request.
+ENVELOPE: Final = ("group", "request_id")
+FORMS: Final = ("jdl", "cfg", "jobs")
+
+Errors = dict[str, list[str]]
+
+
+class InvalidSubmissionError(RejectedError):
+    """The request around the descriptions is wrong."""
+
+    code = "invalid_submission"
+
+
+class CfgNotSupportedError(RejectedError):
+    """Descriptions in DIRAC's CFG form are not read yet."""
+
+    code = "cfg_not_supported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedJob:
+    """One job that is asked for."""
+
+    description: JobDescription
+    #: What its fields are called in errors, put before their names: "" or ``jobs.3.``.
+    path: str
+    #: Whether ``parametric.substitute_job_id`` is still to be called.
+    parametric: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionIn:
+    """One request to submit jobs."""
+
+    jobs: Sequence[WantedJob]
+    #: To act in; None: the user's default or only one.
+    group: str | None
+    request_id: UUID | None
+    #: SHA-256 of the request, the same for bodies that differ only in the order of names.
+    digest: bytes
+
+
+def parse_submission(body: object) -> SubmissionIn:
+    """Return the request that *body*, a JSON value, makes; at most 10,000 jobs in all.
+
+    Raises:
+        InvalidSubmissionError: no object, or group, request id or list are wrong.
+        InvalidDescriptionError: with the errors of all jobs; those of a list are named like ``jobs.3.executable``.
+        InvalidJdlError: the only description is a JDL text that cannot be read.
+        CfgNotSupportedError: the description is in CFG form.
+    """
+    if not isinstance(body, Mapping):
+        raise InvalidSubmissionError(f"Send an object, a job description, not {shown(body)}.")
+    content = {name: value for name, value in body.items() if name not in ENVELOPE}
+    request_id = _request_id(body.get("request_id"))
+    if "jobs" in content:
+        _refuse_beside("jobs", content)
+        wanted, groups = _list(content["jobs"])
+    else:
+        wanted, groups = _single(content, path="")
+    return SubmissionIn(
+        jobs=wanted, group=_group(body.get("group"), groups), request_id=request_id, digest=_digest(body)
+    )
+
+
+def _list(entries: object) -> tuple[list[WantedJob], set[str]]:
+    if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_JOBS:
+        given = f"{len(entries)} of them" if isinstance(entries, list) else shown(entries)
+        raise _invalid("jobs", f"jobs must be a list of 1 to {MAX_JOBS} descriptions, not {given}.")
+    wanted: list[WantedJob] = []
+    groups: set[str] = set()
+    errors: Errors = {}
+    for position, entry in enumerate(entries):
+        try:
+            single, named = _entry(entry, path=f"jobs.{position}.")
+        except RejectedError as error:
+            if isinstance(error, CfgNotSupportedError):
+                raise
+            errors |= {f"jobs.{position}.{field}": sentences for field, sentences in error.errors.items()}
+            if len(errors) >= MAX_WRONG_FIELDS:
+                break
+            continue
+        groups |= named
+        wanted += single
+        if len(wanted) > MAX_JOBS:
+            raise _invalid("jobs", f"These are more than {MAX_JOBS} jobs in all; submit them in several requests.")
+    if errors:
+        raise InvalidDescriptionError(errors)
+    return wanted, groups
+
+
+def _entry(entry: object, *, path: str) -> tuple[list[WantedJob], set[str]]:
+    if not isinstance(entry, Mapping):
+        raise InvalidDescriptionError({"description": [f"A description must be an object, not {shown(entry)}."]})
+    return _single(entry, path=path)
+
+
+def _single(content: Mapping[str, object], *, path: str) -> tuple[list[WantedJob], set[str]]:
+    """Read one description, JDL or JSON, and the groups that it names."""
+    groups: set[str] = set()
+    if "cfg" in content:
+        raise CfgNotSupportedError(
+            "Descriptions in CFG form are not read yet; send the same as JSON fields or as JDL.",
+            errors={f"{path}cfg": ["Not supported yet; use JSON fields or jdl."]},
+        )
+    if "jdl" in content:
+        _refuse_beside("jdl", content)
+        content, groups = _jdl(content["jdl"])
+    return [
+        WantedJob(description=description, path=path, parametric=parametric.is_parametric(content))
+        for description in parametric.parse_all(content)
+    ], groups
+
+
+def _jdl(text: object) -> tuple[Mapping[str, object], set[str]]:
+    if not isinstance(text, str):
+        raise InvalidDescriptionError({"jdl": [f"jdl must be a string, the text of the JDL, not {shown(text)}."]})
+    try:
+        job = parse_jdl(text)
+    except InvalidJdlError as error:
+        error.errors["jdl"] = [error.detail]
+        raise
+    return job.description, set() if job.group is None else {job.group}
+
+
+def _refuse_beside(form: str, content: Mapping[str, object]) -> None:
+    """Refuse whatever stands beside a list or a text that says everything."""
+    errors: Errors = {}
+    for name in content:
+        if name in {form, *KNOWN_FIELDS, *FORMS}:
+            continue
+        hint = did_you_mean(str(name)[:64], (*ENVELOPE, *FORMS, *KNOWN_FIELDS))
+        errors[str(name)[:64]] = [f"There is no field {shown(name)}.{hint}"]
+    for name in content.keys() & {*KNOWN_FIELDS, *FORMS} - {form}:
+        errors[name] = [f"{name} says nothing beside {form}; put it into the description there."]
+    if errors:
+        raise InvalidDescriptionError(dict(list(errors.items())[:MAX_WRONG_FIELDS]))
+
+
+def _group(given: object, named: Iterable[str]) -> str | None:
+    """Return the one group to act in; OwnerGroup in a JDL names it as well as the request does."""
+    if given is not None and (not isinstance(given, str) or not given):
+        raise _invalid("group", f"group must be the name of a group, not {shown(given)}.")
+    groups = {*named} if given is None else {given, *named}
+    if len(groups) > 1:
+        names = ", ".join(shown(name) for name in sorted(groups)[:5])
+        raise _invalid("group", f"One request acts in one group, but these are named: {names}.")
+    return next(iter(groups), None)
+
+
+def _request_id(value: object) -> UUID | None:
+    if value is None:
+        return None
+    try:
+        return UUID(value if isinstance(value, str) else "")
+    except ValueError as error:
+        sentence = f"request_id must be a UUID such as 123e4567-e89b-42d3-a456-426614174000, not {shown(value)}."
+        raise _invalid("request_id", sentence) from error
+
+
+def _digest(body: Mapping[str, object]) -> bytes:
+    return sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+def _invalid(field: str, sentence: str) -> InvalidSubmissionError:
+    return InvalidSubmissionError(sentence, errors={field: [sentence]})

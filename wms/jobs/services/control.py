@@ -1,0 +1,164 @@
+"""What people do to jobs that were submitted: kill, reschedule, delete, hold and release, one or many (DESIGN §3.1)."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from django.db import transaction
+
+from taskqueues.services import queueing
+from wms.accounts.models import User
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import demand, rescheduling, transitions
+from wms.jobs.services.transitions import Recorded
+from wms.kernel.db import transaction_required
+from wms.kernel.errors import NotFoundError, WmsError
+
+#: Given to a job that a pilot holds; the pilot hears of it with its next heartbeat (DESIGN §3.1).
+MARKED_FOR_TERMINATION: Final = "Marked for termination"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of an action on several jobs."""
+
+    done: frozenset[int]
+    #: {job id: why not}.
+    refused: Mapping[int, WmsError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """Who wants it, when and why."""
+
+    by: User
+    now: datetime
+    reason: str
+
+
+@transaction.atomic(durable=True)
+def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> Outcome:
+    """Do *action* to those of the jobs that *by* may see and whose state allows it; the others stay as they are.
+
+    Args:
+        action: what to do.
+        job_ids: at most some thousands: their rows are locked until all are done.
+        by: whoever may see a job may do this to it.
+        now: the time of the change.
+        reason: why, for hold and kill; becomes the minor status. At most 255 characters.
+    """
+    visible = frozenset(Job.objects.visible_to(by).filter(pk__in=job_ids).values_list("pk", flat=True))
+    outcome = _STEPS[action](visible, _Wish(by=by, now=now, reason=reason))
+    strangers = {job_id: NotFoundError(f"There is no job {job_id}.") for job_id in frozenset(job_ids) - visible}
+    return Outcome(done=outcome.done, refused={**outcome.refused, **strangers})
+
+
+def apply_to_one(action: Action, job_id: int, *, by: User, now: datetime, reason: str = "") -> None:
+    """Do *action* to one job; the arguments are those of ``apply``.
+
+    Raises:
+        NotFoundError: there is no such job, or not for *by*.
+        IllegalTransitionError: its status forbids it.
+        RescheduleLimitError: it was rescheduled too often.
+    """
+    for error in apply(action, [job_id], by=by, now=now, reason=reason).refused.values():
+        raise error
+
+
+@transaction_required
+def out_of_queues(job_ids: Collection[int], change: Callable[[], Recorded]) -> Recorded:
+    """Withdraw jobs from their queues and *change* them, so that none stays in a queue while it does not wait.
+
+    Rows of queues are locked before rows of jobs, as the claim does it. So a job can come into a queue between the
+    two (released, or let go by a pilot); then everything since the withdrawal is undone, and done again.
+
+    Args:
+        job_ids: those that *change* may touch.
+        change: locks the jobs and moves what may be moved; it may be called more than once.
+    """
+    while True:
+        with transaction.atomic():
+            withdrawn = queueing.withdraw(job_ids)
+            recorded = change()
+            if all(job_id in withdrawn for job_id, before in recorded.moved.items() if before is JobStatus.WAITING):
+                return recorded
+            transaction.set_rollback(True)
+
+
+def _kill(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+    # A job is seen Rescheduled only while the lease is open: then its pilot has been told already.
+    marked, source, now = HELD_BY_A_PILOT | {JobStatus.RESCHEDULED}, wish.by.username, wish.now
+    minor = wish.reason or f"Killed by {source}"
+
+    def change() -> Recorded:
+        held = transitions.record(
+            job_ids,
+            status=JobStatus.KILLED,
+            minor=MARKED_FOR_TERMINATION,
+            source=source,
+            now=now,
+            only_from=marked,
+        )
+        others = transitions.record(held.refused, status=JobStatus.KILLED, minor=minor, source=source, now=now)
+        return Recorded(moved={**held.moved, **others.moved}, refused=others.refused)
+
+    killed = out_of_queues(job_ids, change)
+    rescheduling.order_to_kill(rescheduling.held(killed), now=now)
+    return _outcome(killed, JobStatus.KILLED)
+
+
+def _delete(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+    return _leave_queues(job_ids, status=JobStatus.DELETED, minor=f"Deleted by {wish.by.username}", wish=wish)
+
+
+def _hold(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+    minor = wish.reason or f"Held by {wish.by.username}"
+    return _leave_queues(job_ids, status=JobStatus.HELD, minor=minor, wish=wish)
+
+
+def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+    released = transitions.record(
+        job_ids,
+        status=JobStatus.WAITING,
+        minor=f"Released by {wish.by.username}",
+        source=wish.by.username,
+        now=wish.now,
+        # Rescheduled may become Waiting too, but not before its pilot has let go of it.
+        only_from={JobStatus.HELD},
+    )
+    demand.put_back_in_queues(list(Job.objects.filter(pk__in=released.moved)), now=wish.now)
+    refused = {
+        job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")
+        for job_id, status in released.refused.items()
+    }
+    return Outcome(done=frozenset(released.moved), refused=refused)
+
+
+def _reschedule(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+    done, refused = rescheduling.reschedule(job_ids, source=wish.by.username, now=wish.now)
+    return Outcome(done=done, refused=refused)
+
+
+def _leave_queues(job_ids: frozenset[int], *, status: JobStatus, minor: str, wish: _Wish) -> Outcome:
+    record = partial(transitions.record, status=status, minor=minor, source=wish.by.username, now=wish.now)
+    return _outcome(out_of_queues(job_ids, partial(record, job_ids)), status)
+
+
+def _outcome(recorded: Recorded, target: JobStatus) -> Outcome:
+    return Outcome(done=frozenset(recorded.moved), refused=recorded.errors(target))
+
+
+_STEPS: Final[Mapping[Action, Callable[[frozenset[int], _Wish], Outcome]]] = MappingProxyType(
+    {
+        Action.KILL: _kill,
+        Action.RESCHEDULE: _reschedule,
+        Action.DELETE: _delete,
+        Action.HOLD: _hold,
+        Action.RELEASE: _release,
+    }
+)
