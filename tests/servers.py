@@ -5,7 +5,6 @@ the environment; servers named in ``WMS_DATABASE_URL`` and ``WMS_REDIS_URL`` are
 """
 
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from wms.stack.binaries import find_postgres, find_valkey
+from wms.stack.guard import Guard
 from wms.stack.servers import (
     POSTGRES_STOP_SIGNAL,
     PostgresServer,
@@ -31,37 +31,44 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """Start the servers; a wrapper, because pytest-django imports the settings in the first ordinary call."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         directory = Path(tempfile.mkdtemp(prefix="wms-tests-", dir="/tmp"))  # a socket's path must be short
-        early_config.add_cleanup(lambda: shutil.rmtree(directory))
+        guard = Guard(paths=[directory])  # removes it also when this process is killed
+        early_config.add_cleanup(guard.finish)
         os.environ.setdefault("WMS_DATA_DIR", str(directory))
         os.environ.setdefault("WMS_EMBEDDED", "1")
-        _start_database(early_config, directory)
-        _start_redis(early_config, directory)
+        _start_database(early_config, guard, directory)
+        _start_redis(early_config, guard, directory)
     return (yield)
 
 
-def _start_database(config: pytest.Config, directory: Path) -> None:
+def _start_database(config: pytest.Config, guard: Guard, directory: Path) -> None:
     if "WMS_DATABASE_URL" in os.environ:
         return
     postgres = PostgresServer(
         programs=find_postgres(), data=directory / "postgres", sockets=directory, durable=False, max_connections=400
     )
     postgres.create()
-    _start(config, postgres.command(), ready=postgres.is_ready, log=directory / "postgres.log")
+    _start(config, guard, postgres.command(), ready=postgres.is_ready, log=directory / "postgres.log")
     os.environ.update(environment_of_embedded(database=postgres.url("wms"), redis=None))
 
 
-def _start_redis(config: pytest.Config, directory: Path) -> None:
+def _start_redis(config: pytest.Config, guard: Guard, directory: Path) -> None:
     if "WMS_REDIS_URL" in os.environ:
         return
     valkey = ValkeyServer(program=find_valkey(), sockets=directory)
-    _start(config, valkey.command(), ready=valkey.is_ready, log=directory / "valkey.log")
+    _start(config, guard, valkey.command(), ready=valkey.is_ready, log=directory / "valkey.log")
     os.environ.update(environment_of_embedded(database=None, redis=valkey.url()))
 
 
-def _start(config: pytest.Config, command: Sequence[str], *, ready: Callable[[], bool], log: Path) -> None:
+def _start(
+    config: pytest.Config, guard: Guard, command: Sequence[str], *, ready: Callable[[], bool], log: Path
+) -> None:
     with log.open("wb") as output:
         server = subprocess.Popen(
-            command, env=environment_of_server(), stdout=output, stderr=output, start_new_session=True
+            command,
+            env=environment_of_server() | guard.environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     config.add_cleanup(lambda: _stop(server))
     give_up = time.monotonic() + _READY_WITHIN_S

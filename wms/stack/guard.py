@@ -1,0 +1,136 @@
+"""The guard: a small process that outlives whoever started it, and then ends all that was started in its name.
+
+Everything the supervisor starts carries a mark in its environment, which children of children inherit, whatever session
+or process group they are in and whoever has become their parent. When the guard's standard input ends, because the
+supervisor finished or because it was killed, the guard ends every marked process and what descends from it.
+
+This file is also a program of its own, run with the standard library alone:
+``python -I -S guard.py MARK GRACE PATH …``.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_VARIABLE = "WMS_STACK_MARK"
+_POLL_S = 0.05
+#: After SIGKILL only the kernel stands between a process and its end; a process stuck in it is given up.
+_KILLED_WITHIN_S = 5.0
+
+
+class Guard:
+    """The guard as its owner sees it.
+
+    Args:
+        paths: files and directories to remove at the end.
+        grace_s: seconds between asking processes to end and killing them.
+    """
+
+    def __init__(self, *, paths: Iterable[Path] = (), grace_s: float = 3.0) -> None:
+        self._mark = secrets.token_hex(16)
+        command = [sys.executable, "-I", "-S", __file__, self._mark, str(grace_s), *map(str, paths)]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(  # noqa: S603 - this file
+            command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/"
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What marks a process as the guard's business."""
+        return {_VARIABLE: self._mark}
+
+    def finish(self) -> None:
+        """End what is left, remove the paths, and wait until that is done."""
+        self._process.communicate()
+
+
+class _Process(NamedTuple):
+    """One process; the time of its start tells it from a later one of the same number."""
+
+    number: int
+    start: int
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Wait for the owner's end, then sweep and remove."""
+    mark, grace_s, *paths = arguments
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    sweep(mark, grace_s=float(grace_s))
+    for path in map(Path, paths):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def sweep(mark: str, *, grace_s: float) -> None:
+    """End every process that carries the mark, and all their descendants: first asked, then killed."""
+    known: set[_Process] = set()
+    begun = time.monotonic()
+    asked: set[_Process] = set()
+    while time.monotonic() - begun < grace_s + _KILLED_WITHIN_S:
+        parents = dict(_processes())
+        # What was known stays known: a child loses its way back to the mark when its parent ends first.
+        known = _family(parents, known | {process for process in parents if _is_marked(process, mark)})
+        if not known:
+            return
+        if time.monotonic() - begun >= grace_s:
+            _send(signal.SIGKILL, known)
+        else:
+            _send(signal.SIGTERM, known - asked)
+            asked |= known
+        time.sleep(_POLL_S)
+
+
+def _family(parents: Mapping[_Process, int], roots: set[_Process]) -> set[_Process]:
+    """Return those of *roots* that live, with all their living descendants."""
+    family = roots & parents.keys()
+    while True:
+        numbers = {process.number for process in family}
+        more = {process for process, parent in parents.items() if parent in numbers} - family
+        if not more:
+            return family
+        family |= more
+
+
+def _processes() -> Iterator[tuple[_Process, int]]:
+    """Yield every process that has not ended (a zombie has), with the number of its parent."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The program's name, in parentheses, may contain anything.
+            state, parent, *rest = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue  # it has just ended
+        if state not in "ZX":
+            yield _Process(number=int(entry.name), start=int(rest[17])), int(parent)
+
+
+def _is_marked(process: _Process, mark: str) -> bool:
+    try:
+        environment = Path(f"/proc/{process.number}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{_VARIABLE}={mark}".encode() in environment.split(b"\0")
+
+
+def _send(number: signal.Signals, processes: Iterable[_Process]) -> None:
+    for process in processes:
+        try:
+            os.kill(process.number, number)
+        except OSError:
+            continue  # it has just ended
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
