@@ -1,0 +1,146 @@
+"""A restricted ClassAd language, safe to run on the text of any user: bounded in size, depth and steps.
+
+Jobs are described in it (JDL), and a site's throttle may be an expression of it (SAM). See evaluation.py for where the
+meaning departs from HTCondor's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from resources.domain.classad.evaluation import ERROR, MAX_STEPS, UNDEFINED, Evaluation, Frame, Value
+from resources.domain.classad.lexer import MAX_BYTES, ClassAdError
+from resources.domain.classad.syntax import MAX_DEPTH, MAX_NODES, parse_node, parse_record
+from resources.domain.classad.tree import Entry, Items, Literal, Node, Record, Scalar
+
+__all__ = [
+    "ERROR",
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "UNDEFINED",
+    "ClassAd",
+    "ClassAdError",
+    "Expression",
+    "Value",
+    "classad_of",
+    "evaluate",
+    "is_true",
+    "parse_classad",
+    "parse_expression",
+    "values_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression and the text it stands in, to point at its place in errors."""
+
+    root: Node
+    text: str
+
+    def error(self, problem: str) -> ClassAdError:
+        """Return an error that points at where this expression begins."""
+        return ClassAdError(problem, text=self.text, at=self.root.at)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAd:
+    """A parsed record and the text it stands in. Attribute names ignore letter case; their spelling is kept."""
+
+    record: Record
+    text: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attribute names as they were written, in their order."""
+        return tuple(entry.name for entry in self.record.entries.values())
+
+    def expression(self, name: str) -> Expression | None:
+        """Return the expression of the attribute *name*, or None."""
+        entry = self.record.entries.get(name.lower())
+        return None if entry is None else Expression(entry.node, self.text)
+
+    def error(self, name: str, problem: str) -> ClassAdError:
+        """Return an error that points at the name of the attribute *name*."""
+        return ClassAdError(problem, text=self.text, at=self.record.entries[name.lower()].at)
+
+
+_EMPTY: Final = ClassAd(Record(MappingProxyType({}), 0), "")
+
+
+def parse_expression(text: str) -> Expression:
+    """Return the expression that makes up the whole of *text*.
+
+    Raises:
+        ClassAdError: with line and column.
+    """
+    return Expression(parse_node(text), text)
+
+
+def parse_classad(text: str, *, dotted_names: bool = False) -> ClassAd:
+    """Return the record that makes up the whole of *text*, with or without brackets around it.
+
+    Args:
+        text: ``[ a = 1; b = 2 ]`` or ``a = 1; b = 2``.
+        dotted_names: whether its own attributes may be called ``Parameters.energy``.
+
+    Raises:
+        ClassAdError: with line and column.
+    """
+    return ClassAd(parse_record(text, dotted_names=dotted_names), text)
+
+
+def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:
+    """Return the record with these constant attributes; two names that differ only in case are one, the later wins."""
+    entries = {}
+    for name, value in values.items():
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            node: Node = Items(tuple(Literal(item, 0) for item in value), 0)
+        else:
+            node = Literal(value, 0)
+        entries[name.lower()] = Entry(name, node, 0)
+    return ClassAd(Record(MappingProxyType(entries), 0), "")
+
+
+def evaluate(
+    expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
+) -> Value:
+    """Return the value of *expression*.
+
+    Args:
+        expression: what to compute.
+        my: where bare names and ``MY.name`` are looked up.
+        target: where ``TARGET.name`` is looked up; within it the two change places.
+        max_steps: how many parts may be computed in all.
+
+    Returns:
+        str, int, float, bool, UNDEFINED, ERROR, a tuple of values, or a mapping of names (as written) to values.
+
+    Raises:
+        ClassAdError: the evaluation took more than *max_steps*, or went too deep.
+    """
+    mine, theirs = Frame(my.record), Frame(target.record)
+    mine.target, theirs.target = theirs, mine
+    return Evaluation(max_steps=max_steps).run(expression.root, my=mine, text=expression.text)
+
+
+def values_of(ad: ClassAd, *, max_steps: int = MAX_STEPS) -> Mapping[str, Value]:
+    """Return the values of all attributes of *ad*, by their names as written; *max_steps* is for all of them together.
+
+    Raises:
+        ClassAdError: as ``evaluate``.
+    """
+    values = evaluate(Expression(ad.record, ad.text), my=ad, max_steps=max_steps)
+    return values if isinstance(values, Mapping) else {}
+
+
+def is_true(
+    expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
+) -> bool:
+    """Return whether *expression* is exactly TRUE; undefined, an error, a number or too long an evaluation is not."""
+    try:
+        return evaluate(expression, my=my, target=target, max_steps=max_steps) is True
+    except ClassAdError:
+        return False

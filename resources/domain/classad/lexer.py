@@ -1,0 +1,144 @@
+"""Tokens of the ClassAd language, and the one error of this package.
+
+Comments are ``// …`` and ``/* … */`` anywhere, and ``# …`` when it is the first thing on a line (as in DIRAC's JDL).
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from wms.kernel.errors import RejectedError
+
+MAX_BYTES: Final = 64 * 1024
+MAX_INTEGER: Final = 2**63 - 1
+
+_SHOWN_CHARACTERS: Final = 40
+
+# Possessive and atomic groups throughout: no text, however hostile, makes the scan go back over what it has read.
+_TOKEN: Final = re.compile(
+    r"""
+    [ ]*+
+    (?> (?m:^)[ \t]*+\#[^\n]*+ | [ \t\r\f\v]++ | \n | //[^\n]*+ | /\*(?>[^*]++|\*(?!/))*+\*/ | \A\ufeff )*+
+    (?:
+        (?P<name> [A-Za-z_][A-Za-z0-9_]*+ )
+      | " (?P<string> [^"\\]*+ (?: \\. [^"\\]*+ )*+ ) "
+      | (?P<operator> =\?= | =!= | == | != | <= | >= | && | \|\| | /(?!\*) | \.(?![0-9]) | [-+*%<>!?:;,=()\[\]{}] )
+      | (?P<real> [0-9]++\.[0-9]++(?:[eE][+-]?+[0-9]++)? | \.[0-9]++(?:[eE][+-]?+[0-9]++)? | [0-9]++[eE][+-]?+[0-9]++ )
+      | (?P<integer> [0-9]++ )
+      | (?P<end> \Z )
+      | (?P<wrong> . )
+    )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: What the groups of _TOKEN are called, by their number; "" stands for the operator's own text.
+_KINDS: Final = ("", "name", "string", "", "real", "integer", "end", "wrong")
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+
+class ClassAdError(RejectedError):
+    """The text is not in the language, or an expression takes too much to evaluate.
+
+    Args:
+        problem: what is wrong and what to do, without the place.
+        text: the whole text that was read.
+        at: offset of the wrong part in *text*.
+    """
+
+    code = "invalid_classad"
+
+    def __init__(self, problem: str, *, text: str, at: int) -> None:
+        self.problem = problem
+        self.at = at
+        self.line = text.count("\n", 0, at) + 1
+        self.column = at - text.rfind("\n", 0, at)
+        super().__init__(f"Line {self.line}, column {self.column}: {problem}")
+
+
+class Token(NamedTuple):
+    """One word of the text: *kind* is name, integer, real, string, end, or the operator itself."""
+
+    kind: str
+    text: str
+    at: int
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the tokens of *text*, the last one of kind ``end``.
+
+    Raises:
+        ClassAdError: the text is too long, cannot be stored, or contains what is no token.
+    """
+    _refuse_unstorable(text)
+    tokens: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        group = match.lastindex or 0
+        word, at = match[group], match.start(group)
+        kind = _KINDS[group]
+        if kind == "wrong":
+            raise ClassAdError(_complaint(text, at), text=text, at=at)
+        if kind == "string":
+            at -= 1  # point at the quote
+        tokens.append(Token(kind or word, word, at))
+        if kind == "end":
+            break
+    return tokens
+
+
+def unquoted(token: Token, text: str) -> str:
+    r"""Return the value of a string token of *text*, its escapes resolved.
+
+    As in classad2: an unknown escape stands for its character, ``\ooo`` for the character of that octal code.
+    """
+    if "\\" not in token.text:
+        return token.text
+    value = _ESCAPE.sub(_character, token.text)
+    if "\0" in value:
+        raise ClassAdError("A string must not contain the NUL character (\\0).", text=text, at=token.at)
+    return value
+
+
+def shown(token: Token) -> str:
+    """Return the token as an error names it."""
+    if token.kind == "end":
+        return "the end of the text"
+    word = token.text if len(token.text) <= _SHOWN_CHARACTERS else token.text[:_SHOWN_CHARACTERS] + "…"
+    return f'the string "{word}"' if token.kind == "string" else f"`{word}`"
+
+
+def _refuse_unstorable(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        message = "The text contains half of a surrogate pair, which is no character; save it as UTF-8."
+        raise ClassAdError(message, text=text, at=error.start) from error
+    if size > MAX_BYTES:
+        message = f"The text has {size} bytes; at most {MAX_BYTES} are accepted."
+        raise ClassAdError(message, text=text, at=0)
+    if "\0" in text:
+        raise ClassAdError("The text contains the NUL character; remove it.", text=text, at=text.index("\0"))
+
+
+def _complaint(text: str, at: int) -> str:
+    character = text[at]
+    if character == '"':
+        return 'This string has no end; close it with " (and write a quote inside a string as \\").'
+    if text.startswith("/*", at):
+        return "This comment has no end; close it with */."
+    if character == "'":
+        return 'Strings stand in double quotes ("), not in single ones.'
+    if character in "“”„«»":
+        return f'Strings stand in straight double quotes ("), not in {character}.'
+    if character in "&|":
+        return f"A single {character} is no operator; write {character * 2}."
+    printable = character if character.isprintable() else ""
+    return (
+        f"The character {printable}{' ' if printable else ''}(U+{ord(character):04X}) has no meaning here; remove it."
+    )
+
+
+def _character(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped[0] in "01234567":
+        return chr(int(escaped, 8))
+    return _ESCAPED.get(escaped, escaped)

@@ -1,0 +1,335 @@
+"""The parser of the ClassAd language.
+
+The parser climbs precedences. Chains of equal precedence (``a || b || c``) and paths (``a.b[0].c``) are one node
+however long they are, and everything else is bounded by MAX_DEPTH: so neither parsing nor any walk over a tree can
+exhaust Python's stack.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from resources.domain.classad.lexer import MAX_INTEGER, ClassAdError, Token, shown, tokens_of, unquoted
+from resources.domain.classad.tree import (
+    Ad,
+    Attribute,
+    Call,
+    Chain,
+    Conditional,
+    Entry,
+    Items,
+    Literal,
+    Node,
+    Path,
+    Record,
+    Scalar,
+    Special,
+    Unary,
+)
+from wms.kernel.names import did_you_mean
+
+MAX_DEPTH: Final = 64
+MAX_NODES: Final = 10_000
+
+#: Names of the functions, lower-cased, with the number of arguments each takes; evaluation.py defines them.
+ARGUMENTS_OF: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "iserror": 1, "isundefined": 1, "isboolean": 1, "isinteger": 1, "isreal": 1, "isstring": 1, "islist": 1,
+        "size": 1, "member": 2, "tolower": 1, "toupper": 1, "int": 1, "real": 1,
+    }
+)  # fmt: skip
+
+_PRECEDENCE: Final = {
+    "||": 1, "&&": 2,
+    "==": 3, "!=": 3, "=?=": 3, "=!=": 3, "is": 3, "isnt": 3,
+    "<": 4, "<=": 4, ">": 4, ">=": 4,
+    "+": 5, "-": 5,
+    "*": 6, "/": 6, "%": 6,
+}  # fmt: skip
+_TIGHTEST: Final = 7
+_SYNONYM: Final = {"is": "=?=", "isnt": "=!="}
+_CONSTANTS: Final = frozenset({"string", "integer", "real"})
+_ENDINGS: Final = frozenset({";", ",", "}", "]", ")", "end"})
+_CLOSING: Final = {"{": "}", "(": ")", "[": "]"}
+
+
+_KEYWORDS: Final[Mapping[str, bool | Special]] = MappingProxyType(
+    {"true": True, "false": False, "undefined": Special.UNDEFINED, "error": Special.ERROR}
+)
+_RESERVED: Final = frozenset({*_KEYWORDS, *_SYNONYM})
+
+
+def parse_node(text: str) -> Node:
+    """Return the tree of one expression that makes up the whole of *text*; raises ClassAdError."""
+    parser = _Parser(text)
+    node = parser.expression()
+    parser.finish()
+    return node
+
+
+def parse_record(text: str, *, dotted_names: bool) -> Record:
+    """Return the record that makes up the whole of *text*, with or without the outer brackets; raises ClassAdError.
+
+    Args:
+        text: ``[ a = 1; b = 2 ]``, or the same without brackets.
+        dotted_names: whether the record's own attributes may have names like ``Parameters.energy`` (JDL).
+    """
+    parser = _Parser(text)
+    record = parser.outer_record(dotted_names=dotted_names)
+    parser.finish()
+    return record
+
+
+class _Parser:
+    """Reads one text. ``_height`` is the height of the tree returned last: what keeps every tree below MAX_DEPTH."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokens_of(text)
+        self._next = 0
+        self._depth = 0
+        self._height = 0
+        self._nodes = 0
+
+    def finish(self) -> None:
+        token = self._tokens[self._next]
+        if token.kind != "end":
+            raise self._error(f"The text should end here, but {shown(token)} follows; remove it.", token)
+
+    def outer_record(self, *, dotted_names: bool) -> Record:
+        token = self._tokens[self._next]
+        bracketed = token.kind == "["
+        self._next += bracketed
+        return self._record("]" if bracketed else "end", at=token.at, dotted_names=dotted_names)
+
+    def expression(self) -> Node:
+        at = self._tokens[self._next].at
+        condition = self._operation(1)
+        if self._tokens[self._next].kind != "?":
+            return condition
+        height = self._height
+        self._next += 1
+        yes = None if self._tokens[self._next].kind == ":" else self._nested()
+        height = max(height, self._height)
+        self._expect(":", "in a conditional (condition ? yes : no)")
+        no = self._nested()
+        self._grow(max(height, self._height), at)
+        return Conditional(condition, yes, no, at)
+
+    def _nested(self) -> Node:
+        """Read an expression one level deeper."""
+        token = self._tokens[self._next]
+        if token.kind in _CONSTANTS and self._tokens[self._next + 1].kind in _ENDINGS:
+            # Nearly every value of a job description; without this shortcut they take twice as long to read.
+            self._next += 1
+            return self._literal(self._value(token), token)
+        self._deeper()
+        node = self.expression()
+        self._depth -= 1
+        return node
+
+    def _operation(self, lowest: int) -> Node:
+        """Read operands and the operators that bind at least as tightly as *lowest*."""
+        token = self._tokens[self._next]
+        left = self._unary()
+        height = self._height
+        while True:
+            precedence = self._precedence()
+            if precedence < lowest:
+                self._height = height
+                return left
+            rest: list[tuple[str, Node]] = []
+            while self._precedence() == precedence:
+                operator = self._tokens[self._next].text
+                self._next += 1
+                if precedence < _TIGHTEST - 1:
+                    self._deeper()
+                    right = self._operation(precedence + 1)
+                    self._depth -= 1
+                else:
+                    right = self._unary()
+                height = max(height, self._height)
+                rest.append((_SYNONYM.get(operator.lower(), operator), right))
+            left = Chain(left, tuple(rest), token.at)
+            self._grow(height, token.at)
+            height = self._height
+
+    def _precedence(self) -> int:
+        token = self._tokens[self._next]
+        return _PRECEDENCE.get(token.text.lower() if token.kind == "name" else token.kind, 0)
+
+    def _unary(self) -> Node:
+        token = self._tokens[self._next]
+        if token.kind not in {"-", "+", "!"}:
+            return self._path()
+        self._next += 1
+        self._deeper()
+        operand = self._unary()
+        self._depth -= 1
+        self._grow(self._height, token.at)
+        return Unary(token.kind, operand, token.at)
+
+    def _path(self) -> Node:
+        base = self._primary()
+        token = self._tokens[self._next]
+        if token.kind not in {".", "["}:
+            return base
+        height = self._height
+        steps: list[str | Node] = []
+        while token.kind in {".", "["}:
+            self._next += 1
+            if token.kind == ".":
+                steps.append(self._name("after the dot"))
+            else:
+                steps.append(self._nested())
+                height = max(height, self._height)
+                self._expect("]", "after the index")
+            token = self._tokens[self._next]
+        self._grow(height, token.at, nodes=len(steps))
+        return Path(base, tuple(steps), token.at)
+
+    def _primary(self) -> Node:
+        token = self._tokens[self._next]
+        kind = token.kind
+        if kind == "name":
+            return self._named(token)
+        if kind in _CONSTANTS:
+            self._next += 1
+            return self._literal(self._value(token), token)
+        if kind not in _CLOSING:
+            raise self._error(f"A value is expected here, not {shown(token)}.", token)
+        self._next += 1
+        if kind == "(":
+            node = self._nested()
+            self._expect(")", "after the expression in parentheses")
+            return node
+        if kind == "{":
+            items = self._sequence("}")
+            self._grow(self._height, token.at)
+            return Items(items, token.at)
+        return self._record("]", at=token.at, dotted_names=False)
+
+    def _named(self, token: Token) -> Node:
+        """Read a keyword, a call, or an attribute with or without MY or TARGET."""
+        self._next += 1
+        word = token.text.lower()
+        if word in _KEYWORDS:
+            return self._literal(_KEYWORDS[word], token)
+        following = self._tokens[self._next].kind
+        if following == "(":
+            self._next += 1
+            return self._call(word, token)
+        name, ad = token.text, Ad.NEAREST
+        if following == "." and word in {"my", "target"}:
+            self._next += 1
+            name, ad = self._name("after the dot"), Ad(word)
+        elif word in _RESERVED:
+            raise self._error(f"A value is expected here, not the operator {shown(token)}.", token)
+        self._grow(-1, token.at)
+        return Attribute(name, ad, token.at)
+
+    def _call(self, function: str, token: Token) -> Node:
+        expected = ARGUMENTS_OF.get(function)
+        if expected is None:
+            raise self._error(f"There is no function {shown(token)}.{did_you_mean(function[:64], ARGUMENTS_OF)}", token)
+        arguments = self._sequence(")")
+        if len(arguments) != expected:
+            problem = (
+                f"The function {shown(token)} takes {expected} argument{'s' * (expected > 1)}, not {len(arguments)}."
+            )
+            raise self._error(problem, token)
+        self._grow(self._height, token.at)
+        return Call(function, arguments, token.at)
+
+    def _literal(self, value: Scalar, token: Token) -> Node:
+        self._grow(-1, token.at)
+        return Literal(value, token.at)
+
+    def _value(self, token: Token) -> str | int | float:
+        if token.kind == "string":
+            return unquoted(token, self._text)
+        if token.kind == "integer":
+            # The length first: Python refuses to convert thousands of digits.
+            if len(token.text) > len(str(MAX_INTEGER)) or int(token.text) > MAX_INTEGER:
+                raise self._error(f"Integers go up to {MAX_INTEGER}; {shown(token)} is larger.", token)
+            return int(token.text)
+        value = float(token.text)
+        if value in {float("inf"), float("-inf")}:
+            raise self._error(f"The number {shown(token)} is too large.", token)
+        return value
+
+    def _sequence(self, closing: str) -> tuple[Node, ...]:
+        """Read comma-separated expressions up to *closing*; ``_height`` becomes that of the highest, -1 if none."""
+        highest = -1
+        items: list[Node] = []
+        if self._tokens[self._next].kind != closing:
+            while True:
+                items.append(self._nested())
+                highest = max(highest, self._height)
+                if self._tokens[self._next].kind != ",":
+                    break
+                self._next += 1
+        self._expect(closing, "here, or a comma")
+        self._height = highest
+        return tuple(items)
+
+    def _record(self, closing: str, *, at: int, dotted_names: bool) -> Record:
+        """Read ``name = expression; …`` up to *closing*."""
+        entries: dict[str, Entry] = {}
+        highest = -1
+        while True:
+            while self._tokens[self._next].kind == ";":
+                self._next += 1
+            token = self._tokens[self._next]
+            if token.kind == closing:
+                break
+            name = self._attribute_name(dotted_names=dotted_names)
+            if name.lower() in entries:
+                raise self._error(f"The attribute `{name}` is given twice (letter case does not count).", token)
+            self._expect("=", f"after the attribute `{name}`")
+            entries[name.lower()] = Entry(name, self._nested(), token.at)
+            highest = max(highest, self._height)
+            if self._tokens[self._next].kind != closing:
+                self._expect(";", f"after the value of `{name}`")
+        self._next += closing != "end"
+        self._grow(highest, at)
+        return Record(MappingProxyType(entries), at)
+
+    def _attribute_name(self, *, dotted_names: bool) -> str:
+        name = self._name("where an attribute begins (name = value;)")
+        while dotted_names and self._tokens[self._next].kind == ".":
+            self._next += 1
+            name = f"{name}.{self._name('after the dot')}"
+        return name
+
+    def _name(self, where: str) -> str:
+        token = self._tokens[self._next]
+        if token.kind != "name":
+            raise self._error(f"A name is expected {where}, not {shown(token)}.", token)
+        if token.text.lower() in _RESERVED:
+            raise self._error(f"{shown(token)} is a word of the language and cannot be a name.", token)
+        self._next += 1
+        return token.text
+
+    def _expect(self, kind: str, where: str) -> None:
+        token = self._tokens[self._next]
+        if token.kind != kind:
+            raise self._error(f"`{kind}` is expected {where}, not {shown(token)}.", token)
+        self._next += 1
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"This is nested more than {MAX_DEPTH} deep.", self._tokens[self._next])
+
+    def _grow(self, children: int, at: int, *, nodes: int = 1) -> None:
+        """Count a node whose highest child has the height *children*."""
+        self._height = children + 1
+        self._nodes += nodes
+        if self._height > MAX_DEPTH:
+            raise ClassAdError(f"This is nested more than {MAX_DEPTH} deep.", text=self._text, at=at)
+        if self._nodes > MAX_NODES:
+            raise ClassAdError(f"The text has more than {MAX_NODES} parts.", text=self._text, at=at)
+
+    def _error(self, problem: str, token: Token) -> ClassAdError:
+        return ClassAdError(problem, text=self._text, at=token.at)

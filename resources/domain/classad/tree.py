@@ -1,0 +1,112 @@
+"""The tree of a ClassAd expression: frozen, compared without regard to where in the text a part stands (``at``)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Special(Enum):
+    """The two values that stand for the lack of one."""
+
+    UNDEFINED = "undefined"
+    ERROR = "error"
+
+
+class Ad(Enum):
+    """In which ad a name is looked up."""
+
+    NEAREST = ""
+    MY = "my"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant."""
+
+    value: "Scalar"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A name that stands for the expression of an attribute."""
+
+    name: str
+    ad: Ad
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``-``, ``+`` or ``!`` before an operand."""
+
+    operator: str
+    operand: "Node"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Operators of one precedence from left to right: ``first op operand op operand …``."""
+
+    first: "Node"
+    rest: tuple[tuple[str, "Node"], ...]
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """``condition ? yes : no``, or ``condition ?: no`` (*yes* is None), which is *no* only for undefined."""
+
+    condition: "Node"
+    yes: "Node | None"
+    no: "Node"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """``base.name[index]…``; a step is a name or the expression of an index."""
+
+    base: "Node"
+    steps: "tuple[str | Node, ...]"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function, its name lower-cased, with as many arguments as it takes."""
+
+    function: str
+    arguments: "tuple[Node, ...]"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list: ``{ a, b }``."""
+
+    items: "tuple[Node, ...]"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One attribute of a record, its name as it was written."""
+
+    name: str
+    node: "Node"
+    at: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """``[ a = 1; b = 2 ]``: the entries by lower-cased name, in their order."""
+
+    entries: Mapping[str, Entry]
+    at: int = field(compare=False)
+
+
+Scalar = str | int | float | bool | Special
+Node = Literal | Attribute | Unary | Chain | Conditional | Path | Call | Items | Record

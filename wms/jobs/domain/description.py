@@ -1,0 +1,286 @@
+"""The description of one job: every field of the contract, checked as far as that needs no database."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final, TypeAlias
+
+from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+
+MAX_BYTES: Final = 64 * 1024
+MAX_ARGUMENTS_BYTES: Final = 32 * 1024
+MAX_PATH: Final = 1024
+MAX_CPU_TIME_S: Final = 2**31 - 1
+MAX_MEMORY_MB: Final = 2**31 - 1
+MAX_PROCESSORS: Final = 1024
+MAX_PRIORITY: Final = 10
+PILOT_TYPES: Final = frozenset({"private", "generic"})
+
+RequirementValue: TypeAlias = Scalar | tuple[Scalar, ...]
+
+_SANDBOX: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_UNKNOWN: Final = 10
+
+
+class InvalidDescriptionError(RejectedError):
+    """A job description is wrong; ``errors`` says for each field what is wrong with it and what to do."""
+
+    code = "invalid_description"
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        sentences = [sentence for of_field in errors.values() for sentence in of_field]
+        more = f" ({len(sentences) - 1} more in errors.)" if len(sentences) > 1 else ""
+        super().__init__(f"{sentences[0]}{more}", errors=errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDescription:
+    """One job as its owner described it: hashable, and equal to what ``parse(as_json(…))`` gives.
+
+    ``cpu_time_s`` is in reference-core seconds per core; ``setup`` None is the VO's default; an empty list accepts
+    anything. ``environment`` and ``requirements`` are sorted pairs. ``parameters`` is no field: a parametric
+    description describes many jobs, and ``parametric.expand`` makes the descriptions of the single ones.
+    """
+
+    executable: str
+    arguments: str = ""
+    job_name: str = ""
+    job_group: str = ""
+    job_type: str = "User"
+    cpu_time_s: int = 86400
+    priority: int = 1
+    sites: tuple[str, ...] = ()
+    banned_sites: tuple[str, ...] = ()
+    grid_ces: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    pilot_types: tuple[str, ...] = ()
+    submit_pools: tuple[str, ...] = ()
+    grid_middlewares: tuple[str, ...] = ()
+    setup: str | None = None
+    tags: tuple[str, ...] = ()
+    processors: int = 1
+    memory_mb: int = 0
+    requirements: tuple[tuple[str, RequirementValue], ...] = ()
+    software: tuple[str, ...] = ()
+    input_sandbox: tuple[str, ...] = ()
+    input_data: tuple[str, ...] = ()
+    output_sandbox: tuple[str, ...] = ()
+    output_data: tuple[str, ...] = ()
+    std_output: str = "std.out"
+    std_error: str = "std.err"
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+FIELDS: Final = tuple(field.name for field in fields(JobDescription))
+KNOWN_FIELDS: Final = (*FIELDS, "parameters")
+
+
+def parse(data: Mapping[str, object]) -> JobDescription:
+    """Return the description of one job written as JSON; a field that is left out has its default.
+
+    Args:
+        data: field → value as ``json.loads`` gives them. ``parameters`` must have been expanded (see parametric).
+
+    Raises:
+        InvalidDescriptionError: with every fault of every field.
+    """
+    reader = FieldReader(data)
+    _refuse_unknown(data, reader)
+    description = JobDescription(
+        executable=_executable(data, reader),
+        arguments=_arguments(data, reader),
+        job_name=reader.text("job_name", "", empty=True),
+        job_group=reader.text("job_group", "", empty=True),
+        job_type=reader.text("job_type", "User"),
+        cpu_time_s=reader.whole("cpu_time_s", 86400, least=1, most=MAX_CPU_TIME_S, unit=" of seconds"),
+        priority=reader.whole("priority", 1, least=0, most=MAX_PRIORITY),
+        sites=_any_or_names("sites", reader),
+        banned_sites=reader.names("banned_sites"),
+        grid_ces=_any_or_names("grid_ces", reader),
+        platforms=_any_or_names("platforms", reader),
+        pilot_types=_pilot_types(reader),
+        submit_pools=reader.names("submit_pools"),
+        grid_middlewares=_any_or_names("grid_middlewares", reader),
+        setup=None if data.get("setup") is None else reader.text("setup", ""),
+        tags=reader.names("tags"),
+        processors=reader.whole("processors", 1, least=1, most=MAX_PROCESSORS),
+        memory_mb=reader.whole("memory_mb", 0, least=0, most=MAX_MEMORY_MB, unit=" of megabytes"),
+        requirements=_requirements(reader),
+        software=reader.names("software"),
+        input_sandbox=_input_sandbox(reader),
+        input_data=reader.names("input_data"),
+        output_sandbox=_output_sandbox(reader),
+        output_data=reader.names("output_data"),
+        std_output=_file_name("std_output", "std.out", reader),
+        std_error=_file_name("std_error", "std.err", reader),
+        environment=_environment(reader),
+    )
+    _compare_fields(description, data, reader)
+    if not reader.errors:
+        _refuse_too_large(description, reader)
+    if reader.errors:
+        raise InvalidDescriptionError(reader.errors)
+    return description
+
+
+def as_json(description: JobDescription) -> dict[str, object]:
+    """Return every field of *description* as JSON can say it; ``parse`` turns it back into an equal description."""
+    result: dict[str, object] = {}
+    for field in FIELDS:
+        value: object = getattr(description, field)
+        result[field] = list(value) if isinstance(value, tuple) else value
+    result["environment"] = dict(description.environment)
+    result["requirements"] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in description.requirements
+    }
+    return result
+
+
+def _refuse_unknown(data: Mapping[str, object], reader: FieldReader) -> None:
+    unknown = [name for name in data if name not in KNOWN_FIELDS]
+    for name in unknown[:_MAX_UNKNOWN]:
+        sentence = f"There is no field {shown(name)}.{did_you_mean(str(name)[:64], KNOWN_FIELDS)}"
+        reader.fault(shown(name).strip('"'), sentence)
+    if len(unknown) > _MAX_UNKNOWN:
+        reader.fault("description", f"{len(unknown) - _MAX_UNKNOWN} more fields are unknown too.")
+    if data.get("parameters") is not None:
+        reader.fault("parameters", "parameters describe many jobs; here only one is meant. Leave parameters out.")
+
+
+def _executable(data: Mapping[str, object], reader: FieldReader) -> str:
+    if "executable" not in data:
+        reader.fault("executable", "executable is required: the program that the job runs.")
+        return ""
+    return reader.text("executable", "", most=MAX_PATH)
+
+
+def _arguments(data: Mapping[str, object], reader: FieldReader) -> str:
+    """Read one string as the shell reads it, or a list of words that are quoted for it."""
+    value = data.get("arguments", "")
+    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        # Quoting never shortens, so what is too long already need not be quoted to be refused.
+        value = (" " if sum(map(len, value)) > MAX_ARGUMENTS_BYTES else shlex).join(value)
+    if not isinstance(value, str):
+        reader.fault("arguments", f"arguments must be a string or a list of strings, not {shown(value)}.")
+        return ""
+    problem = free_text_problem(value, most_bytes=MAX_ARGUMENTS_BYTES)
+    if problem:
+        reader.fault("arguments", f"arguments must be {problem}.")
+        return ""
+    return value
+
+
+def _any_or_names(field: str, reader: FieldReader) -> tuple[str, ...]:
+    """Read a list of names in which DIRAC's "ANY" stands for the empty list."""
+    names = reader.names(field)
+    if not any(name.casefold() == "any" for name in names):
+        return names
+    if len(names) > 1:
+        reader.fault(field, f'{field} must hold either "ANY" or names, not both.')
+    return ()
+
+
+def _pilot_types(reader: FieldReader) -> tuple[str, ...]:
+    names = tuple([name.lower() for name in _any_or_names("pilot_types", reader)])
+    for name in names:
+        if name not in PILOT_TYPES:
+            hint = did_you_mean(name, PILOT_TYPES)
+            reader.fault("pilot_types", f'A pilot type is "private" or "generic", not {shown(name)}.{hint}')
+    return names
+
+
+def _requirements(reader: FieldReader) -> tuple[tuple[str, RequirementValue], ...]:
+    hint = 'Write {"name": value}, such as {"SoftwareTag": ["v1", "v2"], "Memory": 4000}; expressions are not accepted.'
+    wanted = reader.object("requirements", hint=hint)
+    pairs: list[tuple[str, RequirementValue]] = []
+    spelling: dict[str, str] = {}
+    for name, value in wanted.items():
+        other = spelling.setdefault(name.casefold(), name)
+        if other != name:
+            reader.fault("requirements", f"{shown(other)} and {shown(name)} differ only in letter case; keep one.")
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        problem = next(filter(None, map(scalar_problem, values)), "")
+        if not values or len(values) > MAX_ENTRIES:
+            problem = f"a list of 1 to {MAX_ENTRIES} values, not of {len(values)}"
+        if problem:
+            sentence = f"The requirement {shown(name)} must be {problem}."
+            reader.fault("requirements", f"{sentence} {hint}" if isinstance(value, Mapping) else sentence)
+            continue
+        scalars = tuple([each for each in values if isinstance(each, Scalar)])
+        pairs.append((name, scalars if isinstance(value, list | tuple) else scalars[0]))
+    return tuple(sorted(pairs, key=_name_of))
+
+
+def _name_of(pair: tuple[str, object]) -> str:
+    return pair[0]
+
+
+def _input_sandbox(reader: FieldReader) -> tuple[str, ...]:
+    references = reader.names("input_sandbox")
+    for reference in references:
+        if not _SANDBOX.fullmatch(reference):
+            sentence = f'A sandbox is named "sha256:" and 64 hexadecimal digits, not {shown(reference)}.'
+            reader.fault("input_sandbox", f"{sentence} Upload the files first: POST /api/sandboxes/ answers the name.")
+    return references
+
+
+def _output_sandbox(reader: FieldReader) -> tuple[str, ...]:
+    names = reader.names("output_sandbox")
+    for name in names:
+        if _leaves_directory(name):
+            reader.fault("output_sandbox", _leaving(name))
+    return names
+
+
+def _file_name(field: str, default: str, reader: FieldReader) -> str:
+    name = reader.text(field, default)
+    if _leaves_directory(name) or name.endswith("/"):
+        reader.fault(field, _leaving(name))
+    return name
+
+
+def _leaves_directory(name: str) -> bool:
+    return name.startswith(("/", "~")) or ".." in name.split("/")
+
+
+def _leaving(name: str) -> str:
+    return f'{shown(name)} is no file of the job\'s directory; give a relative name without "..".'
+
+
+def _environment(reader: FieldReader) -> tuple[tuple[str, str], ...]:
+    pairs: list[tuple[str, str]] = []
+    for name, value in reader.object("environment", hint='Write {"NAME": "value"}.').items():
+        if not _VARIABLE.fullmatch(name):
+            sentence = f"{shown(name)} is no name of a variable: letters, digits and _, not beginning with a digit."
+            reader.fault("environment", sentence)
+        elif not isinstance(value, str):
+            reader.fault("environment", f"The variable {name} must be a string, not {shown(value)}.")
+        elif problem := free_text_problem(value, most_bytes=MAX_ARGUMENTS_BYTES):
+            reader.fault("environment", f"The variable {name} must be {problem}.")
+        else:
+            pairs.append((name, value))
+    return tuple(sorted(pairs))
+
+
+def _compare_fields(description: JobDescription, data: Mapping[str, object], reader: FieldReader) -> None:
+    """Check what concerns two fields at once."""
+    banned = set(description.banned_sites)
+    if description.sites and banned.issuperset(description.sites):
+        reader.fault("sites", "Every site of sites is also in banned_sites, so that none is left; change one of them.")
+    if data.get("requirements") and data.get("submit_pools"):
+        sentence = "requirements and submit_pools cannot both be given: requirements choose the pool themselves."
+        reader.fault("requirements", sentence)
+
+
+def _refuse_too_large(description: JobDescription, reader: FieldReader) -> None:
+    size = len(json.dumps(as_json(description), ensure_ascii=False).encode())
+    if size > MAX_BYTES:
+        sentence = (
+            f"The description has {size} bytes as JSON; at most {MAX_BYTES} are accepted. Use a sandbox for data."
+        )
+        reader.fault("description", sentence)

@@ -1,0 +1,136 @@
+"""How single fields of user-written JSON are checked: every fault is collected, under the name of its field."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+MAX_NAME: Final = 255
+MAX_ENTRIES: Final = 1000
+MAX_NUMBER: Final = 2**63 - 1
+
+Scalar: TypeAlias = str | int | float | bool
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # PostgreSQL keeps neither NUL nor half a surrogate pair
+_SHOWN_CHARACTERS: Final = 60
+_MAX_FAULTS: Final = 5
+
+
+class FieldReader:
+    """Reads the fields of one object; what is wrong with them is gathered in ``errors`` (field → sentences).
+
+    A field that is left out, or wrong, reads as its default, so that reading goes on to the end.
+    """
+
+    def __init__(self, data: Mapping[str, object]) -> None:
+        self._data = data
+        self.errors: dict[str, list[str]] = {}
+
+    def fault(self, field: str, sentence: str) -> None:
+        """Note one more thing that is wrong with *field*; of very many the first few are kept."""
+        sentences = self.errors.setdefault(field, [])
+        if len(sentences) < _MAX_FAULTS:
+            sentences.append(sentence)
+
+    def text(self, field: str, default: str, *, most: int = MAX_NAME, empty: bool = False) -> str:
+        """Read one line of at most *most* characters."""
+        value = self._data.get(field, default)
+        problem = _line_problem(value, most=most, empty=empty)
+        if problem:
+            self.fault(field, f"{field} must be {problem}.")
+            return default
+        return str(value)
+
+    def whole(self, field: str, default: int, *, least: int, most: int, unit: str = "") -> int:
+        """Read a whole number from *least* to *most*."""
+        value = self._data.get(field, default)
+        if type(value) is int and least <= value <= most:
+            return value
+        self.fault(field, f"{field} must be a whole number{unit} from {least} to {most}, not {shown(value)}.")
+        return default
+
+    def names(self, field: str, *, most: int = MAX_NAME) -> tuple[str, ...]:
+        """Read a list of non-empty lines."""
+        if field not in self._data:
+            return ()
+        values = self._data[field]
+        if not isinstance(values, list | tuple):
+            hint = f" Write [{shown(values)}]." if isinstance(values, str) else ""
+            self.fault(field, f"{field} must be a list of strings, not {shown(values)}.{hint}")
+            return ()
+        if len(values) > MAX_ENTRIES:
+            self.fault(field, f"{field} must have at most {MAX_ENTRIES} entries, not {len(values)}.")
+            return ()
+        for number, value in enumerate(values, start=1):
+            problem = _line_problem(value, most=most, empty=False)
+            if problem:
+                self.fault(field, f"Entry {number} of {field} must be {problem}.")
+        return () if field in self.errors else tuple(values)
+
+    def object(self, field: str, *, hint: str) -> Mapping[str, object]:
+        """Read an object; its names are lines, its values still unchecked."""
+        value = self._data.get(field, {})
+        if not isinstance(value, Mapping):
+            self.fault(field, f"{field} must be an object, not {shown(value)}. {hint}")
+            return {}
+        if len(value) > MAX_ENTRIES:
+            self.fault(field, f"{field} must have at most {MAX_ENTRIES} names, not {len(value)}.")
+            return {}
+        for name in value:
+            problem = _line_problem(name, most=MAX_NAME, empty=False)
+            if problem:
+                self.fault(field, f"A name in {field} must be {problem}.")
+        return {} if field in self.errors else value
+
+
+def free_text_problem(value: str, *, most_bytes: int) -> str:
+    """Return what a text of any lines must be and *value* is not, or an empty string."""
+    if _UNSTORABLE.search(value):
+        return "free of NUL characters and of halves of surrogate pairs"
+    size = len(value) if value.isascii() else len(value.encode())
+    return f"at most {most_bytes} bytes long, not {size}" if size > most_bytes else ""
+
+
+def scalar_problem(value: object, *, most: int = MAX_NAME) -> str:
+    """Return what a string, number or boolean must be and *value* is not, or an empty string."""
+    if isinstance(value, str):
+        return _line_problem(value, most=most, empty=False)
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, int | float):
+        if isinstance(value, float) and not math.isfinite(value):
+            return "a finite number"
+        return "" if abs(value) <= MAX_NUMBER else f"a number between -{MAX_NUMBER} and {MAX_NUMBER}"
+    return f"a string, a number or a boolean, not {shown(value)}"
+
+
+def shown(value: object) -> str:
+    """Return *value* as a sentence names it: short, printable, whatever it is."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        short = value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + "…"
+        return '"' + "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in short) + '"'
+    if isinstance(value, int):
+        return str(value) if abs(value) <= MAX_NUMBER else "a number that large"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, Sequence) else f"a value of type {type(value).__name__}"
+
+
+def _line_problem(value: object, *, most: int, empty: bool) -> str:
+    if not isinstance(value, str):
+        return f"a string, not {shown(value)}"
+    if not value and not empty:
+        return "a non-empty string"
+    if len(value) > most:
+        return f"at most {most} characters long, not {len(value)}"
+    if value.isprintable():
+        return ""
+    if _CONTROL.search(value) or _UNSTORABLE.search(value):
+        return f"free of control characters and line breaks, not {shown(value)}"
+    return ""

@@ -1,0 +1,257 @@
+"""JDL, the job description of DIRAC in ClassAd syntax, turned into the JSON description of the contract.
+
+Attribute names are DIRAC's, in any letter case. A value may be any constant expression, also one over other attributes
+(``CPUTime = 3600 * 24``). Here only the form is checked; ``description.parse`` checks the values.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
+from wms.kernel.names import did_you_mean
+
+Json = object
+
+#: The attribute, as DIRAC spells it, and the field of the description it becomes.
+TEXTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Executable": "executable",
+        "JobName": "job_name",
+        "JobGroup": "job_group",
+        "JobType": "job_type",
+        "Setup": "setup",
+        "DIRACSetup": "setup",
+        "StdOutput": "std_output",
+        "StdError": "std_error",
+    }
+)
+NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "CPUTime": "cpu_time_s",
+        "Priority": "priority",
+        "NumberOfProcessors": "processors",
+        "Processors": "processors",
+        "Memory": "memory_mb",
+        "MemoryMB": "memory_mb",
+    }
+)
+#: Lists; one value alone stands for a list of one.
+LISTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Site": "sites",
+        "Sites": "sites",
+        "BannedSites": "banned_sites",
+        "BannedSite": "banned_sites",
+        "GridCE": "grid_ces",
+        "GridCEs": "grid_ces",
+        "Platform": "platforms",
+        "Platforms": "platforms",
+        "PilotTypes": "pilot_types",
+        "PilotType": "pilot_types",
+        "SubmitPools": "submit_pools",
+        "SubmitPool": "submit_pools",
+        "GridMiddlewares": "grid_middlewares",
+        "GridMiddleware": "grid_middlewares",
+        "Tags": "tags",
+        "Tag": "tags",
+        "Software": "software",
+        "InputSandbox": "input_sandbox",
+        "InputData": "input_data",
+        "OutputSandbox": "output_sandbox",
+        "OutputData": "output_data",
+    }
+)
+#: Attributes of the parametric part, each also with a dot and the name of a sequence.
+SEQUENCES: Final[Mapping[str, str]] = MappingProxyType(
+    {"Parameters": "", "ParameterStart": "start", "ParameterStep": "step", "ParameterFactor": "factor"}
+)
+OTHERS: Final = ("Arguments", "Requirements", "Environment", "OwnerGroup")
+ATTRIBUTES: Final = (*TEXTS, *NUMBERS, *LISTS, *SEQUENCES, *OTHERS)
+
+_SPELLING: Final = {name.lower(): name for name in ATTRIBUTES}
+_FIELD_OF: Final = {
+    **TEXTS,
+    **NUMBERS,
+    **LISTS,
+    "Arguments": "arguments",
+    "Requirements": "requirements",
+    "Environment": "environment",
+}
+_REQUIREMENTS_HINT: Final = (
+    'Requirements must be a record of constants, such as [ SoftwareTag = { "v1", "v2" }; Memory = 4000; ]; '
+    "an expression is not accepted."
+)
+
+
+class InvalidJdlError(ClassAdError):
+    """The JDL cannot be read, or is no job description; ``line`` and ``column`` say where."""
+
+    code = "invalid_jdl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JdlJob:
+    """What a JDL text says: the JSON description, and the group to act in (``OwnerGroup``), which is apart from it."""
+
+    description: dict[str, Json]
+    group: str | None
+
+
+def parse_jdl(text: str) -> JdlJob:
+    """Return the job description that *text* gives, in the JSON names of the contract and still unchecked.
+
+    Args:
+        text: ``[ Executable = "…"; … ]``, with or without the brackets; at most 64 kB.
+
+    Raises:
+        InvalidJdlError: with line and column.
+    """
+    try:
+        return _Reader(parse_classad(text, dotted_names=True)).job()
+    except InvalidJdlError:
+        raise
+    except ClassAdError as error:
+        raise InvalidJdlError(error.problem, text=text, at=error.at) from error
+
+
+class _Reader:
+    """Turns the attributes of one ad into fields."""
+
+    def __init__(self, ad: ClassAd) -> None:
+        self._ad = ad
+        self._values = values_of(ad)
+        self._description: dict[str, Json] = {}
+        self._given_by: dict[str, str] = {}
+        self._sequences: dict[str, dict[str, str]] = {}
+        self._group: str | None = None
+
+    def job(self) -> JdlJob:
+        for name in self._ad.names:
+            self._read(name)
+        self._add_parameters()
+        return JdlJob(description=self._description, group=self._group)
+
+    def _read(self, name: str) -> None:
+        first, _, sequence = name.partition(".")
+        known = _SPELLING.get(first.lower())
+        if known is None or (sequence and known not in SEQUENCES):
+            raise self._ad.error(name, f"There is no attribute `{name[:64]}`.{did_you_mean(name[:64], ATTRIBUTES)}")
+        if known in SEQUENCES:
+            self._sequences.setdefault(sequence.lower(), {})[SEQUENCES[known]] = name
+            return
+        if known == "OwnerGroup":
+            self._group = self._text(name)
+            return
+        field = _FIELD_OF[known]
+        other = self._given_by.setdefault(field, name)
+        if other != name:
+            raise self._ad.error(name, f"`{name}` and `{other}` mean the same; keep one of them.")
+        self._description[field] = self._field(known, name)
+
+    def _field(self, known: str, name: str) -> Json:
+        if known in TEXTS:
+            return self._text(name)
+        if known in NUMBERS:
+            return self._number(name)
+        special: Mapping[str, Callable[[str], Json]] = {
+            "Arguments": self._arguments,
+            "Requirements": self._requirements,
+            "Environment": self._environment,
+            "InputData": self._input_data,
+        }
+        return special.get(known, self._names)(name)
+
+    def _constant(self, name: str) -> Json:
+        """Return the value of the attribute *name*; it must not depend on anything outside the text."""
+        value = self._values[name]
+        if not _is_constant(value):
+            problem = f"The value of `{name}` is no constant: a name in it is undefined, or it cannot be computed."
+            raise self._value_error(name, problem)
+        return _as_json(value)
+
+    def _text(self, name: str) -> str:
+        value = self._constant(name)
+        if not isinstance(value, str):
+            raise self._value_error(name, f'`{name}` must be a string: {name} = "…";')
+        return value
+
+    def _number(self, name: str) -> int:
+        """Read an integer; users also write one in quotes, as DIRAC allows."""
+        value = self._constant(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+            return int(value)
+        if type(value) is not int:
+            raise self._value_error(name, f"`{name}` must be an integer: {name} = 1;")
+        return value
+
+    def _names(self, name: str) -> list[str]:
+        value = self._constant(name)
+        if isinstance(value, str):
+            return [value] if value else []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
+        return value
+
+    def _arguments(self, name: str) -> Json:
+        value = self._constant(name)
+        return str(value) if type(value) in {int, float} else value
+
+    def _input_data(self, name: str) -> list[str]:
+        return [lfn[4:] if lfn[:4].upper() == "LFN:" else lfn for lfn in self._names(name)]
+
+    def _requirements(self, name: str) -> Json:
+        if not isinstance(self._values[name], Mapping):
+            raise self._value_error(name, _REQUIREMENTS_HINT)
+        return self._constant(name)
+
+    def _environment(self, name: str) -> Json:
+        value = self._constant(name)
+        if isinstance(value, dict):
+            return {variable: str(content) if type(content) is int else content for variable, content in value.items()}
+        environment: dict[str, str] = {}
+        for assignment in self._names(name):
+            variable, separator, content = assignment.partition("=")
+            if not separator or variable in environment:
+                hint = f'`{name}` must be a list of assignments, each variable once: {{ "A=1", "B=2" }}'
+                raise self._value_error(name, f"{hint}, or a record.")
+            environment[variable] = content
+        return environment
+
+    def _add_parameters(self) -> None:
+        """Join ``Parameters``, ``ParameterStart`` … into the ``parameters`` of the contract."""
+        forms: dict[str, dict[str, Json]] = {}
+        for parts in self._sequences.values():
+            if "" not in parts:
+                name = next(iter(parts.values()))
+                _, dot, sequence = name.partition(".")
+                raise self._ad.error(name, f"`{name}` says nothing without `Parameters{dot}{sequence}`.")
+            form = {part: self._constant(name) for part, name in parts.items()}
+            values = form.pop("")
+            forms[parts[""].partition(".")[2]] = {"values" if isinstance(values, list) else "count": values, **form}
+        if len(forms) > 1 and "" in forms:
+            problem = "Either one sequence without a name or named ones: write `Parameters.name` for this one too."
+            raise self._ad.error("Parameters", problem)
+        if forms:
+            self._description["parameters"] = forms.get("", forms)
+
+    def _value_error(self, name: str, problem: str) -> ClassAdError:
+        expression = self._ad.expression(name)
+        return self._ad.error(name, problem) if expression is None else expression.error(problem)
+
+
+def _is_constant(value: Value) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_constant, value.values()))
+    return value is not UNDEFINED and value is not ERROR
+
+
+def _as_json(value: Value) -> Json:
+    if isinstance(value, tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _as_json(item) for name, item in value.items()}
+    return value

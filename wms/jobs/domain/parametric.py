@@ -1,0 +1,283 @@
+"""Parametric descriptions: one text from which many jobs are made.
+
+``parameters`` holds one sequence of values, or several named ones of equal length; job number i gets value i of each.
+A sequence is listed (``{"values": […]}``) or counted (``{"count", "start", "step", "factor"}``): the first value is
+*start* (0) and each next one is the one before times *factor* (1) plus *step* (1), as in DIRAC.
+
+In the fields of TEMPLATES, and only in parametric descriptions, these are replaced:
+
+| written | becomes |
+|---|---|
+| ``%s`` | the value of the sequence without a name |
+| ``%(name)s`` | the value of that sequence |
+| ``%n`` | the number of the job, from 0, with as many digits as the largest number has |
+| ``%j`` | the job's id, known only when the job is stored |
+| ``%%`` | one percent sign |
+
+Any other percent sign stands for itself. The replacement has two stages. ``expand`` leaves ``%j`` and ``%%`` as they
+are (and doubles percent signs that come from values); ``substitute_job_id`` resolves both and must be called exactly
+once, for jobs of parametric descriptions only. Nothing is replaced in any other field: not in sites, numbers,
+requirements or the names of variables and sandboxes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from wms.jobs.domain import description as descriptions
+from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER, shown
+from wms.kernel.names import did_you_mean
+
+MAX_PARAMETRIC_JOBS: Final = 10_000
+MAX_SEQUENCES: Final = 100
+#: A 64 kB text can ask for gigabytes of jobs; so much is made at most.
+MAX_EXPANDED_CHARACTERS: Final = 32 * 1024 * 1024
+TEMPLATES: Final = (
+    "executable",
+    "arguments",
+    "job_name",
+    "job_group",
+    "std_output",
+    "std_error",
+    "input_data",
+    "output_sandbox",
+    "output_data",
+    "environment",
+)
+
+Value: TypeAlias = str | int | float
+
+_DIRECTIVE: Final = re.compile(r"%(%|n|j|s|\([^()%]*\)s)")
+_LATE: Final = re.compile(r"%([%j])")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
+_COUNTED: Final = ("count", "start", "step", "factor")
+_OVERHEAD: Final = 64  # of a Python string beside its characters
+
+
+def is_parametric(data: Mapping[str, object]) -> bool:
+    """Return whether *data* describes many jobs: its ``parameters`` are there and not null."""
+    return data.get("parameters") is not None
+
+
+def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
+    """Return the valid descriptions of all jobs that *data* describes; one if it is not parametric.
+
+    They are also valid after ``substitute_job_id`` with any job id.
+
+    Raises:
+        InvalidDescriptionError: for the first job that is not right.
+    """
+    result: list[JobDescription] = []
+    for number, single in enumerate(expand(data)):
+        try:
+            job = descriptions.parse(single)
+            if is_parametric(data):
+                _refuse_too_long_with_id(job)
+        except InvalidDescriptionError as error:
+            if number == 0:
+                raise
+            place = f" (In job number {number} of this parametric description.)"
+            errors = {field: [text + place for text in texts] for field, texts in error.errors.items()}
+            raise InvalidDescriptionError(errors) from error
+        result.append(job)
+    return result
+
+
+def expand(data: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return the descriptions of the single jobs, without ``parameters`` and still unchecked, in order.
+
+    A description without ``parameters`` is returned as it is, percent signs included.
+
+    Raises:
+        InvalidDescriptionError: the parameters are wrong, or a text names a sequence that does not exist.
+    """
+    single = {field: value for field, value in data.items() if field != "parameters"}
+    if not is_parametric(data):
+        return [single]
+    sequences = _sequences(data["parameters"])
+    count = len(next(iter(sequences.values())))
+    expansion = _Expansion(sequences, count=count)
+    varying = [field for field in TEMPLATES if expansion.has_directive(field, single.get(field))]
+    return [single | {field: expansion.rendered(single[field], number) for field in varying} for number in range(count)]
+
+
+def substitute_job_id(description: JobDescription, job_id: int) -> JobDescription:
+    """Return the description of a job from a parametric description with ``%j`` and ``%%`` resolved.
+
+    The same object comes back when nothing is left to resolve.
+    """
+
+    def resolved(text: str) -> str:
+        return _LATE.sub(lambda match: "%" if match[1] == "%" else str(job_id), text)
+
+    finished = replace(
+        description,
+        executable=resolved(description.executable),
+        arguments=resolved(description.arguments),
+        job_name=resolved(description.job_name),
+        job_group=resolved(description.job_group),
+        std_output=resolved(description.std_output),
+        std_error=resolved(description.std_error),
+        input_data=tuple(map(resolved, description.input_data)),
+        output_sandbox=tuple(map(resolved, description.output_sandbox)),
+        output_data=tuple(map(resolved, description.output_data)),
+        environment=tuple([(name, resolved(value)) for name, value in description.environment]),
+    )
+    return description if finished == description else finished
+
+
+def _refuse_too_long_with_id(job: JobDescription) -> None:
+    """Check a job once more if the longest job id could bring one of its texts above a limit."""
+    finished = substitute_job_id(job, MAX_NUMBER)
+    lines = (finished.job_name, finished.job_group, finished.std_output, finished.std_error, finished.executable)
+    lists = (*finished.input_data, *finished.output_sandbox, *finished.output_data)
+    if finished is not job and (
+        max(map(len, (*lines, *lists))) > MAX_NAME or len(finished.arguments) > descriptions.MAX_ARGUMENTS_BYTES // 4
+    ):
+        descriptions.parse(descriptions.as_json(finished))
+
+
+class _Expansion:
+    """Renders the texts of one description for each job number, and counts how much text that makes."""
+
+    def __init__(self, sequences: Mapping[str, list[str]], *, count: int) -> None:
+        self._sequences = sequences
+        self._numbers = [str(number).zfill(len(str(count - 1))) for number in range(count)]
+        self._templates: dict[str, tuple[str | list[str], ...]] = {}
+        self._made = 0
+
+    def has_directive(self, field: str, value: object) -> bool:
+        """Read every text of *value*, and return whether one of them differs from job to job."""
+        texts = [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
+        if not isinstance(texts, Iterable):
+            return False
+        found = False
+        for text in texts:
+            if isinstance(text, str):
+                self._templates[text] = self._template(field, text)
+                found = found or len(self._templates[text]) > 1
+        return found
+
+    def rendered(self, value: object, number: int) -> object:
+        """Return *value* for the job *number*; what is no text is left for the description's checks."""
+        if isinstance(value, str):
+            return self._text(value, number)
+        if isinstance(value, Mapping):
+            return {
+                name: self.rendered(item, number) if isinstance(item, str) else item for name, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._text(item, number) if isinstance(item, str) else item for item in value]
+        return value
+
+    def _template(self, field: str, text: str) -> tuple[str | list[str], ...]:
+        """Return the fixed parts of *text* and, between them, the texts of all jobs."""
+        parts: list[str | list[str]] = []
+        begin = 0
+        for match in _DIRECTIVE.finditer(text):
+            directive = match[1]
+            if directive in {"%", "j"}:
+                continue
+            parts += [text[begin : match.start()], self._texts_of(field, directive)]
+            begin = match.end()
+        return (*parts, text[begin:])
+
+    def _texts_of(self, field: str, directive: str) -> list[str]:
+        if directive == "n":
+            return self._numbers
+        name = directive[1:-2]
+        if name in self._sequences:
+            return self._sequences[name]
+        if name:
+            known = [each for each in self._sequences if each]
+            hint = did_you_mean(name[:64], known) if known else " Write %s: the sequence has no name."
+            sentence = f"There is no sequence {shown(name)} in parameters.{hint}"
+        else:
+            sentence = f"The sequences have names; write %({next(iter(self._sequences))})s instead of %{directive}."
+        raise InvalidDescriptionError({field: [f"{sentence} (A percent sign itself is written %%.)"]})
+
+    def _text(self, text: str, number: int) -> str:
+        parts = self._templates[text]
+        result = "".join([part if isinstance(part, str) else part[number] for part in parts])
+        self._made += len(result) + _OVERHEAD
+        if self._made > MAX_EXPANDED_CHARACTERS:
+            megabytes = MAX_EXPANDED_CHARACTERS // 2**20
+            raise _refused(
+                f"These jobs would have more than {megabytes} MB of text; shorten it or submit fewer at once."
+            )
+        return result
+
+
+def _sequences(parameters: object) -> dict[str, list[str]]:
+    """Return the values of each sequence as texts, by name ("" for one without a name); all of one length."""
+    if not isinstance(parameters, Mapping) or not parameters:
+        hint = 'Write {"values": [1, 2]}, {"count": 10, "start": 0, "step": 1, "factor": 1} or {"name": …}.'
+        raise _refused(f"parameters must be an object, not {shown(parameters)}. {hint}" if parameters else hint)
+    if not all(isinstance(form, Mapping) for form in parameters.values()):
+        return {"": _texts(parameters, of="parameters")}
+    if len(parameters) > MAX_SEQUENCES:
+        raise _refused(f"parameters must have at most {MAX_SEQUENCES} sequences, not {len(parameters)}.")
+    sequences: dict[str, list[str]] = {}
+    for name, form in parameters.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise _refused(f"{shown(name)} is no name of a sequence: letters, digits, _ and dots, at most 64.")
+        sequences[name] = _texts(form, of=f"The sequence {name}")
+    if len({len(texts) for texts in sequences.values()}) > 1:
+        lengths = ", ".join(f"{name}: {len(texts)}" for name, texts in sequences.items())
+        raise _refused(f"All sequences of parameters must have as many values; these have {lengths}."[:1000])
+    return sequences
+
+
+def _texts(form: Mapping[str, object], *, of: str) -> list[str]:
+    known = ("values",) if "values" in form else _COUNTED
+    for part in form:
+        if part not in known:
+            hint = "" if len(known) == 1 else did_you_mean(str(part)[:64], ("values", *_COUNTED))
+            beside = ' beside "values"' if len(known) == 1 else ""
+            raise _refused(f"{of}: {shown(part)} says nothing{beside}.{hint}")
+    values = _listed(form["values"], of=of) if "values" in form else _counted(form, of=of)
+    return [value.replace("%", "%%") if isinstance(value, str) else str(value) for value in values]
+
+
+def _listed(values: object, *, of: str) -> list[Value]:
+    if not isinstance(values, list | tuple):
+        raise _refused(f"{of}: values must be a list, not {shown(values)}.")
+    if not 1 <= len(values) <= MAX_PARAMETRIC_JOBS:
+        raise _refused(f"{of}: values must be 1 to {MAX_PARAMETRIC_JOBS}, not {len(values)}.")
+    listed: list[Value] = []
+    for number, value in enumerate(values, start=1):
+        if isinstance(value, str):
+            listed.append(value)
+        else:
+            listed.append(_number(value, what=f"{of}: value {number} must be a string or a number"))
+    return listed
+
+
+def _counted(form: Mapping[str, object], *, of: str) -> list[Value]:
+    count = form.get("count")
+    if type(count) is not int or not 1 <= count <= MAX_PARAMETRIC_JOBS:
+        given = shown(count) if "count" in form else "nothing"
+        raise _refused(f"{of}: count must be a whole number from 1 to {MAX_PARAMETRIC_JOBS}, not {given}.")
+    start, step, factor = (
+        _number(form.get(part, default), what=f"{of}: {part} must be a number")
+        for part, default in (("start", 0), ("step", 1), ("factor", 1))
+    )
+    # One real makes all of them real, the first value too (as in DIRAC).
+    value: int | float = start + 0 * step + 0 * factor
+    values: list[Value] = [value]
+    for number in range(1, count):
+        value = _number(value * factor + step, what=f"{of}: with this step and factor value {number} must be a number")
+        values.append(value)
+    return values
+
+
+def _number(value: object, *, what: str) -> int | float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER:
+        return value
+    raise _refused(f"{what} between -{MAX_NUMBER} and {MAX_NUMBER}, not {shown(value)}.")
+
+
+def _refused(sentence: str) -> InvalidDescriptionError:
+    return InvalidDescriptionError({"parameters": [sentence]})
