@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
-from django.core.serializers.json import DjangoJSONEncoder
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -20,6 +19,7 @@ from resources.domain.words import (
     ThrottlePolicy,
     WhenExpired,
 )
+from resources.validators import valid_parameters, valid_vo_parameters
 from wms.accounts.models import VO, User
 from wms.kernel.validators import valid_name
 
@@ -41,8 +41,8 @@ class Level(models.Model):
     state_until = models.DateTimeField(null=True, blank=True, help_text="From then on it is active again.")
     state_changed_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="+")
     state_changed_at = models.DateTimeField(default=timezone.now)
-    parameters = models.JSONField(default=dict, blank=True, encoder=DjangoJSONEncoder)
-    vo_parameters = models.JSONField("parameters by VO", default=dict, blank=True, encoder=DjangoJSONEncoder)
+    parameters = models.JSONField(default=dict, blank=True, validators=[valid_parameters])
+    vo_parameters = models.JSONField("parameters by VO", default=dict, blank=True, validators=[valid_vo_parameters])
 
     class Meta:
         abstract = True
@@ -69,6 +69,15 @@ class SiteQuerySet(models.QuerySet["Site"]):
         # An EXISTS each: a join to the many-to-many table would repeat the sites.
         served = Site.vos.through.objects.filter(site_id=models.OuterRef("pk"))
         return self.filter(models.Exists(served.filter(vo=vo)) | ~models.Exists(served))
+
+    def visible_to(self, actor: User) -> Self:
+        """Keep the sites that serve a VO of the actor's."""
+        if actor.is_operator:
+            return self
+        served = Site.vos.through.objects.filter(site_id=models.OuterRef("pk"))
+        visible = VO.objects.visible_to(actor)
+        for_all = ~models.Exists(served) & models.Exists(visible)
+        return self.filter(models.Exists(served.filter(vo__in=visible)) | for_all)
 
 
 class Site(Level):
@@ -205,6 +214,7 @@ class SiteToken(models.Model):
     site = models.ForeignKey(Site, models.CASCADE, related_name="tokens", db_index=False)
     purpose = models.CharField(max_length=16, choices=[(p, p) for p in SiteTokenPurpose])
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    configured = models.BooleanField(default=False, help_text="Set by the configuration file, which may replace it.")
     created_at = models.DateTimeField(default=timezone.now)
     revoked_at = models.DateTimeField(null=True, blank=True)
 

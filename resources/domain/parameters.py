@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import reduce
 
 #: A single value; as a number it is finite and within ±2^63.
 Scalar = str | int | float | bool
@@ -110,6 +111,11 @@ class LevelParameters:
         )
 
 
+def inherit(inherited: Parameters, level: LevelParameters) -> Parameters:
+    """Return what is in force at *level*, given what is in force one level further out."""
+    return {**inherited, **canonical(level.general), **canonical(level.of_vo)}
+
+
 def effective(*levels: LevelParameters) -> Parameters:
     """Return the parameters in force for one VO.
 
@@ -122,11 +128,8 @@ def effective(*levels: LevelParameters) -> Parameters:
 
     Source: RFC7, paragraph 6 ("queues are inheriting parameters …"); ADR 6.
     """
-    merged: dict[str, Value] = {}
-    for level in levels:
-        merged.update(canonical(level.general))
-        merged.update(canonical(level.of_vo))
-    return merged
+    nothing: Parameters = {}
+    return reduce(inherit, levels, nothing)
 
 
 def problems_of(parameters: object) -> Mapping[str, str]:

@@ -1,0 +1,233 @@
+"""Reads of what is configured: known names, what is eligible for whom, places and whether they take jobs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import TypeVar
+
+from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
+
+from resources.domain.parameters import LevelParameters, Parameters, inherit
+from resources.domain.requirements import Kinds, Requirements, canonical, check, satisfied
+from resources.domain.words import RequirementKind, ResourceState
+from resources.models import ComputingElement, Level, Platform, Queue, RequirementDefinition, Site
+from wms.accounts.models import VO, User
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+
+# ---- Known names -----------------------------------------------------------------------------------------------------
+
+
+class Elements(Func):
+    """One row for each element of an array column."""
+
+    function = "unnest"
+    output_field = TextField()
+    set_returning = True
+
+
+def known_sites(vo: VO) -> frozenset[str]:
+    """Return the names of the sites that serve *vo*."""
+    return frozenset(Site.objects.serving(vo).values_list("name", flat=True))
+
+
+def known_ces(vo: VO) -> frozenset[str]:
+    """Return the names of the computing elements at the sites that serve *vo*."""
+    return frozenset(_ces_of(vo).values_list("name", flat=True))
+
+
+def known_platforms() -> frozenset[str]:
+    """Return every platform that a node may have, or that one may run."""
+    named = frozenset(Platform.objects.values_list("name", flat=True))
+    return named | _elements(Platform.objects.all(), "runs") | _elements(Queue.objects.all(), "platforms")
+
+
+def known_tags(vo: VO) -> frozenset[str]:
+    """Return the tags that queues offer at the sites that serve *vo*."""
+    return _elements(_queues_of(vo), "tags")
+
+
+def requirement_names(vo: VO) -> frozenset[str]:
+    """Return the names that a job of *vo* may require: defined, or carried by any resource that serves it."""
+    names = set(_definitions(vo).values_list("name", flat=True))
+    for rows in (Site.objects.serving(vo), _ces_of(vo), _queues_of(vo)):
+        # DISTINCT: a thousand queues of the same kind say the same.
+        for general, by_vo in rows.values_list("parameters", "vo_parameters").distinct():
+            level = LevelParameters.read(general, by_vo, vo=vo.name)
+            names.update(level.general, level.of_vo)
+    return frozenset(names)
+
+
+def requirement_kinds(vo: VO) -> Kinds:
+    """Return how the names defined for *vo* are compared, by case-folded name."""
+    return {name.casefold(): RequirementKind(kind) for name, kind in _definitions(vo).values_list("name", "kind")}
+
+
+def understood_requirements(vo: VO, requirements: object) -> Requirements:
+    """Return the canonical form of what a job of *vo* requires.
+
+    Raises:
+        RequirementsError: it is no record of values, names what nobody knows, or asks for a capacity in words.
+    """
+    form = canonical(requirements)
+    if form:
+        check(form, known=requirement_names(vo), kinds=requirement_kinds(vo))
+    return form
+
+
+def compatible_platforms(platforms: Iterable[str]) -> tuple[str, ...]:
+    """Return, sorted, the platforms of jobs that run on nodes of any of these platforms; each runs its own."""
+    nodes = frozenset(platforms)
+    return tuple(sorted(nodes | _elements(Platform.objects.filter(name__in=nodes), "runs")))
+
+
+def _definitions(vo: VO) -> QuerySet[RequirementDefinition]:
+    return RequirementDefinition.objects.filter(Q(vos__isnull=True) | Q(vos=vo))
+
+
+def _ces_of(vo: VO) -> QuerySet[ComputingElement]:
+    return ComputingElement.objects.filter(site__in=Site.objects.serving(vo))
+
+
+def _queues_of(vo: VO) -> QuerySet[Queue]:
+    return Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
+
+
+def _elements(rows: QuerySet[Platform] | QuerySet[Queue], column: str) -> frozenset[str]:
+    return frozenset(rows.annotate(element=Elements(F(column))).values_list("element", flat=True).distinct())
+
+
+# ---- What is eligible ------------------------------------------------------------------------------------------------
+
+
+def described_queues(vo: VO) -> Iterator[tuple[Queue, Parameters]]:
+    """Yield every queue that serves *vo*, with its CE and site at hand, and the parameters in force there (RFC7)."""
+    sites: dict[int, tuple[Site, Parameters]] = {
+        site.pk: (site, inherit({}, _own(site, vo))) for site in Site.objects.serving(vo)
+    }
+    ces: dict[int, tuple[ComputingElement, Parameters]] = {}
+    for ce in ComputingElement.objects.filter(site__in=sites):
+        ce.site, inherited = sites[ce.site_id]
+        ces[ce.pk] = (ce, inherit(inherited, _own(ce, vo)))
+    for queue in _queues_of(vo).order_by("pk"):
+        if queue.ce_id in ces:  # else it came between the two statements
+            queue.ce, inherited = ces[queue.ce_id]
+            yield queue, inherit(inherited, _own(queue, vo))
+
+
+def eligible_queues(vo: VO, requirements: Requirements) -> list[Queue]:
+    """Return the queues that serve *vo* and meet *requirements* (canonical), by primary key.
+
+    Whether they take jobs at the moment is another question: a ban passes, eligibility is a fact of the resource.
+    """
+    kinds = requirement_kinds(vo)
+    return [queue for queue, parameters in described_queues(vo) if satisfied(requirements, parameters, kinds)]
+
+
+def _own(level: Level, vo: VO) -> LevelParameters:
+    return LevelParameters.read(level.parameters, level.vo_parameters, vo=vo.name)
+
+
+# ---- Places ----------------------------------------------------------------------------------------------------------
+
+
+RowT = TypeVar("RowT", Site, ComputingElement, Queue)
+LEVEL_NAMES: Mapping[str, str] = MappingProxyType({"site": "site", "ce": "computing element", "queue": "queue"})
+
+
+class UnknownPlaceError(RejectedError):
+    """No site, computing element or queue that serves the VO has this name."""
+
+    code = "unknown_place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a pilot runs, as far as it said; None: it did not, or several have that name."""
+
+    site: Site | None = None
+    ce: ComputingElement | None = None
+    queue: Queue | None = None
+
+    @property
+    def innermost(self) -> Site | ComputingElement | Queue | None:
+        """The most exact level that is known."""
+        return self.queue or self.ce or self.site
+
+
+def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> Place:
+    """Return the rows of the names that a pilot or a preview gives; None leaves a level open.
+
+    A CE without its site, or a queue without its CE, is found when only one has that name.
+
+    Raises:
+        UnknownPlaceError: field errors on ``site``, ``ce`` or ``queue``, with the nearest known name.
+    """
+    sites, ces, queues = Site.objects.serving(vo), _ces_of(vo), _queues_of(vo)
+    found_site = found_ce = found_queue = None
+    if site is not None:
+        (found_site,) = _named("site", site, sites)
+        ces, queues = ces.filter(site=found_site), queues.filter(ce__site=found_site)
+    if ce is not None:
+        named = _named("ce", ce, ces.select_related("site"))
+        found_ce, queues = _only(named), queues.filter(ce__in=named)
+    if queue is not None:
+        found_queue = _only(_named("queue", queue, queues.select_related("ce__site")))
+    return Place(site=found_site, ce=found_ce, queue=found_queue)
+
+
+def _named(field: str, name: str, rows: QuerySet[RowT]) -> list[RowT]:
+    found = list(rows.filter(name=name))
+    if not found:
+        hint = did_you_mean(name, sorted(rows.values_list("name", flat=True).distinct()))
+        sentence = f'No {LEVEL_NAMES[field]} that serves your VO is called "{name}" here.{hint}'
+        raise UnknownPlaceError(sentence, errors={field: [sentence]})
+    return found
+
+
+def _only(rows: list[RowT]) -> RowT | None:
+    return rows[0] if len(rows) == 1 else None
+
+
+def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime) -> str:
+    """Return why *level* gives jobs to no pilot of *vo* at *now*; empty: it does.
+
+    All levels from it outwards must be active, and the site must serve the VO.
+    """
+    chain = _outwards(level)
+    for kind, row in chain.items():
+        if row.state_at(now) is not ResourceState.ACTIVE:
+            until = f" until {row.state_until:%Y-%m-%d %H:%M %Z}" if row.state_until else ""
+            reason = f": {row.state_reason}" if row.state_reason else ""
+            return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
+    site = chain["site"]
+    if not Site.objects.serving(vo).filter(pk=site.pk).exists():
+        return f"site {site} does not serve {vo}"
+    return ""
+
+
+def accepting(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime) -> bool:
+    """Return whether *level* gives jobs to pilots of *vo* at *now*."""
+    return not why_closed(level, vo=vo, now=now)
+
+
+def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | ComputingElement | Queue]:
+    match level:
+        case Queue():
+            return {"site": level.ce.site, "ce": level.ce, "queue": level}
+        case ComputingElement():
+            return {"site": level.site, "ce": level}
+        case _:
+            return {"site": level}
+
+
+# ---- Screens ---------------------------------------------------------------------------------------------------------
+
+
+def site_trees(actor: User) -> QuerySet[Site]:
+    """Return the sites that the actor may see, each with its CEs and their queues at hand."""
+    queues = Prefetch("queues", Queue.objects.order_by("name"))
+    ces = Prefetch("ces", ComputingElement.objects.order_by("name").prefetch_related(queues))
+    vos = Prefetch("vos", VO.objects.order_by("name"))
+    return Site.objects.visible_to(actor).prefetch_related(vos, ces)
