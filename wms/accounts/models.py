@@ -169,3 +169,21 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"token {self.pk}"
+
+
+class FailedLogIn(models.Model):
+    """One row is one log-in that failed, or has not succeeded yet; a few minutes later it is removed.
+
+    The name is stored as its SHA-256, for people type passwords into the field of the name.
+    """
+
+    name_digest = models.BinaryField(max_length=32, editable=False)
+    address = models.CharField(max_length=64, editable=False)
+    failed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "failed log-in"
+        indexes = [models.Index(name="failed_log_in_recent", fields=["failed_at"])]  # the brake and the removal
+
+    def __str__(self) -> str:
+        return f"failed log-in {self.pk}"

@@ -1,3 +1,12 @@
-from django.urls import URLPattern
+"""Addresses of the accounts app below /api/."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path
+
+from wms.accounts.api import views
+
+urlpatterns: list[URLPattern] = [
+    path("auth/token/", views.TokenView.as_view(), name="auth-token"),
+    path("auth/me/", views.ProfileView.as_view(), name="auth-me"),
+    path("auth/revoke/", views.RevokeView.as_view(), name="auth-revoke"),
+    path("groups/", views.GroupListView.as_view(), name="groups"),
+]

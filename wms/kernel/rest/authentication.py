@@ -20,6 +20,9 @@ class BearerAuthentication(BaseAuthentication):
 
     #: How tokens of this kind begin, such as ``wmsu_``.
     prefix: ClassVar[str]
+    #: Name and meaning of this kind in the OpenAPI schema, such as ``UserToken``.
+    scheme_name: ClassVar[str]
+    scheme_description: ClassVar[str]
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         """Return (principal, credential), or None if the request carries no token of this kind."""
@@ -56,8 +59,3 @@ def bearer_token(request: Request) -> str | None:
     if not token or len(token) > MAX_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthenticationFailed('The header must read "Authorization: Bearer <token>", with one token.')
     return token
-
-
-def bearer_scheme(description: str) -> dict[str, str]:
-    """Return the OpenAPI definition of a bearer token of the kind that *description* tells."""
-    return {"type": "http", "scheme": "bearer", "description": description}

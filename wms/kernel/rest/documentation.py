@@ -1,10 +1,13 @@
-"""Refusals in the OpenAPI schema."""
+"""Refusals and tokens in the OpenAPI schema."""
 
 from http import HTTPStatus
 from typing import Any
 
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
+
+from wms.kernel.rest.authentication import BearerAuthentication
 
 MEANING = {
     HTTPStatus.BAD_REQUEST: "The input is wrong.",
@@ -33,3 +36,19 @@ class ErrorAnswer(serializers.Serializer[Any]):
 def error_responses(*codes: int) -> dict[int, OpenApiResponse]:
     """Return the documentation of refusals with these statuses, to be merged into extend_schema's ``responses``."""
     return {code: OpenApiResponse(ErrorAnswer, description=MEANING[HTTPStatus(code)]) for code in codes}
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+    """Every kind of bearer token, under the name that its authentication class gives it."""
+
+    target_class = BearerAuthentication
+    match_subclasses = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # there a class attribute, here that of the class found
+        """Return the name of the scheme."""
+        return str(self.target.scheme_name)
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:  # noqa: ARG002 - the framework's signature
+        """Return the definition of the scheme."""
+        return {"type": "http", "scheme": "bearer", "description": self.target.scheme_description}

@@ -1,0 +1,44 @@
+"""Who may call an endpoint: 401 for nobody, 403 for who is known and may not."""
+
+from typing import TYPE_CHECKING
+
+from rest_framework.exceptions import NotAuthenticated
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from wms.accounts import queries
+from wms.accounts.models import User
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name IsUser
+
+
+class IsUser(BasePermission):
+    """People, by token or session; valid tokens of pilots, jobs and sites are refused (403)."""
+
+    message = "This address is for users; the token of a pilot, a job or a site does not open it."
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+        """Return whether the caller is a user."""
+        return isinstance(request.user, User)
+
+
+class IsManager(BasePermission):
+    """Managers of at least one VO, and operators."""
+
+    message = "Only managers of a VO and operators may do this."
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+        """Return whether the caller is a manager."""
+        return isinstance(request.user, User) and queries.is_manager(request.user)
+
+
+def user_of(request: Request) -> User:
+    """Return the user who calls, in a view that IsUser or IsManager guards.
+
+    Raises:
+        NotAuthenticated: nobody, or a machine; only in a view that forgot its guard.
+    """
+    if not isinstance(request.user, User):
+        raise NotAuthenticated
+    return request.user

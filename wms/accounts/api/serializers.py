@@ -1,0 +1,51 @@
+"""What the accounts endpoints take and answer."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from wms.kernel.rest import PageQuery, StrictSerializer, Text
+
+
+class TokenIn(StrictSerializer):
+    """Body of POST /api/auth/token/."""
+
+    username = Text(max_length=150, help_text="Name of the user, as configured.")
+    password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})
+
+
+class TokenOut(serializers.Serializer[Any]):
+    """A new token; it is shown this once."""
+
+    token = serializers.CharField(help_text="To be sent as `Authorization: Bearer <token>`.")
+    expires_at = serializers.DateTimeField(help_text="From then on it opens nothing.")
+
+
+class GroupOut(serializers.Serializer[Any]):
+    """One group."""
+
+    name = serializers.CharField(help_text="Its name, unique over all VOs.")
+    vo = serializers.CharField(source="vo.name", help_text="Its VO.")
+    priority = serializers.FloatField(help_text="Share relative to other groups; 0: its jobs are never matched.")
+    properties = serializers.ListField(
+        child=serializers.CharField(), help_text="JOB_SHARING: members see and manage each other's jobs."
+    )
+
+
+class ProfileOut(serializers.Serializer[Any]):
+    """Who the caller is."""
+
+    username = serializers.CharField(help_text="The identity that jobs belong to.")
+    dns = serializers.ListField(child=serializers.CharField(), help_text="Distinguished names of its certificates.")
+    groups = GroupOut(many=True, help_text="The groups that the user may act in.")
+    default_group = serializers.CharField(allow_null=True, help_text="Acted in when a request names none.")
+    managed_vos = serializers.ListField(child=serializers.CharField(), help_text="VOs that the user manages.")
+    roles = serializers.ListField(
+        child=serializers.ChoiceField(choices=["operator", "manager"]), help_text="Beyond those of every user."
+    )
+
+
+class GroupQuery(PageQuery):
+    """Query string of GET /api/groups/."""
+
+    vo = serializers.CharField(required=False, max_length=64, help_text="Only the groups of this VO.")

@@ -1,0 +1,119 @@
+"""Log-in, tokens and groups over REST."""
+
+from http import HTTPStatus
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import ListAPIView
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from wms.accounts import queries, services
+from wms.accounts.api.authentication import UserCredential
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.api.serializers import GroupOut, GroupQuery, ProfileOut, TokenIn, TokenOut
+from wms.accounts.models import Group
+from wms.kernel.errors import RejectedError
+from wms.kernel.rest import CursorPages, error_responses
+
+
+class NoTokenError(RejectedError):
+    """There is nothing to revoke: the caller came with a session."""
+
+    code = "no_token"
+
+
+class TokenView(APIView):
+    """Log-in."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+
+    @extend_schema(
+        operation_id="auth_token_create",
+        summary="Log in: exchange user name and password for a bearer token",
+        tags=["auth"],
+        request=TokenIn,
+        responses={201: TokenOut, **error_responses(400, 401, 415, 429)},
+    )
+    def post(self, request: Request) -> Response:
+        """Return a new token of the user."""
+        given, now = TokenIn.checked(request.data), timezone.now()
+        user = services.log_in(
+            username=given["username"],
+            password=given["password"],
+            address=str(request.META.get("REMOTE_ADDR", "")),
+            now=now,
+        )
+        issued = services.issue_token(user, now=now)
+        return Response(TokenOut(issued).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"})
+
+
+class ProfileView(APIView):
+    """Who the caller is."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="auth_me",
+        summary="Tell who the caller is: groups, roles, certificates",
+        tags=["auth"],
+        responses={200: ProfileOut, **error_responses(401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return the caller's profile."""
+        return Response(ProfileOut(queries.profile_of(user_of(request))).data)
+
+
+class RevokeView(APIView):
+    """Log-out of a token."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="auth_revoke",
+        summary="Revoke the token that this request carries",
+        tags=["auth"],
+        request=None,
+        responses={204: None, **error_responses(400, 401, 403)},
+    )
+    def post(self, request: Request) -> Response:
+        """Revoke the caller's token."""
+        if not isinstance(request.auth, UserCredential):
+            raise NoTokenError("You are logged in by a session, not by a token; log out in the portal.")
+        services.revoke_token(token_id=request.auth.token_id, now=timezone.now())
+        return Response(status=HTTPStatus.NO_CONTENT)
+
+
+class GroupPages(CursorPages):
+    """Groups by name."""
+
+    orderings = ("name", "-name", "priority", "-priority")
+
+
+class GroupListView(ListAPIView[Group]):
+    """Groups of the caller's VOs."""
+
+    permission_classes = (IsUser,)
+    serializer_class = GroupOut
+    pagination_class = GroupPages
+
+    def get_queryset(self) -> QuerySet[Group]:
+        """Return the groups that the caller may see and asks for."""
+        asked = GroupQuery.checked(self.request.query_params)
+        groups = Group.objects.visible_to(user_of(self.request)).select_related("vo")
+        return groups.filter(vo__name=asked["vo"]) if "vo" in asked else groups
+
+    @extend_schema(
+        operation_id="groups_list",
+        summary="List the groups of the caller's VOs; an operator sees all",
+        tags=["accounts"],
+        parameters=[GroupQuery],
+        responses={200: GroupOut(many=True), **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of groups."""
+        return self.list(request)

@@ -1,0 +1,75 @@
+"""Named reads about people and their groups."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
+from wms.accounts.models import ApiToken, FailedLogIn, Group, User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the system knows about a user, as told to that user."""
+
+    username: str
+    dns: tuple[str, ...]
+    groups: tuple[Group, ...]
+    default_group: str | None
+    managed_vos: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+def valid_token(token: str, *, now: datetime) -> ApiToken | None:
+    """Return the row of *token* with its user, or None if it is unknown, expired, revoked or its user suspended."""
+    return ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest_of(token)).first()
+
+
+def groups_of(user: User) -> tuple[Group, ...]:
+    """Return the groups that *user* may act in, with their VOs, by name."""
+    return tuple(Group.objects.filter(memberships__user=user).select_related("vo").order_by("name"))
+
+
+def default_group_of(user: User, *, groups: tuple[Group, ...]) -> Group | None:
+    """Return the group that *user* acts in when none is named: the default one, or the only one.
+
+    A default group that the user is no longer a member of does not count.
+    """
+    for group in groups:
+        if group.pk == user.default_group_id:
+            return group
+    return groups[0] if len(groups) == 1 else None
+
+
+def is_manager(user: User) -> bool:
+    """Return whether *user* manages at least one VO; an operator manages all."""
+    return user.is_operator or user.managed_vos.exists()
+
+
+def profile_of(user: User) -> Profile:
+    """Return what *user* is told about itself."""
+    groups = groups_of(user)
+    default = default_group_of(user, groups=groups)
+    managed = tuple(user.managed_vos.order_by("name").values_list("name", flat=True))
+    roles = {"operator": user.is_operator, "manager": bool(managed)}
+    return Profile(
+        username=user.username,
+        dns=tuple(user.dns.order_by("dn").values_list("dn", flat=True)),
+        groups=groups,
+        default_group=default.name if default else None,
+        managed_vos=managed,
+        roles=tuple(role for role, held in roles.items() if held),
+    )
+
+
+def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[Failure]:
+    """Return the failed log-ins that may brake the next one with this name or from this address."""
+    # Uses index: failed_log_in_recent
+    rows = FailedLogIn.objects.filter(
+        Q(name_digest=name_digest) | Q(address=address), failed_at__gt=now - BRAKE_WINDOW
+    ).values_list("failed_at", "name_digest", "address")
+    return [
+        Failure(failed_at=failed_at, same_name=bytes(name) == name_digest, same_address=where == address)
+        for failed_at, name, where in rows
+    ]

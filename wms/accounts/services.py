@@ -1,0 +1,152 @@
+"""Who gets in: log-in with its brake, tokens, and the group that one acts in."""
+
+import logging
+import math
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.db import transaction
+
+from wms.accounts import queries
+from wms.accounts.domain import BRAKE_WINDOW, USER_TOKEN_PREFIX, braked_until, digest_of
+from wms.accounts.models import ApiToken, FailedLogIn, Group, User
+from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
+from wms.kernel.names import did_you_mean
+
+logger = logging.getLogger(__name__)
+
+
+class WrongCredentialsError(UnauthenticatedError):
+    """User name and password do not belong together, or the user is suspended; which of them is not told."""
+
+    code = "wrong_credentials"
+
+
+class TooManyFailuresError(TooManyError):
+    """Too many failed log-ins with this name or from this address."""
+
+    code = "too_many_failures"
+
+
+class SuspendedError(ForbiddenError):
+    """The user is suspended."""
+
+    code = "suspended"
+
+
+class NotAMemberError(RejectedError):
+    """The user is not a member of the group it wants to act in."""
+
+    code = "not_a_member"
+
+
+class GroupNeededError(RejectedError):
+    """Which group the user acts in does not follow from its memberships."""
+
+    code = "group_needed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedToken:
+    """A new token; the only place where it exists in clear."""
+
+    token: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        return f"IssuedToken(expires_at={self.expires_at!r})"  # never the token: it would reach logs
+
+
+def log_in(*, username: str, password: str, address: str, now: datetime) -> User:
+    """Return the user whose name and password these are.
+
+    Takes as long for a name that does not exist as for a wrong password. An attempt counts as failed from its
+    beginning, so that many at once do not slip through the brake together.
+
+    Args:
+        username: as typed; names differ by letter case.
+        password: as typed.
+        address: of the caller, for the brake.
+        now: from which the window of the brake reaches back.
+
+    Raises:
+        WrongCredentialsError: they do not belong together, or the user is suspended.
+        TooManyFailuresError: the brake is on; the password was not looked at.
+    """
+    name_digest, address = digest_of(username), address[:64]
+    FailedLogIn.objects.filter(failed_at__lte=now - BRAKE_WINDOW).delete()
+    until = braked_until(queries.recent_failures(name_digest=name_digest, address=address, now=now), now=now)
+    if until is not None:
+        logger.warning("login.braked", extra={"address": address})
+        seconds = math.ceil((until - now).total_seconds())
+        raise TooManyFailuresError(f"Too many failed log-ins; try again in {seconds} seconds.", retry_after_s=seconds)
+    attempt = FailedLogIn.objects.create(name_digest=name_digest, address=address, failed_at=now)
+    user = authenticate(username=username, password=password)
+    if not isinstance(user, User):
+        logger.warning("login.refused", extra={"address": address})
+        raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
+    FailedLogIn.objects.filter(pk=attempt.pk).delete()
+    logger.info("login.accepted", extra={"user_id": user.pk, "address": address})
+    return user
+
+
+@transaction.atomic(durable=True)
+def issue_token(user: User, *, now: datetime) -> IssuedToken:
+    """Return a new bearer token of *user*, valid for WMS_USER_TOKEN_S; tokens that have expired are removed.
+
+    Raises:
+        SuspendedError: the user is suspended.
+    """
+    if not user.is_active:
+        raise SuspendedError(f"{user.username} is suspended and gets no token.")
+    ApiToken.objects.filter(user=user, expires_at__lte=now).delete()
+    issued = IssuedToken(
+        token=USER_TOKEN_PREFIX + secrets.token_urlsafe(32),
+        expires_at=now + timedelta(seconds=settings.WMS_USER_TOKEN_S),
+    )
+    ApiToken.objects.create(user=user, digest=digest_of(issued.token), created_at=now, expires_at=issued.expires_at)
+    logger.info("token.issued", extra={"user_id": user.pk})
+    return issued
+
+
+def revoke_token(*, token_id: int, now: datetime) -> None:
+    """Make the token open nothing from now on; a token already revoked stays as it is."""
+    if ApiToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now):
+        logger.info("token.revoked", extra={"token_id": token_id})
+
+
+def revoke_tokens_of(user: User, *, now: datetime) -> int:
+    """Revoke every token of *user* and return how many."""
+    revoked = ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
+    logger.info("token.all_revoked", extra={"user_id": user.pk, "tokens": revoked})
+    return revoked
+
+
+def acting_group(user: User, name: str | None) -> Group:
+    """Return the group that *user* acts in: the one named, else the default one, else the only one.
+
+    Raises:
+        NotAMemberError: there is no such group, or the user is not its member; which of them is not told.
+        GroupNeededError: none is named and none follows.
+    """
+    groups = queries.groups_of(user)
+    names = [group.name for group in groups]
+    if not groups:
+        raise _on_group(GroupNeededError, "You are in no group; ask a manager of your VO to put you into one.")
+    if name is None:
+        group = queries.default_group_of(user, groups=groups)
+        if group is None:
+            raise _on_group(GroupNeededError, f"Name the group to act in, one of {', '.join(names)}.")
+        return group
+    for group in groups:
+        if group.name == name:
+            return group
+    hint = did_you_mean(name, names) or f" Your groups: {', '.join(names)}."
+    raise _on_group(NotAMemberError, f'You are not a member of a group "{name[:100]}".{hint}')
+
+
+def _on_group(error: type[RejectedError], sentence: str) -> RejectedError:
+    return error(sentence, errors={"group": [sentence]})
