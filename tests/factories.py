@@ -1,0 +1,259 @@
+"""Rows for tests: plain functions that build only what the constraints accept.
+
+Everything has a sensible default; names that must be unique count up (``vo1``, ``vo2``, …).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from django.contrib.auth.hashers import make_password
+
+from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
+from taskqueues.domain.definition import QueueDefinition
+from taskqueues.models import QueuedJob, TaskQueue
+from wms.accounts.domain import USER_TOKEN_PREFIX, GroupProperty, digest_of
+from wms.accounts.models import VO, ApiToken, Group, Membership, User, UserDN
+
+#: A Monday; tests that pass times around use it as their "now".
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+_numbers = count(1)
+
+
+def _name(kind: str) -> str:
+    return f"{kind}{next(_numbers)}"
+
+
+# ---- accounts --------------------------------------------------------------------------------------------------------
+
+
+def make_vo(
+    *,
+    name: str | None = None,
+    setup: str = "Production",
+    setups: Sequence[str] = (),
+    managers: Sequence[User] = (),
+) -> VO:
+    vo = VO.objects.create(name=name or _name("vo"), setup=setup, setups=sorted({setup, *setups}))
+    vo.managers.set(managers)
+    return vo
+
+
+def make_group(
+    *, name: str | None = None, vo: VO | None = None, priority: float = 1000.0, shares_jobs: bool = False
+) -> Group:
+    return Group.objects.create(
+        name=name or _name("group"),
+        vo=vo or make_vo(),
+        priority=priority,
+        properties=[GroupProperty.JOB_SHARING] if shares_jobs else [],
+    )
+
+
+def make_user(
+    *,
+    username: str | None = None,
+    groups: Sequence[Group] = (),
+    default_group: Group | None = None,
+    password: str | None = None,
+    dns: Sequence[str] = (),
+    manages: Sequence[VO] = (),
+    operator: bool = False,
+    staff: bool = False,
+    superuser: bool = False,
+    suspended: bool = False,
+) -> User:
+    """Return a user; without *password* it cannot log in, which saves the time of a hash."""
+    user = User.objects.create(
+        username=username or _name("user"),
+        password=make_password(password),
+        default_group=default_group,
+        operator=operator,
+        is_staff=staff,
+        is_superuser=superuser,
+        is_active=not suspended,
+    )
+    for group in groups:
+        Membership.objects.create(user=user, group=group)
+    for dn in dns:
+        UserDN.objects.create(user=user, dn=dn)
+    user.managed_vos.set(manages)
+    return user
+
+
+def make_token(user: User, *, expires_at: datetime | None = None, revoked_at: datetime | None = None) -> str:
+    """Return a bearer token of *user*, for the real clock by default, as the API measures it."""
+    token = USER_TOKEN_PREFIX + _name("token")
+    ApiToken.objects.create(
+        user=user,
+        digest=digest_of(token),
+        expires_at=expires_at or datetime.now(tz=UTC) + timedelta(days=1),
+        revoked_at=revoked_at,
+    )
+    return token
+
+
+# ---- resources -------------------------------------------------------------------------------------------------------
+
+
+def make_site(
+    *,
+    name: str | None = None,
+    vos: Sequence[VO] = (),
+    state: ResourceState = ResourceState.ACTIVE,
+    state_until: datetime | None = None,
+    parameters: Mapping[str, object] | None = None,
+    vo_parameters: Mapping[str, Mapping[str, object]] | None = None,
+) -> Site:
+    """Return a site; without *vos* it serves all."""
+    site = Site.objects.create(
+        name=name or f"LCG.{_name('site')}.org",
+        state=state,
+        state_until=state_until,
+        parameters=dict(parameters or {}),
+        vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
+    )
+    site.vos.set(vos)
+    return site
+
+
+def make_ce(
+    *,
+    name: str | None = None,
+    site: Site | None = None,
+    type: CEType = CEType.LOCAL,  # noqa: A002 - the model's word
+    options: Mapping[str, object] | None = None,
+    pilot_types: Sequence[PilotType] = (),
+    identity: Identity = Identity.NONE,
+    state: ResourceState = ResourceState.ACTIVE,
+    state_until: datetime | None = None,
+    parameters: Mapping[str, object] | None = None,
+    vo_parameters: Mapping[str, Mapping[str, object]] | None = None,
+) -> ComputingElement:
+    return ComputingElement.objects.create(
+        name=name or f"{_name('ce')}.org",
+        site=site or make_site(),
+        type=type,
+        options=dict(options or {}),
+        pilot_types=list(pilot_types),
+        identity=identity,
+        state=state,
+        state_until=state_until,
+        parameters=dict(parameters or {}),
+        vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
+    )
+
+
+def make_queue(
+    *,
+    name: str | None = None,
+    ce: ComputingElement | None = None,
+    cpu_time_s: int = 300_000,
+    platforms: Sequence[str] = (),
+    processors: int = 1,
+    memory_mb: int = 4000,
+    job_types: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    required_tags: Sequence[str] = (),
+    max_waiting_pilots: int = 10,
+    max_pilots: int = 100,
+    state: ResourceState = ResourceState.ACTIVE,
+    state_until: datetime | None = None,
+    parameters: Mapping[str, object] | None = None,
+    vo_parameters: Mapping[str, Mapping[str, object]] | None = None,
+) -> Queue:
+    return Queue.objects.create(
+        name=name or _name("queue"),
+        ce=ce or make_ce(),
+        cpu_time_s=cpu_time_s,
+        platforms=sorted(platforms),
+        processors=processors,
+        memory_mb=memory_mb,
+        job_types=sorted(job_types),
+        tags=sorted({*tags, *required_tags}),
+        required_tags=sorted(required_tags),
+        max_waiting_pilots=max_waiting_pilots,
+        max_pilots=max_pilots,
+        state=state,
+        state_until=state_until,
+        parameters=dict(parameters or {}),
+        vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
+    )
+
+
+def make_platform(*, name: str | None = None, runs: Sequence[str] = ()) -> Platform:
+    """Return a platform of nodes; it always runs its own jobs."""
+    name = name or _name("platform")
+    return Platform.objects.create(name=name, runs=sorted({name, *runs}))
+
+
+def make_requirement_definition(
+    *, name: str, kind: RequirementKind, unit: str = "", vos: Sequence[VO] = ()
+) -> RequirementDefinition:
+    definition = RequirementDefinition.objects.create(name=name, kind=kind, unit=unit)
+    definition.vos.set(vos)
+    return definition
+
+
+# ---- task queues -----------------------------------------------------------------------------------------------------
+
+
+def make_task_queue(
+    *,
+    owner: User | None = None,
+    group: Group | None = None,
+    setup: str | None = None,
+    cpu_time_s: int = 300_000,
+    submit_pools: Sequence[str] = (),
+    pilot_types: Sequence[str] = (),
+    sites: Sequence[str] = (),
+    banned_sites: Sequence[str] = (),
+    grid_ces: Sequence[str] = (),
+    grid_middlewares: Sequence[str] = (),
+    platforms: Sequence[str] = (),
+    job_type: str = "User",
+    tags: Sequence[str] = (),
+    processors: int = 1,
+    memory_mb: int = 0,
+    priority: float = 1.0,
+    job_ids: Sequence[int] = (),
+    user_priority: int = 1,
+) -> TaskQueue:
+    """Return a task queue as it stands, with the jobs *job_ids* waiting in it; no job has to exist."""
+    group = group or make_group()
+    owner = owner or make_user(groups=[group])
+    definition = QueueDefinition(
+        owner_id=owner.pk,
+        group_id=group.pk,
+        vo_id=group.vo_id,
+        setup=setup or group.vo.setup,
+        cpu_time_s=cpu_time_s,
+        submit_pools=tuple(sorted(submit_pools)),
+        pilot_types=tuple(sorted(pilot_types)),
+        sites=tuple(sorted(sites)),
+        banned_sites=tuple(sorted(banned_sites)),
+        grid_ces=tuple(sorted(grid_ces)),
+        grid_middlewares=tuple(sorted(grid_middlewares)),
+        platforms=tuple(sorted(platforms)),
+        job_type=job_type,
+        tags=tuple(sorted(tags)),
+        processors=processors,
+        memory_mb=memory_mb,
+    )
+    task_queue = TaskQueue.objects.create(
+        **asdict(definition), signature=definition.signature(), priority=priority, created_at=NOW
+    )
+    for job_id in job_ids:
+        make_queued_job(job_id=job_id, task_queue=task_queue, user_priority=user_priority)
+    return task_queue
+
+
+def make_queued_job(
+    *, job_id: int | None = None, task_queue: TaskQueue | None = None, user_priority: int = 1
+) -> QueuedJob:
+    return QueuedJob.objects.create(
+        job_id=job_id or next(_numbers), task_queue=task_queue or make_task_queue(), user_priority=user_priority
+    )
