@@ -1,0 +1,117 @@
+"""Sandboxes: upload of what jobs are given, download of what they wrote."""
+
+from http import HTTPStatus
+
+from django.conf import settings
+from django.http import FileResponse
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import MultiPartParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.jobs.domain.archives import SandboxTooLargeError
+from wms.jobs.models import Job
+from wms.jobs.services import sandboxes
+from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.rest import StrictSerializer, error_responses
+
+#: What multipart puts around a file: boundaries and headers of one part.
+ENVELOPE_BYTES = 64 * 1024
+
+
+class SandboxIn(StrictSerializer):
+    """Body of POST /api/sandboxes/ (multipart/form-data)."""
+
+    file = serializers.FileField(
+        allow_empty_file=True,
+        help_text="A file, or an archive (tar, tar.gz, tar.bz2, tar.xz) to be unpacked in the job's directory.",
+    )
+
+
+class SandboxOut(serializers.Serializer[NamedSandbox]):
+    """A stored sandbox."""
+
+    sandbox = serializers.SerializerMethodField(help_text="Its name in job descriptions: sha256:….")
+    file_name = serializers.CharField(help_text="Under which a payload finds it, if it is a single file.")
+    size_bytes = serializers.IntegerField(source="sandbox.size_bytes", help_text="Size of the content, in bytes.")
+
+    def get_sandbox(self, named: NamedSandbox) -> str:
+        """Return the reference."""
+        return sandboxes.reference_of(named.sandbox)
+
+
+def refuse_large_body(request: Request) -> None:
+    """Refuse a body that cannot be a sandbox by what it announces, before any of it is read.
+
+    Raises:
+        SandboxTooLargeError: it is larger than a sandbox with its envelope.
+    """
+    announced = str(request.META.get("CONTENT_LENGTH") or "0")
+    if announced.isdecimal() and int(announced) > settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES:
+        raise SandboxTooLargeError(
+            f"A sandbox may have {settings.WMS_SANDBOX_MAX_BYTES} bytes; larger files belong on a storage element."
+        )
+
+
+class SandboxUploadView(APIView):
+    """Files for jobs."""
+
+    permission_classes = (IsUser,)
+    parser_classes = (MultiPartParser,)
+
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        """Look at the size first: authentication by session would already read the body."""
+        refuse_large_body(request)
+        super().initial(request, *args, **kwargs)
+
+    @extend_schema(
+        operation_id="sandboxes_upload",
+        summary="Upload a file or an archive for jobs",
+        tags=["jobs"],
+        request={"multipart/form-data": SandboxIn},
+        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Store a file or an archive, to be named in the input_sandbox of jobs.
+
+        The same content is stored once; only who uploaded it, or whose sharing group did, may name it.
+        """
+        if len(request.FILES.getlist("file")) > 1:
+            raise serializers.ValidationError({"file": ["Send one file; pack several into an archive."]})
+        uploaded = SandboxIn.checked(request.data)["file"]
+        named = sandboxes.upload(uploaded, file_name=uploaded.name, owner=user_of(request), now=timezone.now())
+        return Response(SandboxOut(named).data, status=HTTPStatus.CREATED)
+
+
+class JobOutputView(APIView):
+    """What a job wrote."""
+
+    permission_classes = (IsUser,)
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:  # noqa: ARG002, FBT001, FBT002 - the framework's signature
+        """Refuse in JSON whatever the client accepts: who accepts only gzip is right to."""
+        return super().perform_content_negotiation(request, force=True)
+
+    @extend_schema(
+        operation_id="jobs_output",
+        summary="Fetch the output sandbox of a job",
+        tags=["jobs"],
+        responses={(HTTPStatus.OK, "application/gzip"): OpenApiTypes.BINARY, **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, pk: int) -> FileResponse:
+        """Fetch the output sandbox, a .tar.gz; 404 `no_output` when there is none yet."""
+        visible = Job.objects.visible_to(user_of(request)).select_related("output_sandbox")
+        output = sandboxes.output_to_fetch(get_object_or_404(visible, pk=pk))
+        return FileResponse(
+            sandboxes.open_content(output),
+            as_attachment=True,
+            filename=sandboxes.output_name(pk),
+            content_type="application/gzip",
+        )

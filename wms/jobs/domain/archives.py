@@ -1,0 +1,170 @@
+"""Which archives may be unpacked on a worker node, and which file names may be put there: pure rules."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NoReturn
+from unicodedata import category
+
+from wms.kernel.errors import RejectedError, TooLargeError
+
+#: Of common file systems, in bytes.
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 4096
+#: Directories within directories; what the check remembers grows with it.
+MAX_DEPTH = 32
+SETUID = 0o4000
+SETGID = 0o2000
+
+
+class MemberKind(Enum):
+    """What a member of an archive is."""
+
+    FILE = auto()
+    DIRECTORY = auto()
+    SYMLINK = auto()
+    HARD_LINK = auto()
+    #: Devices, pipes, sparse files and whatever else a tar header can announce.
+    SPECIAL = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member as its header announces it."""
+
+    name: str
+    kind: MemberKind
+    link_target: str = ""
+    mode: int = 0o644
+    size_bytes: int = 0
+
+
+class UnsafeArchiveError(RejectedError):
+    """A member of the archive could touch something outside the job's directory, or is no ordinary file."""
+
+    code = "unsafe_archive"
+
+
+class SandboxTooLargeError(TooLargeError):
+    """The content, or what it unpacks to, is larger than sandboxes may be."""
+
+    code = "sandbox_too_large"
+
+
+def flaw_of_name(name: str) -> str | None:
+    """Return what is wrong with *name* as the name of one file, to be read after "the name"; None when nothing is."""
+    if name in {"", ".", ".."}:
+        return "is empty" if not name else "is that of a directory"
+    if "/" in name:
+        return "has a slash in it"
+    if any(category(character) in {"Cc", "Cs"} for character in name):
+        return "has a control character or a byte that is not UTF-8 in it"
+    if len(name.encode()) > MAX_NAME_BYTES:
+        return f"is longer than {MAX_NAME_BYTES} bytes"
+    return None
+
+
+def check_members(members: Iterable[Member], *, max_members: int, max_unpacked_bytes: int) -> None:
+    """Accept the archive whose *members*, in their order, can be unpacked without harm.
+
+    The members are taken one at a time and the first bad one ends it, so that a bomb is never walked through. What is
+    left is safe by induction: no member lies behind a link, so the directory of each link is a real one; a link's
+    target climbs first, never above the top, and then only descends; so whatever a link leads to is inside.
+
+    Raises:
+        UnsafeArchiveError: names the member.
+        SandboxTooLargeError: too many members, or too many bytes in all.
+    """
+    seen = _Seen()
+    unpacked_bytes = 0
+    for number, member in enumerate(members, start=1):
+        if number > max_members:
+            raise SandboxTooLargeError(f"The archive has more than {max_members} members.")
+        if member.size_bytes < 0:
+            _refuse(member.name, "has a negative size")
+        unpacked_bytes += member.size_bytes
+        if unpacked_bytes > max_unpacked_bytes:
+            raise SandboxTooLargeError(f"The archive unpacks to more than {max_unpacked_bytes} bytes.")
+        _check(member, seen)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Paths of the members so far, by what they are."""
+
+    files: set[tuple[str, ...]] = field(default_factory=set)
+    directories: set[tuple[str, ...]] = field(default_factory=set)
+    links: set[tuple[str, ...]] = field(default_factory=set)
+
+    def add(self, path: tuple[str, ...], kind: MemberKind) -> None:
+        """Remember the member and the directories above it."""
+        self.directories.update(path[:length] for length in range(len(path)))
+        if kind is MemberKind.DIRECTORY:
+            self.directories.add(path)
+        elif kind is MemberKind.SYMLINK:
+            self.links.add(path)
+        else:
+            self.files.add(path)
+
+
+def _check(member: Member, seen: _Seen) -> None:
+    path = _path_of(member)
+    if member.kind is MemberKind.SPECIAL:
+        _refuse(member.name, "is neither a file nor a directory nor a link")
+    forbidden_bits = SETUID if member.kind is MemberKind.DIRECTORY else SETUID | SETGID
+    if member.mode & forbidden_bits and member.kind is not MemberKind.SYMLINK:
+        _refuse(member.name, "has a set-user-id or set-group-id bit")
+    for length in range(1, len(path)):
+        if path[:length] in seen.links or path[:length] in seen.files:
+            _refuse(member.name, "lies behind a member that is no directory")
+    if path in (seen.files if member.kind is MemberKind.DIRECTORY else seen.directories):
+        _refuse(member.name, "is a directory and something else")
+    if path in seen.links:
+        _refuse(member.name, "comes again after a link of that name")
+    if member.kind in {MemberKind.SYMLINK, MemberKind.HARD_LINK}:
+        _check_link(member, path, seen)
+    seen.add(path, member.kind)
+
+
+def _check_link(member: Member, path: tuple[str, ...], seen: _Seen) -> None:
+    if path in seen.files:
+        _refuse(member.name, "is a link in the place of an earlier file")
+    target = member.link_target
+    # NB: an absolute target is absolute for whoever unpacks, whatever its components are.
+    if not target or target.startswith("/") or "\0" in target:
+        _refuse(member.name, "is a link that leads out of the archive")
+    components = _components(target)
+    if member.kind is MemberKind.HARD_LINK:
+        if components not in seen.files:
+            _refuse(member.name, "is a hard link to no earlier file of the archive")
+        return
+    climbs = next((i for i, component in enumerate(components) if component != ".."), len(components))
+    # NB: ".." after a descent is refused even where it looks harmless: the descent may pass a link to the top.
+    if climbs > len(path) - 1 or ".." in components[climbs:]:
+        _refuse(member.name, "is a link that leads, or may lead, out of the archive")
+
+
+def _path_of(member: Member) -> tuple[str, ...]:
+    """Return the components of the member's name, which lead from the top downwards; () is the top itself."""
+    if member.name.startswith("/"):
+        _refuse(member.name, "has an absolute path")
+    path = _components(member.name)
+    if ".." in path:
+        _refuse(member.name, 'has ".." in its path')
+    if not path and member.kind is not MemberKind.DIRECTORY:
+        _refuse(member.name, "has no name")
+    for component in path:
+        if flaw := flaw_of_name(component):
+            _refuse(member.name, f"is named so that a part {flaw}")
+    if len(path) > MAX_DEPTH or len(member.name.encode()) > MAX_PATH_BYTES:
+        _refuse(member.name, f"has a path of more than {MAX_DEPTH} levels or {MAX_PATH_BYTES} bytes")
+    return path
+
+
+def _components(path: str) -> tuple[str, ...]:
+    return tuple(component for component in path.split("/") if component not in {"", "."})
+
+
+def _refuse(name: str, flaw: str) -> NoReturn:
+    shown = repr(name[:200])[1:-1]  # control characters and what is not UTF-8 are escaped
+    raise UnsafeArchiveError(f'The member "{shown}" {flaw}. Leave it out and pack again.')

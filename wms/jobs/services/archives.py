@@ -1,0 +1,243 @@
+"""Looks into uploaded archives, member by member and without unpacking; the rules are in wms.jobs.domain.archives."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import BinaryIO, Protocol
+
+from wms.jobs.domain.archives import (
+    Member,
+    MemberKind,
+    SandboxTooLargeError,
+    UnsafeArchiveError,
+    check_members,
+)
+from wms.kernel.errors import RejectedError
+
+MAX_MEMBERS = 10_000
+#: Of one member: its header and its extensions (long names, attributes), which tarfile holds in memory.
+MAX_HEADER_BYTES = 32 * 1024
+#: On the average of all members: longer attributes cost seconds of parsing.
+MEAN_HEADER_BYTES = 2560
+#: Attributes that hold for all following members are copied to each of them.
+MAX_GLOBAL_ATTRIBUTES = 64
+#: `xz -9` needs 65 MiB to unpack; a header can ask for 4 GiB.
+MAX_XZ_MEMORY_BYTES = 128 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+#: What a damaged archive makes the standard library raise.
+DAMAGE = (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
+
+
+class DamagedArchiveError(RejectedError):
+    """The content begins as an archive and cannot be read to its end."""
+
+    code = "damaged_archive"
+
+
+class NoOutputArchiveError(RejectedError):
+    """The output of a job must be an archive in the form .tar.gz."""
+
+    code = "no_archive"
+
+
+class Readable(Protocol):
+    """What gives bytes, from the first to the last."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most *size* bytes; none at the end."""
+
+
+def is_safe_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> bool:
+    """Return whether *content* is an archive (tar, tar.gz, tar.bz2 or tar.xz, by what it holds, not by its name).
+
+    Anything else is a single file, which is put into the job's directory as it is, and may hold what it wants.
+
+    Raises:
+        UnsafeArchiveError: an archive with a member that must not be unpacked.
+        SandboxTooLargeError: an archive that unpacks to too much.
+        DamagedArchiveError: an archive that cannot be read to its end.
+    """
+    if not _begins_as_archive(content):
+        return False
+    _check(content, max_unpacked_bytes=max_unpacked_bytes)
+    return True
+
+
+def check_output_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
+    """Accept a safe .tar.gz; one without members is the output of a job that wrote nothing.
+
+    Raises:
+        NoOutputArchiveError: another kind of content; and as is_safe_archive.
+    """
+    content.seek(0)
+    if not content.read(2).startswith(_GZIP):
+        raise NoOutputArchiveError("The output sandbox must be an archive in the form .tar.gz.")
+    if not _begins_as_archive(content) and not _begins_with_the_end(content):
+        raise NoOutputArchiveError("The output sandbox must be a gzipped tar archive; this one holds something else.")
+    _check(content, max_unpacked_bytes=max_unpacked_bytes)
+
+
+class _Xz:
+    """Unpacks xz within bounded memory, which the standard library's LZMAFile cannot promise."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self._packed = packed
+        self._decoder = self._new_decoder()
+
+    @staticmethod
+    def _new_decoder() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY_BYTES)
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most *size* unpacked bytes; none at the end."""
+        while True:
+            packed = b""
+            if self._decoder.eof:
+                packed = self._decoder.unused_data or self._packed.read(CHUNK_BYTES)
+                if not packed.strip(b"\0"):
+                    return b""
+                self._decoder = self._new_decoder()
+            elif self._decoder.needs_input:
+                packed = self._packed.read(CHUNK_BYTES)
+                if not packed:
+                    raise EOFError("the compressed data end too early")
+            unpacked = self._decoder.decompress(packed, max_length=size)
+            if unpacked:
+                return unpacked
+
+
+_GZIP = b"\x1f\x8b"
+_UNPACKERS: Mapping[bytes, Callable[[BinaryIO], Readable]] = MappingProxyType(
+    {
+        _GZIP: lambda packed: gzip.GzipFile(fileobj=packed),
+        b"BZh": bz2.BZ2File,
+        b"\xfd7zXZ\x00": _Xz,
+    }
+)
+
+
+def _unpacked(content: BinaryIO) -> Readable:
+    content.seek(0)
+    start = content.read(8)
+    content.seek(0)
+    for magic, unpacker in _UNPACKERS.items():
+        if start.startswith(magic):
+            return unpacker(content)
+    return content
+
+
+def _first_block(content: BinaryIO) -> bytes:
+    try:
+        return _Forward(_unpacked(content), max_bytes=tarfile.BLOCKSIZE).read(tarfile.BLOCKSIZE)
+    except DAMAGE:
+        return b""
+
+
+def _begins_as_archive(content: BinaryIO) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(_first_block(content), "utf-8", "surrogateescape")
+    except tarfile.HeaderError:  # its check sum is wrong
+        return False
+    return True
+
+
+def _begins_with_the_end(content: BinaryIO) -> bool:
+    return _first_block(content) == bytes(tarfile.BLOCKSIZE)
+
+
+def _check(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
+    try:
+        check_members(_members(content), max_members=MAX_MEMBERS, max_unpacked_bytes=max_unpacked_bytes)
+    except DAMAGE as error:
+        raise DamagedArchiveError("The archive is damaged or incomplete. Pack and send it again.") from error
+
+
+def _members(content: BinaryIO) -> Iterator[Member]:
+    """Yield the members; the next header is looked for only after the previous member was accepted."""
+    forward = _Forward(_unpacked(content), max_bytes=MEAN_HEADER_BYTES * (MAX_MEMBERS + 1))
+    archive = tarfile.TarFile(fileobj=forward, mode="r", encoding="utf-8", errors="surrogateescape")
+    while (info := archive.next()) is not None:
+        if len(archive.pax_headers) > MAX_GLOBAL_ATTRIBUTES:
+            raise UnsafeArchiveError(f"The archive has more than {MAX_GLOBAL_ATTRIBUTES} global attributes.")
+        yield Member(
+            name=info.name,
+            kind=_kind_of(info),
+            link_target=info.linkname if info.issym() or info.islnk() else "",
+            mode=info.mode,
+            size_bytes=info.size if info.isreg() else 0,
+        )
+        archive.members.clear()  # type: ignore[attr-defined]  # documented nowhere; tarfile would keep them all
+        forward.begin_member()
+    # NB: a broken header looks like the end to tarfile. A proper end is a block of zeros, or the end of the file.
+    if forward.last_read.strip(b"\0"):
+        raise tarfile.ReadError("the archive is broken behind its last readable member")
+
+
+def _kind_of(info: tarfile.TarInfo) -> MemberKind:
+    if info.issparse() or info.type not in tarfile.SUPPORTED_TYPES:
+        return MemberKind.SPECIAL
+    if info.isreg():
+        return MemberKind.FILE
+    if info.isdir():
+        return MemberKind.DIRECTORY
+    if info.issym():
+        return MemberKind.SYMLINK
+    return MemberKind.HARD_LINK if info.islnk() else MemberKind.SPECIAL
+
+
+class _Forward:
+    """The file that tarfile reads: forward only, so that no crafted offset makes a loop, and headers of bounded size.
+
+    Data of members are skipped by seek() and do not count; whatever is read is header.
+    """
+
+    def __init__(self, source: Readable, *, max_bytes: int) -> None:
+        self._source = source
+        self._position = 0
+        self._left_bytes = max_bytes
+        self._left_of_member_bytes = MAX_HEADER_BYTES
+        self.last_read = b""
+
+    def begin_member(self) -> None:
+        """Allow the next member headers of its own."""
+        self._left_of_member_bytes = MAX_HEADER_BYTES
+
+    def tell(self) -> int:
+        """Return the position in the unpacked archive, in bytes."""
+        return self._position
+
+    def seek(self, position: int) -> None:
+        """Skip to *position*, or to the end when that comes first."""
+        if position < self._position:
+            raise tarfile.ReadError("the archive leads backwards")
+        while self._position < position:
+            skipped = self._source.read(min(CHUNK_BYTES, position - self._position))
+            if not skipped:
+                return
+            self._position += len(skipped)
+
+    def read(self, size: int) -> bytes:
+        """Return *size* bytes, fewer only at the end."""
+        if not 0 <= size <= min(self._left_bytes, self._left_of_member_bytes):
+            raise SandboxTooLargeError("The archive has headers of unreasonable size (long names or attributes).")
+        self._left_bytes -= size
+        self._left_of_member_bytes -= size
+        parts = []
+        while size and (part := self._source.read(size)):
+            parts.append(part)
+            size -= len(part)
+            self._position += len(part)
+        self.last_read = b"".join(parts)
+        return self.last_read
+
+    def write(self, _data: bytes) -> None:
+        """Refuse: archives are only read here; tarfile's type asks for the method."""
+        raise io.UnsupportedOperation("write")
+
+    def close(self) -> None:
+        """Leave the source open: it belongs to the caller."""
