@@ -166,10 +166,7 @@ class Evaluation:
         return value
 
     def _conditional(self, node: Conditional, frame: Frame) -> _Inner:
-        condition = self._value(node.condition, frame)
-        if node.yes is None:
-            return self._value(node.no, frame) if condition is UNDEFINED else condition
-        truth = _truth(condition)
+        truth = _truth(self._value(node.condition, frame))
         if isinstance(truth, Special):
             return truth
         return self._value(node.yes if truth else node.no, frame)

@@ -109,7 +109,7 @@ class _Parser:
             return condition
         height = self._height
         self._next += 1
-        yes = None if self._tokens[self._next].kind == ":" else self._nested()
+        yes = self._nested()
         height = max(height, self._height)
         self._expect(":", "in a conditional (condition ? yes : no)")
         no = self._nested()

@@ -57,10 +57,10 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """``condition ? yes : no``, or ``condition ?: no`` (*yes* is None), which is *no* only for undefined."""
+    """``condition ? yes : no``."""
 
     condition: "Node"
-    yes: "Node | None"
+    yes: "Node"
     no: "Node"
     at: int = field(compare=False)
 

@@ -193,7 +193,7 @@ def test_one_requirement_against_one_parameter(
     asked: object,
     offered: object,
     kinds: Kinds,
-    fits: bool,  # noqa: FBT001 - pytest names it
+    fits: bool,
 ) -> None:
     requirements = canonical({"Memory": asked})
     assert satisfied(requirements, offers(Memory=offered), kinds) is fits

@@ -1,0 +1,193 @@
+"""JDL: DIRAC's job descriptions become those of our contract."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resources.domain.classad import ClassAdError
+from wms.jobs.domain import description, parametric
+from wms.jobs.domain.jdl import ATTRIBUTES, InvalidJdlError, parse_jdl
+
+
+def described(text: str) -> dict[str, object]:
+    return parse_jdl(text).description
+
+
+def test_a_job_of_every_attribute_is_understood() -> None:
+    job = parse_jdl(
+        """
+        # how a physicist of 2009 writes it
+        [
+            Executable = "run.sh"; Arguments = "-n 10"; jobname = "MC"; JobGroup = "2009"; JobType = "MCSimulation";
+            CPUTime = 3600 * 24;  // a day
+            Priority = 5; Site = "LCG.CERN.ch"; BannedSites = { "LCG.A.org", "LCG.B.org" }; GridCE = "ce01.cern.ch";
+            Platform = "x86_64-el9"; PilotTypes = { "private" }; GridMiddleware = "gLite";
+            DIRACSetup = "LHCb-Production"; Tag = { "GPU" };
+            NumberOfProcessors = 4; Memory = 2000; Software = "/cvmfs/lhcb.cern.ch";
+            InputData = { "LFN:/lhcb/a", "lfn:/lhcb/b", "/lhcb/c" }; OutputSandbox = { "std.out", "*.root" };
+            OutputData = "hist.root"; StdOutput = "o"; StdError = "e"; Environment = { "A=1", "B=x=y" };
+            Requirements = [ SoftwareTag = { "v1", "v2" }; Memory = 2 * 2000; ]; OwnerGroup = "lhcb_prod";
+        ]
+        """
+    )
+    assert job.group == "lhcb_prod"
+    assert job.description == {
+        "executable": "run.sh", "arguments": "-n 10", "job_name": "MC", "job_group": "2009",
+        "job_type": "MCSimulation", "cpu_time_s": 86400, "priority": 5, "sites": ["LCG.CERN.ch"],
+        "banned_sites": ["LCG.A.org", "LCG.B.org"], "grid_ces": ["ce01.cern.ch"], "platforms": ["x86_64-el9"],
+        "pilot_types": ["private"], "grid_middlewares": ["gLite"], "setup": "LHCb-Production", "tags": ["GPU"],
+        "processors": 4, "memory_mb": 2000, "software": ["/cvmfs/lhcb.cern.ch"],
+        "input_data": ["/lhcb/a", "/lhcb/b", "/lhcb/c"], "output_sandbox": ["std.out", "*.root"],
+        "output_data": ["hist.root"], "std_output": "o", "std_error": "e", "environment": {"A": "1", "B": "x=y"},
+        "requirements": {"SoftwareTag": ["v1", "v2"], "Memory": 4000},
+    }  # fmt: skip
+    assert description.parse(job.description).cpu_time_s == 86400
+
+
+@pytest.mark.parametrize("name", ["BannedSite", "BannedSites", "bannedsites", "BANNEDSITE"])
+def test_names_ignore_case_and_have_singular_and_plural(name: str) -> None:
+    assert described(f'{name} = "LCG.A.org";') == {"banned_sites": ["LCG.A.org"]}
+
+
+def test_any_site_is_no_restriction() -> None:
+    assert description.parse(described('Executable = "x"; Site = "ANY";')).sites == ()
+
+
+@pytest.mark.parametrize(
+    ("jdl", "parameters"),
+    [
+        ('Parameters = { 1, 2.5, "a" };', {"values": [1, 2.5, "a"]}),
+        ("Parameters = 20; ParameterStart = 1; ParameterStep = 2; ParameterFactor = 1;",
+         {"count": 20, "start": 1, "step": 2, "factor": 1}),
+        ("ParameterStep = .02; Parameters = 5;", {"count": 5, "step": 0.02}),
+        ("Parameters.Energy = { 7, 8 }; Parameters.seed = 2; parameterstart.SEED = 9;",
+         {"Energy": {"values": [7, 8]}, "seed": {"count": 2, "start": 9}}),
+    ],
+)  # fmt: skip
+def test_parameters_are_lists_or_counted_named_or_not(jdl: str, parameters: object) -> None:
+    assert described(jdl) == {"parameters": parameters}
+
+
+def test_a_parametric_jdl_makes_the_jobs_it_describes() -> None:
+    jobs = parametric.parse_all(described('Executable = "x"; Arguments = "%s"; JobName = "%n"; Parameters = 3;'))
+    assert [(job.arguments, job.job_name) for job in jobs] == [("0", "0"), ("1", "1"), ("2", "2")]
+
+
+def test_a_value_may_refer_to_another_attribute() -> None:
+    assert described("Priority = 5; CPUTime = Priority * 1000")["cpu_time_s"] == 5000
+
+
+def test_integers_may_stand_in_quotes_as_in_dirac() -> None:
+    assert described('CPUTime = "5000"; Priority = "1"') == {"cpu_time_s": 5000, "priority": 1}
+
+
+def test_a_list_of_arguments_stays_a_list_and_a_number_becomes_text() -> None:
+    assert described('Arguments = { "a b", "c" }')["arguments"] == ["a b", "c"]
+    assert described("Arguments = 17")["arguments"] == "17"
+
+
+def test_the_environment_may_be_a_record() -> None:
+    assert described('Environment = [ A = "1"; B = 2 ]') == {"environment": {"A": "1", "B": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("jdl", "line", "column", "words"),
+    [
+        ('Executable = "a";\nExecutble = "b";', 2, 1, 'Did you mean "Executable"?'),
+        ("CPUTime = 3600 * Hours;", 1, 11, "no constant"),
+        ("CPUTime = 1 / 0;", 1, 11, "no constant"),
+        ("CPUTime = 1.5;", 1, 11, "must be an integer"),
+        ("CPUTime = true;", 1, 11, "must be an integer"),
+        ("CPUTime = CPUTime;", 1, 11, "no constant"),
+        ("Executable = 1;", 1, 14, "must be a string"),
+        ("Site = { 1 };", 1, 8, "must be a string or a list of strings"),
+        ('Requirements =\n  other.Site == "LCG.CERN.ch";', 2, 3, "must be a record"),
+        ("Requirements = true;", 1, 16, "must be a record"),
+        ("Requirements = [ Memory = 3 * nowhere ];", 1, 16, "no constant"),
+        ("Requirements = [ Memory = 3 Site = 4 ];", 1, 29, "`;` is expected"),
+        ('BannedSite = "a"; BannedSites = "b";', 1, 19, "mean the same"),
+        ("Setup.x = 1;", 1, 1, "There is no attribute `Setup.x`"),
+        ("ParameterStart = 1;", 1, 1, "says nothing without `Parameters`"),
+        ("ParameterStart.x = 1; Parameters = 2;", 1, 1, "says nothing without `Parameters.x`"),
+        ("Parameters = 2; Parameters.x = 2;", 1, 1, "Either one sequence"),
+        ('Environment = { "A" };', 1, 15, "assignments"),
+        ('Environment = { "A=1", "A=2" };', 1, 15, "each variable once"),
+        ('OwnerGroup = { "a" };', 1, 14, "must be a string"),
+        ("parameters = 2; Executable = 'x'", 1, 30, "double quotes"),
+    ],
+)
+def test_an_error_says_where_and_what(jdl: str, line: int, column: int, words: str) -> None:
+    with pytest.raises(InvalidJdlError) as caught:
+        parse_jdl(jdl)
+    assert caught.value.code == "invalid_jdl"
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert words in caught.value.detail
+
+
+def printed(value: object) -> str:
+    """Write a JSON value as ClassAd does."""
+    if isinstance(value, list):
+        return "{ " + ", ".join(map(printed, value)) + " }"
+    if isinstance(value, dict):
+        return "[ " + "; ".join(f"{name} = {printed(item)}" for name, item in value.items()) + " ]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return repr(value)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=15)
+LISTS = st.lists(TEXTS, min_size=1, max_size=4)
+WORDS = st.from_regex(r"[A-Z][a-z]{3,8}", fullmatch=True).filter(
+    lambda word: word.lower() not in {"true", "false", "error", "isnt", "undefined"}
+)
+SCALARS = TEXTS | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(-1e9, 1e9)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "Executable": TEXTS, "JobName": TEXTS, "StdOutput": TEXTS, "Arguments": TEXTS | LISTS,
+        "CPUTime": st.integers(-9, 10**9), "Priority": st.integers(0, 10), "Site": LISTS, "OutputSandbox": LISTS,
+        "Requirements": st.dictionaries(WORDS.map(str.title), SCALARS | st.lists(SCALARS, max_size=3), max_size=3),
+        "Parameters": st.lists(TEXTS | st.integers(-9, 9), min_size=1, max_size=3) | st.integers(1, 9),
+    },
+)  # fmt: skip
+FIELD_OF = {
+    "Executable": "executable", "JobName": "job_name", "StdOutput": "std_output", "Arguments": "arguments",
+    "CPUTime": "cpu_time_s", "Priority": "priority", "Site": "sites", "OutputSandbox": "output_sandbox",
+    "Requirements": "requirements",
+}  # fmt: skip
+
+
+@given(FIELDS, st.booleans())
+def test_what_is_printed_as_jdl_is_read_back(values: dict[str, object], bracketed: bool) -> None:
+    text = "\n".join(f"{name} = {printed(value)};" for name, value in values.items())
+    expected = {FIELD_OF[name]: value for name, value in values.items() if name != "Parameters"}
+    parameters = values.get("Parameters")
+    if parameters is not None:
+        expected["parameters"] = {"values" if isinstance(parameters, list) else "count": parameters}
+    assert described(f"[\n{text}\n]" if bracketed else text) == expected
+
+
+PARTS = st.sampled_from(
+    [*ATTRIBUTES, "x", "=", "=", ";", ";", '"a"', "1", "{", "}", "[", "]", ",", "MY.Site", "\n", "#", "+"]
+)
+
+
+@given(
+    st.lists(PARTS, max_size=25).map(" ".join)
+    | st.text(max_size=30)
+    | st.binary(max_size=30).map(lambda raw: raw.decode("latin-1"))
+)
+def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+    try:
+        job = parse_jdl(text)
+    except ClassAdError as refused:
+        error = refused
+    else:
+        json.dumps(job.description)
+        return
+    assert isinstance(error, InvalidJdlError)
+    error.detail.encode()
