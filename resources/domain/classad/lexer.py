@@ -71,6 +71,7 @@ def tokens_of(text: str) -> list[Token]:
     """
     _refuse_unstorable(text)
     tokens: list[Token] = []
+    new = tuple.__new__  # Token(…) itself costs as much as the match
     for match in _TOKEN.finditer(text):
         group = match.lastindex or 0
         word, at = match[group], match.start(group)
@@ -79,7 +80,7 @@ def tokens_of(text: str) -> list[Token]:
             raise ClassAdError(_complaint(text, at), text=text, at=at)
         if kind == "string":
             at -= 1  # point at the quote
-        tokens.append(Token(kind or word, word, at))
+        tokens.append(new(Token, (kind or word, word, at)))
         if kind == "end":
             break
     return tokens

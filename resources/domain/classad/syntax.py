@@ -289,7 +289,7 @@ class _Parser:
             self._expect("=", f"after the attribute `{name}`")
             entries[name.lower()] = Entry(name, self._nested(), token.at)
             highest = max(highest, self._height)
-            if self._tokens[self._next].kind != closing:
+            if self._tokens[self._next].kind not in {";", closing}:
                 self._expect(";", f"after the value of `{name}`")
         self._next += closing != "end"
         self._grow(highest, at)

@@ -25,7 +25,8 @@ def test_a_job_of_every_attribute_is_understood() -> None:
             Priority = 5; Site = "LCG.CERN.ch"; BannedSites = { "LCG.A.org", "LCG.B.org" }; GridCE = "ce01.cern.ch";
             Platform = "x86_64-el9"; PilotTypes = { "private" }; GridMiddleware = "gLite";
             DIRACSetup = "LHCb-Production"; Tag = { "GPU" };
-            NumberOfProcessors = 4; Memory = 2000; Software = "/cvmfs/lhcb.cern.ch";
+            NumberOfProcessors = 4; Memory = 2000;
+            Software = "/cvmfs/lhcb.cern.ch";
             InputData = { "LFN:/lhcb/a", "lfn:/lhcb/b", "/lhcb/c" }; OutputSandbox = { "std.out", "*.root" };
             OutputData = "hist.root"; StdOutput = "o"; StdError = "e"; Environment = { "A=1", "B=x=y" };
             Requirements = [ SoftwareTag = { "v1", "v2" }; Memory = 2 * 2000; ]; OwnerGroup = "lhcb_prod";
