@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -43,7 +43,7 @@ class PostgresServer:
     Args:
         programs: what runs it.
         data: the cluster's directory; made by :meth:`create`.
-        sockets: an existing directory of mode 0700, its path at most 80 bytes long.
+        sockets: an existing directory of mode 0700, its path short and plain (``directory.DataDirectory.sockets``).
         durable: False lets a power cut lose commits, which is right for tests only (DESIGN §4.6).
         max_connections: how many clients at once.
     """
@@ -79,12 +79,13 @@ class PostgresServer:
         settings = {
             "listen_addresses": "",
             "port": str(_POSTGRES_PORT),
-            "unix_socket_directories": f'"{self.sockets}"',
+            "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
             "max_connections": str(self.max_connections),
             # DESIGN §4.6: no transaction may hold the queue table's vacuum back.
             "idle_in_transaction_session_timeout": "60s",
-            "log_checkpoints": "off",
+            # It also writes each ERROR that a client gets, and the client reports those itself.
+            "log_min_messages": "fatal",
         }
         if not self.durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
@@ -97,6 +98,10 @@ class PostgresServer:
 
     def is_ready(self) -> bool:
         """Whether the server accepts connections."""
+        # NB: the socket is there earlier; who connects then makes the server log an error.
+        with suppress(FileNotFoundError):
+            if "ready" not in (self.data / "postmaster.pid").read_text(encoding="utf-8"):
+                return False
         try:
             self._connect().close()
         except psycopg.OperationalError:
@@ -112,7 +117,7 @@ class PostgresServer:
 
     def url(self, name: str) -> str:
         """Return the address of the database, as ``WMS_DATABASE_URL`` and psql understand it."""
-        return f"postgresql://{_SUPERUSER}@/{name}?host={quote(str(self.sockets))}&port={_POSTGRES_PORT}"
+        return f"postgresql://{_SUPERUSER}@/{name}?host={self.sockets}&port={_POSTGRES_PORT}"
 
     def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
         return psycopg.connect(
@@ -153,7 +158,7 @@ class ValkeyServer:
 
     Args:
         program: what runs it.
-        sockets: an existing directory of mode 0700, its path at most 80 bytes long.
+        sockets: an existing directory of mode 0700, its path short and plain (``directory.DataDirectory.sockets``).
     """
 
     program: Path
@@ -182,7 +187,7 @@ class ValkeyServer:
 
     def url(self) -> str:
         """Return the address as ``WMS_REDIS_URL`` and Celery understand it."""
-        return f"redis+socket://{quote(str(self._socket))}"
+        return f"redis+socket://{self._socket}"
 
 
 def environment_of_server() -> dict[str, str]:

@@ -1,0 +1,124 @@
+"""The data directory of one system: who uses it, its secret key, its sockets, and the way to its servers."""
+
+import fcntl
+import os
+import re
+import secrets
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wms.stack.errors import StackError
+
+_ENVIRONMENT = "environment"
+#: A socket's path ends at 107 bytes, and the path stands in addresses where other characters would have to be escaped.
+_PLAIN_AND_SHORT = re.compile(r"[A-Za-z0-9/._-]{1,80}")
+
+
+class DataDirectoryUnusableError(StackError):
+    """The data directory cannot be made or written to."""
+
+
+class DataDirectoryInUseError(StackError):
+    """Another system runs in the data directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataDirectory:
+    """A data directory that this process has for itself; made by :func:`claimed`."""
+
+    path: Path
+
+    @property
+    def environment_file(self) -> Path:
+        """Where other commands of this machine find the running servers; it holds the secret key."""
+        return self.path / _ENVIRONMENT
+
+    def part(self, name: str) -> Path:
+        """Return a directory inside it, made unless it is there, that only its owner can enter."""
+        directory = self.path / name
+        directory.mkdir(mode=0o700, exist_ok=True)
+        directory.chmod(0o700)
+        return directory
+
+    def sockets(self) -> Path:
+        """Return a directory for sockets: inside, or a temporary one (to be removed) where the path is too long."""
+        if _PLAIN_AND_SHORT.fullmatch(str(self.path / "run")):
+            return self.part("run")
+        return Path(tempfile.mkdtemp(prefix="wms-", dir="/tmp"))
+
+    def secret_key(self) -> str:
+        """Return the secret key, made once, so that sessions and tokens survive a restart."""
+        file = self.path / "secret_key"
+        if not file.exists():
+            _write_private(file, secrets.token_urlsafe(50))
+        return file.read_text(encoding="ascii").strip()
+
+    def write_environment(self, variables: Mapping[str, str]) -> None:
+        """Tell other commands of this machine the way to the servers, in a form that a shell can read too."""
+        lines = [f"{name}={shlex.quote(value)}\n" for name, value in sorted(variables.items())]
+        _write_private(self.environment_file, "".join(lines))
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[DataDirectory]:
+    """Make the directory unless it is there and have it for oneself.
+
+    The kernel drops the lock with the process, so none is left over after a kill.
+
+    Raises:
+        DataDirectoryUnusableError: it cannot be made or written to.
+        DataDirectoryInUseError: another process has it.
+    """
+    path = path.absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise DataDirectoryUnusableError(
+            f"The data directory {path} cannot be used ({error.strerror}): name another one with --data-dir."
+        ) from error
+    try:
+        _lock(lock, path)
+        yield DataDirectory(path=path)
+    finally:
+        os.close(lock)
+
+
+def _lock(lock: int, path: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 20, 0).decode(errors="replace").strip()
+        raise DataDirectoryInUseError(
+            f"The data directory {path} is in use by process {holder}: stop that one or name another directory "
+            "with --data-dir."
+        ) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def environment_of_running(path: Path) -> dict[str, str]:
+    """Return the variables that lead to the servers of the system that runs in this data directory; {} when none does.
+
+    So `manage.py token alice` in a second terminal needs nothing set.
+    """
+    try:
+        text = (path / _ENVIRONMENT).read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    return dict(word.split("=", 1) for word in shlex.split(text))
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Write the file whole or not at all, readable by its owner alone."""
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
+    unfinished.rename(file)

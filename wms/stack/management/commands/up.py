@@ -1,0 +1,67 @@
+"""`manage.py up`: the whole system in the foreground."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from wms.stack.errors import StackError
+from wms.stack.services import Options, System, run
+
+
+class Command(BaseCommand):
+    help = "Run the whole system in the foreground: database, Redis, migrations, web, Celery; Ctrl-C stops all of it."
+    # They look at servers that do not run yet; each child makes its own.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_options(parser)
+        parser.add_argument(
+            "--config", type=Path, metavar="FILE", help="apply this configuration before the web starts"
+        )
+
+    def handle(self, *, port: int, data_dir: Path, web_workers: int, config: Path | None, **_options: object) -> None:
+        options = Options(
+            project=settings.BASE_DIR, data=data_dir, port=port, web_workers=web_workers, configuration=config
+        )
+        try:
+            run(options, announce=self._announce)
+        except StackError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            return  # before the supervisor listened: nothing was started yet
+
+    def _announce(self, system: System) -> None:
+        address = system.options.address
+        self.stdout.write(
+            f"\nThe system is up at {address} (API: {address}api/docs/, administration: {address}admin/).\n"
+            f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"
+            "Next, in a second terminal: `uv run manage.py configure FILE` with your sites, groups and users, or\n"
+            "`uv run manage.py createsuperuser`; then `uv run manage.py token USER` for a first request.\n"
+        )
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options that `up` and its kin share."""
+    parser.add_argument("--port", type=port, default=8000, help="where the web server listens (default: 8000)")
+    parser.add_argument(
+        "--data-dir", type=Path, default=settings.WMS_DATA_DIR, metavar="D", help="(default: %(default)s)"
+    )
+    parser.add_argument("--web-workers", type=positive, default=2, metavar="N", help="web processes (default: 2)")
+
+
+def port(text: str) -> int:
+    """Return the number of a port."""
+    number = positive(text)
+    if number > 65535:
+        raise ValueError(text)
+    return number
+
+
+def positive(text: str) -> int:
+    """Return a number above 0."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,46 @@
+"""The lines that the supervisor and its children write, each with the name of who wrote it."""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+
+_WIDTH = 9
+#: A line is cut here; a program that writes more without a line feed is not talking to people.
+LONGEST_LINE_BYTES = 64 * 1024
+
+
+class Output:
+    """Standard output shared by everybody; when nobody reads it any more, the lines are dropped."""
+
+    def line(self, name: str, text: str) -> None:
+        """Write one line of *name*."""
+        self.text(f"{name:<{_WIDTH}}| {text}")
+
+    def text(self, text: str) -> None:
+        """Write the text as it is, and a line feed."""
+        try:
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python would report the lines that are still in its buffer when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def copy_lines(stream: asyncio.StreamReader, *, write: Callable[[str], None], last: deque[str]) -> None:
+    """Hand each line that is not empty to *write* until the stream ends, keeping the last ones in *last*."""
+    while line := await _next_line(stream):
+        text = line.decode(errors="replace").rstrip()
+        if text:
+            last.append(text)
+            write(text)
+
+
+async def _next_line(stream: asyncio.StreamReader) -> bytes:
+    try:
+        return await stream.readuntil()
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+    except asyncio.LimitOverrunError as overrun:
+        return await stream.read(max(1, overrun.consumed))

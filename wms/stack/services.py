@@ -1,0 +1,256 @@
+"""The parts of the system in the order in which they start, and the one call that runs them all."""
+
+import asyncio
+import http.client
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wms.stack.binaries import find_postgres, find_valkey
+from wms.stack.directory import DataDirectory, claimed
+from wms.stack.errors import StackError
+from wms.stack.guard import Guard
+from wms.stack.launch import launched
+from wms.stack.output import Output
+from wms.stack.parts import Call, Command, Service, Stage
+from wms.stack.servers import POSTGRES_STOP_SIGNAL, PostgresServer, ValkeyServer, environment_of_server
+from wms.stack.supervisor import Supervisor
+
+HOST = "127.0.0.1"
+#: Requests that one web worker answers at once; each thread keeps a connection to the database.
+_WEB_THREADS = 8
+_DATABASE = "wms"
+
+
+class PortTakenError(StackError):
+    """Another program listens where the web server should."""
+
+
+class ConfigurationNotReadableError(StackError):
+    """The configuration file that was named is not there or may not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the system is to be run.
+
+    Args:
+        project: the directory of ``manage.py``.
+        data: the data directory; made when it is not there.
+        port: where the web server listens, on this machine only.
+        web_workers: processes of the web server.
+        configuration: a file to apply before the web server starts.
+    """
+
+    project: Path
+    data: Path
+    port: int
+    web_workers: int
+    configuration: Path | None = None
+
+    @property
+    def address(self) -> str:
+        """The web server's address."""
+        return f"http://{HOST}:{self.port}/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """What every part shares: the options, the directory, and the variables of each child."""
+
+    options: Options
+    directory: DataDirectory
+    environment: Mapping[str, str]
+
+    def python(self, *arguments: str, death_signal: signal.Signals = signal.SIGTERM) -> list[str]:
+        """Return the command line of a Python program that ends with the supervisor."""
+        return launched([sys.executable, *arguments], death_signal=death_signal)
+
+    def manage(self, *arguments: str) -> list[str]:
+        """Return the command line of a management command."""
+        return self.python(str(self.options.project / "manage.py"), *arguments)
+
+
+#: Stages that come after the web server's, such as the demonstration's.
+MoreStages = Callable[[System], Sequence[Stage]]
+
+
+def _no_more(_system: System) -> Sequence[Stage]:
+    return ()
+
+
+def run(options: Options, *, announce: Callable[[System], None], more: MoreStages = _no_more) -> None:
+    """Run the whole system in the foreground until it is asked to stop.
+
+    Args:
+        options: how.
+        announce: called once, when everything is ready.
+        more: further stages.
+
+    Raises:
+        StackError: it could not be started; nothing of it is left running.
+    """
+    with claimed(options.data) as directory:
+        _check_port(options.port)
+        _check_readable(options.configuration)
+        sockets = directory.sockets()
+        guard = Guard(paths=[sockets, directory.environment_file])
+        try:
+            system, embedded = _embed(options, directory, sockets, guard)
+            directory.write_environment(_for_other_commands(system))
+            stages = [*embedded, *_own_stages(system), *more(system)]
+            asyncio.run(_supervise(stages, announce=lambda: announce(system)))
+        finally:
+            guard.finish()
+
+
+async def _supervise(stages: Sequence[Stage], *, announce: Callable[[], None]) -> None:
+    await Supervisor(stages=stages, output=Output(), announce=announce).run()
+
+
+def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
+    """Return the system's surroundings, and the stages of those servers that no variable names."""
+    path = os.pathsep.join(filter(None, [str(options.project), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    environment["WMS_DATA_DIR"] = str(directory.path)
+    environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
+    environment.setdefault("WMS_SECRET_KEY", directory.secret_key())
+    directory.part("static")  # WhiteNoise warns of one that is missing
+    servers: list[Service] = []
+    before: list[Stage] = []
+    after: list[Stage] = []
+    server_environment = environment_of_server() | guard.environment
+    if "WMS_DATABASE_URL" not in os.environ:
+        postgres = PostgresServer(programs=find_postgres(), data=directory.path / "postgres", sockets=sockets)
+        environment |= {"WMS_DATABASE_URL": postgres.url(_DATABASE), "WMS_EMBEDDED": "1"}
+        before.append([Call(function=postgres.create)])
+        servers.append(
+            Service(
+                name="postgres",
+                command=postgres.command(),
+                environment=server_environment,
+                is_ready=postgres.is_ready,
+                stop_signal=POSTGRES_STOP_SIGNAL,
+                stop_within_s=30,
+            )
+        )
+        after.append([Call(function=lambda: postgres.create_database(_DATABASE))])
+    if "WMS_REDIS_URL" not in os.environ:
+        valkey = ValkeyServer(program=find_valkey(), sockets=sockets)
+        environment["WMS_REDIS_URL"] = valkey.url()
+        servers.append(
+            Service(
+                name="valkey",
+                command=valkey.command(),
+                environment=server_environment,
+                quiet=True,  # it warns of settings that concern a server which writes to disk
+                is_ready=valkey.is_ready,
+            )
+        )
+    system = System(options=options, directory=directory, environment=environment)
+    return system, [*before, servers, *after]
+
+
+def _own_stages(system: System) -> list[Stage]:
+    migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
+    stages: list[Stage] = [[Command(name="migrate", command=migrate, environment=system.environment)]]
+    if system.options.configuration is not None:
+        stages.append([_configure(system, system.options.configuration)])
+    # Directors stand beside these.
+    stages.append([_web(system), *_workers(system), _beat(system)])
+    return stages
+
+
+def _configure(system: System, file: Path) -> Command:
+    return Command(
+        name="configure",
+        command=system.manage("configure", str(file.absolute())),
+        environment=system.environment,
+        failure=f"The configuration file {file} was refused, for the reason above.",
+    )
+
+
+def _web(system: System) -> Service:
+    port = str(system.options.port)
+    where = ["--interface", "wsgi", "--no-ws", "--host", HOST, "--port", port]
+    how_many = ["--workers", str(system.options.web_workers), "--blocking-threads", str(_WEB_THREADS)]
+    care = ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "warning"]
+    return Service(
+        name="web",
+        command=system.python("-m", "granian", *where, *how_many, *care, "wms.wsgi:application"),
+        environment=system.environment,
+        is_ready=lambda: _answers(system.options.port),
+    )
+
+
+def _workers(system: System) -> list[Service]:
+    """Return one Celery worker for each queue, so that dead sites never delay expiry (DESIGN §4.7)."""
+    return [
+        Service(
+            name=queue,
+            # Threads: one process each, and nobody to leave behind.
+            command=_celery(
+                system,
+                "worker",
+                *("--queues", queue, "--hostname", f"{queue}@%h", "--pool", "threads", "--concurrency", str(threads)),
+                *("--prefetch-multiplier", "1", "--without-gossip", "--without-mingle"),
+            ),
+            environment=system.environment,
+            stop_within_s=5,
+        )
+        for queue, threads in (("control", 2), ("sites", 4))
+    ]
+
+
+def _beat(system: System) -> Service:
+    schedule = str(system.directory.part("beat") / "schedule")
+    return Service(
+        name="beat",
+        command=_celery(system, "beat", "--schedule", schedule, "--pidfile", ""),
+        environment=system.environment,
+        stop_within_s=5,
+    )
+
+
+def _celery(system: System, what: str, *arguments: str) -> list[str]:
+    # Root is as good as anybody here: the messages are JSON, which can do nothing to whoever reads them.
+    silence = ["-W", "ignore:You're running the worker with superuser privileges"]
+    program = ["-m", "celery", "--quiet", "-A", "wms.celery", what, "--loglevel", "WARNING"]
+    return system.python(*silence, *program, *arguments)
+
+
+def _for_other_commands(system: System) -> dict[str, str]:
+    names = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_SECRET_KEY", "WMS_EMBEDDED", "WMS_DATA_DIR")
+    return {name: system.environment[name] for name in names if name in system.environment}
+
+
+def _answers(port: int) -> bool:
+    """Whether the web server answers, and not with a mistake of its own."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status < http.HTTPStatus.INTERNAL_SERVER_ERROR
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _check_port(port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was closed a moment ago is free
+        try:
+            trial.bind((HOST, port))
+        except OSError as error:
+            raise PortTakenError(
+                f"Port {port} of {HOST} cannot be used ({error.strerror}): name another one with --port."
+            ) from error
+
+
+def _check_readable(configuration: Path | None) -> None:
+    if configuration is not None and not (configuration.is_file() and os.access(configuration, os.R_OK)):
+        raise ConfigurationNotReadableError(f"The configuration file {configuration} cannot be read.")

@@ -1,0 +1,223 @@
+"""One foreground process that starts the parts of the system in order, keeps them running, and stops them in reverse.
+
+Each child has a session of its own, so that Ctrl-C in the terminal reaches only the supervisor. When the supervisor is
+killed, each child gets its death signal from the kernel (``launch``) and the guard ends what is left (``guard``).
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from wms.stack.errors import StackError
+from wms.stack.output import LONGEST_LINE_BYTES, Output, copy_lines
+from wms.stack.parts import Call, Command, Part, Service, Stage
+
+_PROBE_EVERY_S = 0.05
+_LINES_KEPT = 30
+_SHORTEST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+#: A service that ran this long was well: its next failure is a first one again.
+_WELL_AFTER_S = 60.0
+
+
+class ServiceFailedError(StackError):
+    """A service ended, or was not ready in time, while the system was being started."""
+
+
+class CommandFailedError(StackError):
+    """A command that has to succeed before the system can run did not."""
+
+
+class Supervisor:
+    """Run the stages until asked to stop by SIGINT, SIGTERM or SIGHUP.
+
+    Args:
+        stages: started one after another, stopped in reverse.
+        output: takes every line.
+        announce: called once, when everything is ready.
+    """
+
+    def __init__(self, *, stages: Sequence[Stage], output: Output, announce: Callable[[], None]) -> None:
+        self._stages = stages
+        self._output = output
+        self._announce = announce
+        self._running: list[list[_Child]] = []
+        self._asked_to_stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start all, wait for the signal, stop all.
+
+        Raises:
+            StackError: something could not be started; everything that had been is stopped.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop_asked)
+        starting = asyncio.create_task(self._start())
+        waiting = asyncio.create_task(self._asked_to_stop.wait())
+        try:
+            await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                self._announce()
+                await waiting
+        finally:
+            for task in (starting, waiting):
+                task.cancel()
+            await asyncio.gather(starting, waiting, return_exceptions=True)
+            await self._stop()
+
+    def _stop_asked(self) -> None:
+        if self._asked_to_stop.is_set():  # impatience
+            for child in self._children():
+                child.kill()
+        self._asked_to_stop.set()
+
+    def _children(self) -> "list[_Child]":
+        return [child for stage in self._running for child in stage]
+
+    async def _start(self) -> None:
+        for stage in self._stages:
+            self._running.append([])
+            try:
+                async with asyncio.TaskGroup() as together:
+                    for part in stage:
+                        together.create_task(self._start_part(part))
+            except* StackError as failed:
+                raise failed.exceptions[0] from None  # one sentence is enough: the others were cut short by it
+
+    async def _start_part(self, part: Part) -> None:
+        if isinstance(part, Call):
+            await asyncio.to_thread(part.function)
+            return
+        child = _Child(part, output=self._output)
+        self._running[-1].append(child)
+        await child.start()
+        if isinstance(part, Command):
+            await child.succeed(part)
+            return
+        await child.become_ready(part)
+        child.keep(part)
+
+    async def _stop(self) -> None:
+        for child in self._children():
+            await child.let_go()
+        for stage in reversed(self._running):
+            await asyncio.gather(*(child.stop() for child in stage))
+
+
+class _Child:
+    """One process and the task that copies its output, started again and again if need be."""
+
+    def __init__(self, part: Service | Command, *, output: Output) -> None:
+        self._part = part
+        self._output = output
+        self._process: asyncio.subprocess.Process | None = None
+        self._copying: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
+
+    async def start(self) -> None:
+        """Start the process."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._part.command,
+            env=dict(self._part.environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            limit=LONGEST_LINE_BYTES,
+        )
+        assert self._process.stdout is not None  # noqa: S101 - for mypy: it is a pipe
+        self._copying = asyncio.create_task(copy_lines(self._process.stdout, write=self._write, last=self._last_lines))
+
+    def _write(self, line: str) -> None:
+        if not self._part.quiet:
+            self._output.line(self._part.name, line)
+
+    async def succeed(self, command: Command) -> None:
+        """Wait for the end, which must be a good one."""
+        if await self._end() != 0:
+            raise CommandFailedError(command.failure or f"{command.name} failed{self._last_line()}")
+
+    async def become_ready(self, service: Service) -> None:
+        """Wait until the service is ready, which must be in time and before it ends."""
+        end = asyncio.create_task(self._end())
+        try:
+            async with asyncio.timeout(service.ready_within_s):
+                while not await asyncio.to_thread(service.is_ready):
+                    if end.done():
+                        raise ServiceFailedError(f"{service.name} did not start{self._last_line()}")
+                    await asyncio.sleep(_PROBE_EVERY_S)
+        except TimeoutError:
+            raise ServiceFailedError(
+                f"{service.name} was not ready within {service.ready_within_s:.0f} s{self._last_line()}"
+            ) from None
+        finally:
+            end.cancel()
+
+    def keep(self, service: Service) -> None:
+        """From now on start the service again whenever it ends."""
+        self._keeping = asyncio.create_task(self._keep(service))
+
+    async def _keep(self, service: Service) -> None:
+        pause_s = _SHORTEST_PAUSE_S
+        while True:
+            begun = time.monotonic()
+            code = await self._end()
+            if time.monotonic() - begun > _WELL_AFTER_S:
+                pause_s = _SHORTEST_PAUSE_S
+            self._output.line(service.name, f"ended with {_described(code)}; it is started again in {pause_s:g} s")
+            self.kill()  # what it started may still hold its port
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            with suppress(OSError):  # no process or no memory to be had: the loop comes back here after the pause
+                await self.start()
+
+    async def let_go(self) -> None:
+        """From now on do not start the service again."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Ask the process to end, wait, and kill what is left of its session."""
+        if self._process is None:
+            return
+        if isinstance(self._part, Service):
+            self._signal(self._part.stop_signal)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), self._part.stop_within_s)
+        self.kill()
+        await self._end()
+
+    def kill(self) -> None:
+        """Kill the process and everything in its group, whose number is the process's own."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None  # noqa: S101 - for mypy: the caller has looked
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def _end(self) -> int:
+        """Wait for the end of the process and of its output."""
+        assert self._process is not None  # noqa: S101 - for mypy: it was started
+        assert self._copying is not None  # noqa: S101
+        code = await self._process.wait()
+        # A child that left the session may hold the pipe open for ever; what it writes then is not waited for.
+        await asyncio.wait({self._copying}, timeout=1)
+        return code
+
+    def _last_line(self) -> str:
+        return f": {self._last_lines[-1]}" if self._last_lines else ""
+
+
+def _described(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
