@@ -1,5 +1,8 @@
 from django.apps import AppConfig
 
+from wms.kernel import checks
+
 
 class KernelConfig(AppConfig):
     name = "wms.kernel"
+    checks = checks  # importing them registers them

@@ -1,3 +1,10 @@
-from django.urls import URLPattern
+"""Addresses for machines that watch the system."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path
+
+from wms.kernel import health
+
+urlpatterns: list[URLPattern] = [
+    path("healthz", health.alive, name="healthz"),
+    path("readyz", health.ready, name="readyz"),
+]

@@ -1,0 +1,149 @@
+"""System checks: a production start with development's defaults is refused, and so are settings out of range.
+
+`manage.py` runs them before nearly every command. The web server and the Celery processes do not start through
+manage.py; they call refuse_unsafe_start.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from django.apps.config import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+#: Django's own measure of a secret key that nobody guesses.
+MIN_SECRET_KEY_LENGTH = 50
+MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
+
+#: How wms.stack names the directory of sockets that it makes outside the data directory.
+TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
+
+#: Numbers that may be 0: no rescheduling at all is a rule that a site may want.
+MAY_BE_ZERO = frozenset({"WMS_MAX_RESCHEDULES", "WMS_TASK_QUEUE_INDEX_MAX_AGE_S"})
+
+
+class UnsafeStartError(SystemExit):
+    """The process must not serve; its text names every reason. It ends the process with status 1.
+
+    NB: a SystemExit, for Celery only logs what its signals' receivers raise below BaseException.
+    """
+
+
+def refuse_unsafe_start() -> None:
+    """Return if this process may serve.
+
+    Raises:
+        UnsafeStartError: a check below found an error.
+    """
+    found = [*check_production(), *check_numbers(), *check_cpu_segments(), *check_leases()]
+    if found:
+        reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in found)
+        raise UnsafeStartError(f"The server does not start:\n{reasons}")
+
+
+@register()
+def check_production(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return what a production start must not have; with WMS_EMBEDDED all of it is allowed."""
+    return [] if settings.WMS_EMBEDDED else list(_unsafe())
+
+
+@register()
+def check_numbers(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return the numbers among the settings that are not positive."""
+    return list(_out_of_range())
+
+
+@register()
+def check_cpu_segments(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return an error if the CPU segments are not positive and ascending."""
+    segments = settings.WMS_CPU_SEGMENTS_S
+    if segments and segments[0] > 0 and all(low < high for low, high in pairwise(segments)):
+        return []
+    return [
+        Error(
+            f"WMS_CPU_SEGMENTS_S is {','.join(map(str, segments)) or 'empty'}.",
+            hint="Give positive seconds, each larger than the one before, such as 500,5000,50000,300000.",
+            id="wms.E005",
+        )
+    ]
+
+
+@register()
+def check_leases(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return an error if leases end before a pilot can have renewed them (DESIGN §3.5)."""
+    shortest = settings.WMS_LEASE_GRACE_S + settings.WMS_HEARTBEAT_S
+    return [
+        Error(
+            f"{name} is {getattr(settings, name)}, so that every pilot stops its job before its first report.",
+            hint=f"Give more than WMS_LEASE_GRACE_S + WMS_HEARTBEAT_S, which is {shortest}.",
+            id="wms.E006",
+        )
+        for name in ("WMS_LEASE_FIRST_S", "WMS_LEASE_S")
+        if getattr(settings, name) <= shortest
+    ]
+
+
+def _unsafe() -> Iterator[Error]:
+    if settings.DEBUG:
+        yield Error(
+            "WMS_DEBUG is on: pages of errors would show settings and code to everybody.",
+            hint="Unset WMS_DEBUG.",
+            id="wms.E001",
+        )
+    key = settings.SECRET_KEY
+    if key == settings.INSECURE_SECRET_KEY:
+        yield Error(
+            "WMS_SECRET_KEY is the default, which everybody knows: anybody could make tokens and sessions.",
+            hint=f"Set WMS_SECRET_KEY to at least {MIN_SECRET_KEY_LENGTH} random characters.",
+            id="wms.E002",
+        )
+    elif len(key) < MIN_SECRET_KEY_LENGTH or len(set(key)) < MIN_SECRET_KEY_UNIQUE_CHARACTERS:
+        yield Error(
+            f"WMS_SECRET_KEY is too easy to guess: {len(key)} characters, {len(set(key))} different ones.",
+            hint=f"Set it to at least {MIN_SECRET_KEY_LENGTH} random characters.",
+            id="wms.E003",
+        )
+    database = settings.DATABASES["default"]
+    host = str(database.get("HOST") or database.get("OPTIONS", {}).get("host", ""))
+    if is_embedded(host=host, data_dir=settings.WMS_DATA_DIR):
+        yield Error(
+            "WMS_DATABASE_URL names an embedded database, which is made for trying out: it has no password.",
+            hint="Name a PostgreSQL server of your own, or start the system with `manage.py up`.",
+            id="wms.E004",
+        )
+
+
+def is_embedded(*, host: str, data_dir: Path) -> bool:
+    """Return whether *host* is where `manage.py up` has the sockets of its embedded servers.
+
+    That is a directory inside the data directory, or, where that path is too long for a socket, ``/tmp/wms-…``.
+    """
+    if not host.startswith("/"):
+        return False
+    directory = Path(host).resolve()
+    return directory.is_relative_to(data_dir.resolve()) or str(directory).startswith(TEMPORARY_SOCKETS)
+
+
+def _out_of_range() -> Iterator[Error]:
+    for name in sorted({name for name in dir(settings) if name.startswith("WMS_")}):
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if value > 0 or (value == 0 and name in MAY_BE_ZERO):
+            continue
+        least = "0 or more" if name in MAY_BE_ZERO else "a number above 0"
+        yield Error(f"{name} is {value}.", hint=f"Give {least}.", id="wms.E007")

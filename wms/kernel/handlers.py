@@ -1,0 +1,55 @@
+"""What the caller sees when no view answered: JSON in the API's shape below /api/, Django's pages elsewhere.
+
+wms.urls names these functions as handler400, handler403, handler404 and handler500.
+"""
+
+from http import HTTPStatus
+
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views import defaults
+
+from wms.kernel.rest.errors import error_body
+
+API = "/api/"
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that Django itself refused to read."""
+    if not request.path.startswith(API):
+        return defaults.bad_request(request, exception)
+    if isinstance(exception, RequestDataTooBig):
+        return api_error(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is larger than this server accepts."
+        )
+    return api_error(HTTPStatus.BAD_REQUEST, "bad_request", "The request cannot be read; see /api/docs/.")
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that something below the views refused."""
+    if not request.path.startswith(API):
+        return defaults.permission_denied(request, exception)
+    return api_error(HTTPStatus.FORBIDDEN, "forbidden", "You may not do this.")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request for an address that does not exist."""
+    if not request.path.startswith(API):
+        return defaults.page_not_found(request, exception)
+    return api_error(HTTPStatus.NOT_FOUND, "not_found", "There is no such address; /api/docs/ lists all.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer a request on which the server failed; the cause is in its log."""
+    if not request.path.startswith(API):
+        return defaults.server_error(request)
+    return api_error(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal_error",
+        "The server failed; its log says why. Whether anything was changed is not known: look before you repeat it.",
+    )
+
+
+def api_error(status: HTTPStatus, code: str, detail: str) -> JsonResponse:
+    """Return a refusal in the API's shape, outside Django REST framework."""
+    return JsonResponse(error_body(code, detail), status=status)

@@ -1,0 +1,58 @@
+"""Whether this process lives, and whether it can do its work; for supervisors and load balancers."""
+
+import logging
+from http import HTTPStatus
+
+from celery import current_app
+from django.db import connection
+from django.db.utils import Error as DatabaseError
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from kombu.exceptions import OperationalError
+
+logger = logging.getLogger(__name__)
+
+#: Balancers ask every few seconds; an answer that comes later is none.
+BROKER_TIMEOUT_S = 2
+
+
+@never_cache
+@require_safe
+def alive(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
+    """Answer 200 as long as the process answers at all; it touches nothing else."""
+    return JsonResponse({"status": "alive"})
+
+
+@never_cache
+@require_safe
+def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
+    """Answer 200 when database and broker can be reached, else 503 with what is down."""
+    parts = {"database": database_answers(), "broker": broker_answers()}
+    answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
+    if all(parts.values()):
+        return JsonResponse({"status": "ready", **answer})
+    down = [part for part, up in parts.items() if not up]
+    logger.warning("health.not_ready", extra={"down": down})
+    return JsonResponse({"status": "not ready", **answer}, status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def database_answers() -> bool:
+    """Return whether the database executes a statement."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        connection.close()  # the next request opens a new one, rather than meeting the broken one
+        return False
+    return True
+
+
+def broker_answers() -> bool:
+    """Return whether the broker accepts a connection."""
+    try:
+        with current_app.connection_for_write(connect_timeout=BROKER_TIMEOUT_S) as broker:
+            broker.ensure_connection(max_retries=1, interval_start=0, timeout=BROKER_TIMEOUT_S)
+    except (OperationalError, OSError):
+        return False
+    return True

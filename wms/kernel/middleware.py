@@ -1,0 +1,43 @@
+"""What is refused before any view sees it."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse
+
+from wms.kernel.handlers import API, api_error
+
+#: Methods that a client may safely be redirected with.
+READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+class StrictRequests:
+    """Refuse addresses that no view can mean.
+
+    A NUL character in the path or the query string is 400: PostgreSQL stores none, so a look-up would fail as 500.
+
+    A writing request below /api/ without the slash at the end is 404: Django would redirect it, and clients follow
+    a redirect with GET, so that a submission would seem to succeed as a list of jobs.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request, or raise what handler400 answers."""
+        if "\x00" in request.path or _holds_nul(request):
+            detail = "The address holds a NUL character (%00), which cannot be stored; leave it out."
+            if not request.path.startswith(API):
+                raise BadRequest(detail)
+            return api_error(HTTPStatus.BAD_REQUEST, "bad_request", detail)
+        if request.method not in READS and request.path.startswith(API) and not request.path.endswith("/"):
+            detail = f"There is no such address; every address to write to ends with a slash: {request.path}/"
+            return api_error(HTTPStatus.NOT_FOUND, "not_found", detail)
+        return self.get_response(request)
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    # The cheap look first: nearly no query string has an encoded NUL, and parsing all of them would cost each request.
+    query = str(request.META.get("QUERY_STRING", ""))
+    return "%00" in query or "\x00" in query
