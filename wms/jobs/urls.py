@@ -1,3 +1,21 @@
-from django.urls import URLPattern
+"""Addresses of the jobs app below /api/."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path
+
+from wms.jobs.api import actions, sandboxes, views
+
+urlpatterns: list[URLPattern] = [
+    path("jobs/", views.JobListView.as_view(), name="jobs"),
+    path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
+    path("jobs/bulk/", views.JobBulkView.as_view(), name="jobs-bulk"),
+    path("jobs/<int:pk>/", views.JobView.as_view(), name="job"),
+    path("jobs/<int:pk>/history/", views.JobHistoryView.as_view(), name="job-history"),
+    path("jobs/<int:pk>/peek/", views.JobPeekView.as_view(), name="job-peek"),
+    path("jobs/<int:pk>/output/", sandboxes.JobOutputView.as_view(), name="job-output"),
+    path("jobs/<int:pk>/kill/", actions.JobKillView.as_view(), name="job-kill"),
+    path("jobs/<int:pk>/reschedule/", actions.JobRescheduleView.as_view(), name="job-reschedule"),
+    path("jobs/<int:pk>/delete/", actions.JobDeleteView.as_view(), name="job-delete"),
+    path("jobs/<int:pk>/hold/", actions.JobHoldView.as_view(), name="job-hold"),
+    path("jobs/<int:pk>/release/", actions.JobReleaseView.as_view(), name="job-release"),
+    path("sandboxes/", sandboxes.SandboxUploadView.as_view(), name="sandboxes"),
+]

@@ -1,0 +1,60 @@
+"""Actions on one job over REST."""
+
+from typing import ClassVar
+
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.models import User
+from wms.jobs import queries
+from wms.jobs.api.inputs import HoldIn, NothingIn
+from wms.jobs.api.outputs import JobOut
+from wms.jobs.domain.actions import Action
+from wms.jobs.models import Job
+from wms.jobs.services import control
+from wms.kernel.rest import StrictSerializer, error_responses
+
+
+def visible_job(user: User, pk: int) -> Job:
+    """Return the job with everything that an answer tells, or raise Http404."""
+    return get_object_or_404(queries.with_surroundings(Job.objects.visible_to(user)), pk=pk)
+
+
+class JobActionView(APIView):
+    """Base of the actions on one job."""
+
+    permission_classes = (IsUser,)
+    action: ClassVar[Action]
+    body: ClassVar[type[StrictSerializer]] = NothingIn
+
+    def post(self, request: Request, pk: int) -> Response:
+        """Do it, and return the job in its new state."""
+        given = self.body.checked(request.data)
+        user = user_of(request)
+        control.apply_to_one(self.action, pk, by=user, now=timezone.now(), reason=given.get("reason", ""))
+        return Response(JobOut(visible_job(user, pk)).data)
+
+
+def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = NothingIn) -> type[JobActionView]:
+    """Return the view of one action."""
+    view = type(f"Job{action.title()}View", (JobActionView,), {"action": action, "body": body, "__doc__": summary})
+    document = extend_schema(
+        operation_id=f"jobs_{action}",
+        summary=summary,
+        tags=["jobs"],
+        request=None if body is NothingIn else body,
+        responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
+    )
+    return document(view)
+
+
+JobKillView = action_view(Action.KILL, summary="Kill a job; a pilot that holds it stops it")
+JobRescheduleView = action_view(Action.RESCHEDULE, summary="Put a job that ran, or runs, back into its queue")
+JobDeleteView = action_view(Action.DELETE, summary="Delete a job that no pilot holds; lists leave it out")
+JobHoldView = action_view(Action.HOLD, summary="Take a job out of its queue until it is released", body=HoldIn)
+JobReleaseView = action_view(Action.RELEASE, summary="Let a held job wait again")

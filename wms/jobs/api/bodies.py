@@ -1,0 +1,80 @@
+"""Documentation of the bodies that the domain reads: descriptions and submissions (wms.jobs.domain.request)."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from wms.jobs.domain.request import MAX_JOBS
+
+
+def _names(help_text: str) -> serializers.ListField:
+    return serializers.ListField(child=serializers.CharField(max_length=255), required=False, help_text=help_text)
+
+
+def _text(help_text: str) -> serializers.CharField:
+    return serializers.CharField(required=False, allow_blank=True, help_text=help_text)
+
+
+class EditBody(serializers.Serializer[Any]):
+    """What can be changed while a job waits or is held."""
+
+    priority = serializers.IntegerField(
+        required=False, min_value=0, max_value=10, help_text="Chance relative to other jobs of the same owner."
+    )
+    sites = _names("Where it may run; empty: anywhere.")
+    banned_sites = _names("Where it must not run.")
+    job_name = _text("Name of the job.")
+
+
+class DescriptionBody(EditBody):
+    """One job, or with `parameters` many."""
+
+    executable = serializers.CharField(required=False, max_length=1024, help_text="The program that the job runs.")
+    arguments = _text("Arguments as the shell reads them; or a list of words.")
+    job_group = _text("Free label.")
+    job_type = _text("Type of the job; default User.")
+    cpu_time_s = serializers.IntegerField(
+        required=False, min_value=1, help_text="Reference-core CPU seconds per core; default 86400."
+    )
+    grid_ces = _names("Computing elements where it may run; empty: any.")
+    platforms = _names("Platforms that it runs on; empty: any.")
+    pilot_types = _names("private, generic; empty: both.")
+    submit_pools = _names("Submit pools whose queues may run it; not together with requirements.")
+    grid_middlewares = _names("Recorded for directors.")
+    setup = serializers.CharField(
+        required=False, allow_null=True, help_text="One of the VO's setups; default: the VO's own."
+    )
+    tags = _names("Tags that the resource must offer.")
+    processors = serializers.IntegerField(required=False, min_value=1, help_text="Cores; default 1.")
+    memory_mb = serializers.IntegerField(required=False, min_value=0, help_text="Memory in MB; 0: says nothing.")
+    requirements = serializers.DictField(
+        required=False, help_text='Parameters of resources that it needs: {"Memory": 4000} (RFC7).'
+    )
+    software = _names("Paths or commands that must exist on the node.")
+    input_sandbox = _names("Sandboxes: sha256:….")
+    input_data = _names("Logical file names.")
+    output_sandbox = _names("Names or patterns of files to bring back.")
+    output_data = _names("Files to store.")
+    std_output = _text("File for standard output; default std.out.")
+    std_error = _text("File for standard error; default std.err.")
+    environment = serializers.DictField(
+        child=serializers.CharField(allow_blank=True), required=False, help_text="Variables of the payload."
+    )
+    parameters = serializers.DictField(
+        required=False,
+        help_text='{"values": […]}, or {"count", "start", "step", "factor"}, or several of them by name.',
+    )
+    jdl = serializers.CharField(required=False, help_text="The same as JDL text, instead of the fields.")
+
+
+class SubmissionBody(DescriptionBody):
+    """Fields of one description, or `jdl`, or `jobs`; beside it `group` and `request_id`."""
+
+    jobs = DescriptionBody(many=True, required=False, help_text=f"1 to {MAX_JOBS} descriptions, instead of one.")
+    cfg = serializers.CharField(required=False, help_text="Not supported yet.")
+    group = serializers.CharField(
+        required=False, allow_null=True, help_text="To act in; default: the user's default or only one."
+    )
+    request_id = serializers.UUIDField(
+        required=False, allow_null=True, help_text="Asked again, the same answer and nothing new."
+    )

@@ -1,0 +1,187 @@
+"""Jobs over REST: submit, find, follow, control and change."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.jobs import queries
+from wms.jobs.api.actions import visible_job
+from wms.jobs.api.bodies import EditBody, SubmissionBody
+from wms.jobs.api.inputs import BulkIn, JobListIn, SummaryIn, filter_of, query_of
+from wms.jobs.api.outputs import BulkOut, HistoryOut, JobOut, JobRowOut, PeekOut, SubmissionOut, SummaryOut
+from wms.jobs.domain.fields import shown
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.models import Job
+from wms.jobs.services import bulk, editing
+from wms.jobs.services.submission import submit
+from wms.kernel.errors import RejectedError
+from wms.kernel.rest import CursorPages, error_responses
+
+
+class NoObjectError(RejectedError):
+    """The body is no JSON object."""
+
+    code = "no_object"
+
+
+class JobPages(CursorPages):
+    """Jobs by id; the moment of submission orders them alike, and the id has the index."""
+
+    orderings = ("-id", "id", "-submitted_at", "submitted_at")
+
+    def _known_ordering(self, name: str) -> str:
+        return super()._known_ordering(name).replace("submitted_at", "id")
+
+
+class JobListView(ListAPIView[Job]):
+    """All jobs that the caller may see."""
+
+    permission_classes = (IsUser,)
+    serializer_class = JobRowOut
+    pagination_class = JobPages
+
+    def get_queryset(self) -> QuerySet[Job]:
+        """Return the jobs that the caller may see and asks for."""
+        asked = JobListIn.checked(query_of(self.request))
+        return queries.in_list(queries.search(user_of(self.request), filter_of(asked)))
+
+    @extend_schema(
+        operation_id="jobs_list",
+        summary="Find jobs",
+        tags=["jobs"],
+        parameters=[JobListIn],
+        responses={200: JobRowOut(many=True), **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of jobs that the caller may see, newest first; deleted ones only when asked for by status."""
+        return self.list(request)
+
+    @extend_schema(
+        operation_id="jobs_submit",
+        summary="Submit a job, a parametric job or a list of jobs",
+        tags=["jobs"],
+        request=SubmissionBody,
+        responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Take in all jobs of the request or none; each of them waits in its task queue afterwards."""
+        result = submit(parse_submission(request.data), owner=user_of(request), now=timezone.now())
+        # Not through the serializer: ten thousand jobs would take it longer than submitting them.
+        jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
+        answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}
+        return Response(answer, status=HTTPStatus.CREATED)
+
+
+class JobSummaryView(APIView):
+    """Counts of jobs."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="jobs_summary",
+        summary="Count jobs by status, site, owner, group or job type",
+        tags=["jobs"],
+        parameters=[SummaryIn],
+        responses={200: SummaryOut, **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Count the jobs that the caller may see; the filters of the list apply."""
+        asked = SummaryIn.checked(query_of(request))
+        group_by = asked.get("group_by", ("status",))
+        tallies = queries.summary(user_of(request), filter_of(asked), group_by=group_by)
+        return Response(SummaryOut({"group_by": group_by, "results": tallies}).data)
+
+
+class JobView(APIView):
+    """One job."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="jobs_get",
+        summary="Tell everything about one job",
+        tags=["jobs"],
+        responses={200: JobOut, **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        """Return the job; a deleted one too."""
+        return Response(JobOut(visible_job(user_of(request), pk)).data)
+
+    @extend_schema(
+        operation_id="jobs_edit",
+        summary="Change priority, sites, banned sites or name of a job that waits",
+        tags=["jobs"],
+        request=EditBody,
+        responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
+    )
+    def patch(self, request: Request, pk: int) -> Response:
+        """Change the job while it is Waiting or Held; it moves to the queue of its new requirements."""
+        if not isinstance(request.data, Mapping):
+            raise NoObjectError(f"Send an object with the fields to be changed, not {shown(request.data)}.")
+        editing.edit(pk, changes=request.data, by=user_of(request), now=timezone.now())
+        return Response(JobOut(visible_job(user_of(request), pk)).data)
+
+
+class JobHistoryView(APIView):
+    """What happened to one job."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="jobs_history",
+        summary="Tell every change of a job's status, oldest first",
+        tags=["jobs"],
+        responses={200: HistoryOut(many=True), **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        """Return the changes."""
+        job = get_object_or_404(Job.objects.visible_to(user_of(request)), pk=pk)
+        return Response(HistoryOut(queries.history(job), many=True).data)
+
+
+class JobPeekView(APIView):
+    """What one job has just written."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="jobs_peek",
+        summary="Tell the last lines of a job's standard output",
+        tags=["jobs"],
+        responses={200: PeekOut, **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        """Return the lines of the last heartbeat."""
+        return Response(PeekOut(get_object_or_404(Job.objects.visible_to(user_of(request)), pk=pk)).data)
+
+
+class JobBulkView(APIView):
+    """Actions on many jobs."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="jobs_bulk",
+        summary="Do the same to many jobs, named by ids or found by a filter",
+        tags=["jobs"],
+        request=BulkIn,
+        responses={200: BulkOut, **error_responses(400, 401, 403, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Do what can be done, and tell what cannot; jobs that the caller may not see are `not_found`."""
+        given, user, now = BulkIn.checked(request.data), user_of(request), timezone.now()
+        reason = given.get("reason", "")
+        if "ids" in given:
+            result = bulk.act_on(given["action"], given["ids"], by=user, now=now, reason=reason)
+        else:
+            result = bulk.act_on_found(given["action"], filter_of(given["filter"]), by=user, now=now, reason=reason)
+        return Response(BulkOut(result).data)

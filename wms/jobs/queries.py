@@ -1,0 +1,103 @@
+"""Named reads of jobs, each through the one gate of what an actor may see."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+
+from taskqueues.models import QueuedJob
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, JobHistory, JobQuerySet
+
+#: What jobs can be counted by, and where that is kept.
+GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "status": "status",
+        "site": "site__name",
+        "owner": "owner__username",
+        "group": "group__name",
+        "job_type": "job_type",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs are asked for; what is None or empty does not narrow. Deleted jobs only when their status is named."""
+
+    status: frozenset[JobStatus] = frozenset()
+    site: str | None = None
+    owner: str | None = None
+    group: str | None = None
+    vo: str | None = None
+    job_name: str | None = None
+    job_group: str | None = None
+    job_group_id: UUID | None = None
+    job_type: str | None = None
+    #: From this moment on.
+    submitted_after: datetime | None = None
+    #: Up to, but without, this moment.
+    submitted_before: datetime | None = None
+
+
+_COLUMN_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "site": "site__name",
+        "owner": "owner__username",
+        "group": "group__name",
+        "vo": "vo__name",
+        "job_name": "job_name",
+        "job_group": "job_group",
+        "job_group_id": "submission",
+        "job_type": "job_type",
+        "submitted_after": "submitted_at__gte",
+        "submitted_before": "submitted_at__lt",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many jobs have the same values of what they are counted by; None: they have none."""
+
+    values: Mapping[str, str | None]
+    count: int
+
+
+def search(actor: User, filters: JobFilter) -> JobQuerySet:
+    """Return the jobs that *actor* may see and asks for, in no order."""
+    jobs = Job.objects.visible_to(actor)
+    # Uses index: job_of_status
+    jobs = jobs.filter(status__in=filters.status) if filters.status else jobs.exclude(status=JobStatus.DELETED)
+    wanted = {column: getattr(filters, name) for name, column in _COLUMN_OF.items()}
+    return jobs.filter(**{column: value for column, value in wanted.items() if value is not None})
+
+
+def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
+    """Add what an answer about each job names, and ``task_queue_id``, the id of its queue while it waits."""
+    waits_in = QueuedJob.objects.filter(pk=OuterRef("pk")).values("task_queue_id")
+    return jobs.select_related("owner", "group", "vo", "site", "queue__ce").annotate(task_queue_id=Subquery(waits_in))
+
+
+def in_list(jobs: JobQuerySet) -> JobQuerySet:
+    """Return the jobs as rows of a list: with their surroundings, without the long texts."""
+    return with_surroundings(jobs).defer("description", "std_output_tail")
+
+
+def summary(actor: User, filters: JobFilter, *, group_by: Sequence[str]) -> Iterator[Tally]:
+    """Return how many of the jobs asked for there are, by the values of *group_by*: names of GROUP_BY."""
+    columns = {name: GROUP_BY[name] for name in group_by}
+    counted = search(actor, filters).values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
+    for row in counted:
+        yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
+
+
+def history(job: Job) -> QuerySet[JobHistory]:
+    """Return every change of the job, oldest first."""
+    # Uses index: history_of_job
+    return JobHistory.objects.filter(job=job).order_by("pk")

@@ -1,0 +1,94 @@
+"""Changing what a job asks for while it waits; it moves to the queue of its new requirements."""
+
+import logging
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+from django.db import transaction
+
+from resources.queries import known_sites
+from wms.accounts.models import VO, User
+from wms.jobs.domain import description as descriptions
+from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import demand
+from wms.jobs.services.control import out_of_queues
+from wms.jobs.services.transitions import Recorded
+from wms.kernel.errors import ConflictError, NotFoundError
+from wms.kernel.names import did_you_mean
+
+logger = logging.getLogger(__name__)
+
+EDITABLE_FIELDS: Final = ("priority", "sites", "banned_sites", "job_name")
+EDITABLE_STATUSES: Final = frozenset({JobStatus.WAITING, JobStatus.HELD})
+
+
+class NotEditableError(ConflictError):
+    """Only a job that waits, or is held, can be changed."""
+
+    code = "not_editable"
+
+
+@transaction.atomic(durable=True)
+def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime) -> None:
+    """Change fields of a job's description; a job that waits moves to the queue of its new requirements.
+
+    Args:
+        job_id: the job.
+        changes: new values of some of EDITABLE_FIELDS, in the form of the description.
+        by: whoever may see a job may change it.
+        now: the time, for a queue that is made.
+
+    Raises:
+        NotFoundError: there is no such job, or not for *by*.
+        InvalidDescriptionError: a field cannot be changed, or its new value is wrong; with field errors.
+        NotEditableError: the job neither waits nor is held.
+    """
+    job = Job.objects.visible_to(by).select_related("vo").filter(pk=job_id).first()
+    if job is None:
+        raise NotFoundError(f"There is no job {job_id}.")
+    _refuse_fields(changes)
+
+    def change() -> Recorded:
+        locked = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
+        if locked.status not in EDITABLE_STATUSES:
+            raise NotEditableError(f"Job {job_id} is {locked.status}; only a Waiting or Held job can be changed.")
+        edited = descriptions.parse({**locked.description, **changes})
+        _refuse_unknown_sites(edited, changed=changes.keys(), vo=job.vo)
+        Job.objects.filter(pk=job_id).update(
+            description=descriptions.as_json(edited), job_name=edited.job_name, priority=edited.priority
+        )
+        return Recorded(moved={job_id: JobStatus(locked.status)}, refused={})
+
+    before = out_of_queues([job_id], change).moved[job_id]
+    if before is JobStatus.WAITING:
+        demand.put_back_in_queues([Job.objects.get(pk=job_id)], now=now)
+    logger.info("job.edited", extra={"job_id": job_id, "by": by.username, "fields": sorted(changes)})
+
+
+def _refuse_fields(changes: Mapping[str, object]) -> None:
+    if not changes:
+        raise InvalidDescriptionError({"body": [f"Name at least one of {', '.join(EDITABLE_FIELDS)}."]})
+    errors = {}
+    for name in changes.keys() - frozenset(EDITABLE_FIELDS):
+        known = name in descriptions.FIELDS
+        hint = " Submit the job anew instead." if known else did_you_mean(str(name)[:64], EDITABLE_FIELDS)
+        errors[str(name)[:64]] = [f"Only {', '.join(EDITABLE_FIELDS)} can be changed.{hint}"]
+    if errors:
+        raise InvalidDescriptionError(errors)
+
+
+def _refuse_unknown_sites(edited: JobDescription, *, changed: Collection[str], vo: VO) -> None:
+    lists = {"sites": edited.sites, "banned_sites": edited.banned_sites}
+    named = {name: sites for name, sites in lists.items() if name in changed and sites}
+    known = known_sites(vo) if named else frozenset()
+    errors: dict[str, list[str]] = {}
+    for name, sites in named.items():
+        for site in sites:
+            if site not in known:
+                hint = did_you_mean(site, sorted(known))
+                errors.setdefault(name, []).append(f'No site of the VO {vo} is called "{site}".{hint}')
+    if errors:
+        raise InvalidDescriptionError(errors)

@@ -1,0 +1,243 @@
+"""The steps that every job passes on its arrival: sanity, input data, requirements; then its task queue (DESIGN §3.1).
+
+Each step looks at all jobs of a request at once, so that ten thousand alike cost little more than one.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from resources.domain.requirements import canonical, check, submit_pool_id
+from resources.models import Queue, Site
+from resources.queries import (
+    known_ces,
+    known_platforms,
+    known_sites,
+    known_tags,
+    requirement_kinds,
+    requirement_names,
+)
+from taskqueues.models import SubmitPool
+from taskqueues.services import queueing, submit_pools
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.request import MAX_WRONG_FIELDS, WantedJob
+from wms.jobs.services import sandboxes
+from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.db import transaction_required
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+
+MAX_WARNINGS: Final = 50
+#: The eligible queues of each are looked up while the request waits.
+MAX_REQUIREMENT_SETS: Final = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Arrival:
+    """The jobs of one request on their way in, and what the steps found out about them."""
+
+    owner: User
+    group: Group
+    wanted: tuple[WantedJob, ...]
+    now: datetime
+    errors: dict[str, list[str]] = field(default_factory=dict)
+    #: Ordered, each once.
+    warnings: dict[str, None] = field(default_factory=dict)
+    #: By the references as a job gives them.
+    input_sandboxes: dict[tuple[str, ...], tuple[NamedSandbox, ...]] = field(default_factory=dict)
+    #: Id of the submit pool, by ``requirements_key``.
+    pools: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def vo(self) -> VO:
+        """The group's."""
+        return self.group.vo
+
+    @property
+    def refused_enough(self) -> bool:
+        """Whether so much is wrong that more need not be said."""
+        return len(self.errors) >= MAX_WRONG_FIELDS
+
+    def refuse(self, wanted: WantedJob, name: str, sentence: str) -> None:
+        """Note that a field of a job is wrong."""
+        sentences = self.errors.setdefault(f"{wanted.path}{name}", [])
+        if sentence not in sentences:
+            sentences.append(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Note what the submitter should know though the job is accepted."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings[sentence] = None
+
+    def values(self, name: str) -> frozenset[str]:
+        """Return every name that any job lists in a field."""
+        lists = {getattr(wanted.description, name) for wanted in self.wanted}
+        return frozenset(value for values in lists for value in values)
+
+
+@transaction_required
+def optimize(arrival: Arrival) -> None:
+    """Pass the jobs through every step.
+
+    Raises:
+        InvalidDescriptionError: with the errors of all jobs that the first failing step found.
+    """
+    for step in (_sanity, _input_data, _requirements):
+        step(arrival)
+        if arrival.errors:
+            raise InvalidDescriptionError(arrival.errors)
+
+
+def requirements_key(description: JobDescription) -> str:
+    """Return a text that is the same for the same requirements; empty without any."""
+    # NB: the pairs themselves will not do: to Python 1, 1.0 and True are one key.
+    return json.dumps(description.requirements) if description.requirements else ""
+
+
+# ---- Sanity ----------------------------------------------------------------------------------------------------------
+
+#: Lists of names that must exist: a mistyped one would wait for ever.
+_MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = MappingProxyType(
+    {
+        "sites": ("site", known_sites),
+        "banned_sites": ("site", known_sites),
+        "grid_ces": ("computing element", known_ces),
+        "platforms": ("platform", lambda _: known_platforms()),
+    }
+)
+
+
+def _sanity(arrival: Arrival) -> None:
+    for name, (noun, known) in _MUST_EXIST.items():
+        asked = arrival.values(name)
+        if asked:
+            _refuse_unknown(arrival, name, noun=noun, asked=asked, known=known(arrival.vo))
+    _check_setups(arrival)
+    _check_input_sandboxes(arrival)
+    _warn_of_what_nobody_offers(arrival)
+    last_s = max(queueing.rounding().cpu_segments_s)
+    for cpu_time_s in sorted({wanted.description.cpu_time_s for wanted in arrival.wanted}):
+        if cpu_time_s > last_s:
+            arrival.warn(
+                f"cpu_time_s {cpu_time_s} is above the longest segment: the job waits as one of {last_s} s, "
+                "and may meet a slot that ends before it does."
+            )
+
+
+def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, asked: frozenset[str], known: frozenset[str]) -> None:
+    unknown = asked - known
+    for wanted in arrival.wanted if unknown else ():
+        for value in getattr(wanted.description, name):
+            if value in unknown and not arrival.refused_enough:
+                hint = did_you_mean(value, sorted(known))
+                arrival.refuse(wanted, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
+
+
+def _check_setups(arrival: Arrival) -> None:
+    known = arrival.vo.setups
+    for wanted in arrival.wanted:
+        setup = wanted.description.setup
+        if setup is not None and setup not in known:
+            hint = did_you_mean(setup, known)
+            arrival.refuse(wanted, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
+
+
+def _check_input_sandboxes(arrival: Arrival) -> None:
+    references = arrival.values("input_sandbox")
+    if not references:
+        return
+    nameable = sandboxes.nameable(references, owner=arrival.owner, group=arrival.group)
+    for wanted in arrival.wanted:
+        named = wanted.description.input_sandbox
+        if named in arrival.input_sandboxes or arrival.refused_enough:
+            continue
+        try:
+            arrival.input_sandboxes[named] = sandboxes.resolve(
+                named, owner=arrival.owner, group=arrival.group, known=nameable
+            )
+        except sandboxes.UnusableSandboxError as error:
+            _refuse_as(arrival, wanted, error)
+
+
+def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
+    until = "today; what asks for it waits until one does."
+    if tags := arrival.values("tags"):
+        for tag in sorted(tags - known_tags(arrival.vo)):
+            arrival.warn(f'No queue offers the tag "{tag}" {until}')
+    taken = _job_types_taken(arrival.vo)
+    if taken is not None:
+        for job_type in sorted({wanted.description.job_type for wanted in arrival.wanted} - taken):
+            arrival.warn(f'No queue takes jobs of the type "{job_type}" {until}')
+    if pools := arrival.values("submit_pools"):
+        for pool in sorted(pools - _known_pools(arrival.vo, pools)):
+            arrival.warn(f'No queue belongs to the submit pool "{pool}" {until}')
+
+
+def _job_types_taken(vo: VO) -> frozenset[str] | None:
+    """Return the job types that the VO's queues take; None: one takes all."""
+    queues = Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
+    lists = list(queues.values_list("job_types", flat=True).distinct())
+    return frozenset(job_type for types in lists for job_type in types) if all(lists) else None
+
+
+def _known_pools(vo: VO, pools: frozenset[str]) -> frozenset[str]:
+    return frozenset(
+        SubmitPool.objects.filter(vo=vo, pk__in=pools, queues__isnull=False).values_list("pk", flat=True).distinct()
+    )
+
+
+# ---- Input data ------------------------------------------------------------------------------------------------------
+
+
+def _input_data(arrival: Arrival) -> None:
+    if any(wanted.description.input_data for wanted in arrival.wanted):
+        arrival.warn("Replicas of input_data are not looked up yet: the jobs may be sent to sites that hold no copy.")
+
+
+# ---- Requirements ----------------------------------------------------------------------------------------------------
+
+
+def _requirements(arrival: Arrival) -> None:
+    """Register one submit pool for each distinct set of requirements (RFC7)."""
+    by_key = {requirements_key(wanted.description): wanted for wanted in reversed(arrival.wanted)}
+    by_key.pop("", None)
+    if not by_key:
+        return
+    if len(by_key) > MAX_REQUIREMENT_SETS:
+        sentence = (
+            f"One request may have {MAX_REQUIREMENT_SETS} different requirements, not {len(by_key)}; send several."
+        )
+        arrival.refuse(next(iter(by_key.values())), "requirements", sentence)
+        return
+    names, kinds = requirement_names(arrival.vo), requirement_kinds(arrival.vo)
+    pool_ids: dict[str, str] = {}
+    for key, wanted in by_key.items():
+        try:
+            form = canonical(dict(wanted.description.requirements))
+            check(form, known=names, kinds=kinds)
+        except RejectedError as error:
+            _refuse_as(arrival, wanted, error)
+            continue
+        pool_ids[key] = submit_pool_id(arrival.vo.name, form)
+    if arrival.errors:
+        return
+    # In one order for all, or two requests that make the same pools would wait for each other.
+    for key, _ in sorted(pool_ids.items(), key=lambda item: item[1]):
+        wanted = by_key[key]
+        pool = submit_pools.register(vo=arrival.vo, requirements=dict(wanted.description.requirements), now=arrival.now)
+        arrival.pools[key] = pool.id
+        if pool.queues == 0:
+            arrival.warn(
+                f"No queue meets the requirements {dict(wanted.description.requirements)} today; "
+                "the job waits until one does."
+            )
+
+
+def _refuse_as(arrival: Arrival, wanted: WantedJob, error: RejectedError) -> None:
+    for name, sentences in error.errors.items():
+        for sentence in sentences:
+            arrival.refuse(wanted, name, sentence)

@@ -1,0 +1,152 @@
+"""Submitting jobs: one transaction, all or nothing, and every job waits in its queue at the end (DESIGN §3.1)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+
+from wms.accounts.models import User
+from wms.accounts.services import acting_group
+from wms.jobs import sql
+from wms.jobs.domain.description import as_json
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.parametric import substitute_job_id
+from wms.jobs.domain.request import SubmissionIn, WantedJob
+from wms.jobs.models import InputSandbox, Job, Submission
+from wms.jobs.services import demand, transitions
+from wms.jobs.services.optimizers import Arrival, optimize, requirements_key
+from wms.kernel.errors import ConflictError
+
+logger = logging.getLogger(__name__)
+
+
+class RequestIdConflictError(ConflictError):
+    """The request id was used before, for another request."""
+
+    code = "request_id_conflict"
+
+
+class SubmittedJob(NamedTuple):
+    """What is answered for one job."""
+
+    id: int
+    status: str
+    #: Id of the task queue in which it waits.
+    task_queue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionResult:
+    """What is answered to a submission."""
+
+    job_group_id: UUID
+    jobs: Sequence[SubmittedJob]
+    #: Sentences on what was accepted though it may not be what was meant.
+    warnings: Sequence[str]
+
+
+@transaction.atomic(durable=True)
+def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
+    """Take in the jobs of *request*; each is Waiting in its task queue when this returns.
+
+    A request whose id *owner* has used before is answered as it was then, and changes nothing.
+
+    Raises:
+        RequestIdConflictError: the id was used for a request that said something else.
+        InvalidDescriptionError: what a job asks for does not exist; with field errors.
+        RejectedError: the group to act in is wrong; field errors on ``group``.
+    """
+    if request.request_id is not None and (earlier := _earlier(request, owner=owner)):
+        return _answered(earlier, request)
+    group = acting_group(owner, request.group)
+    submission = Submission(
+        owner=owner, group=group, submitted_at=now, request_id=request.request_id, body_digest=request.digest
+    )
+    # First of all: a second request with the same id waits here until the first is decided.
+    Submission.objects.bulk_create([submission], ignore_conflicts=request.request_id is not None)
+    if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
+        return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
+    arrival = Arrival(owner=owner, group=group, wanted=tuple(request.jobs), now=now)
+    optimize(arrival)
+    result = _insert(submission, arrival)
+    if request.request_id is not None:
+        Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
+    logger.info(
+        "jobs.submitted",
+        extra={"job_group": str(submission.pk), "owner": owner.username, "group": group.name, "jobs": len(result.jobs)},
+    )
+    return result
+
+
+def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
+    """Insert the jobs and put them into their queues."""
+    job_ids = sql.reserve_job_ids(len(arrival.wanted))
+    jobs = [
+        _job(wanted, job_id=job_id, submission=submission, arrival=arrival)
+        for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
+    ]
+    transitions.arrive(jobs, source=arrival.owner.username, now=arrival.now)
+    InputSandbox.objects.bulk_create(
+        (
+            InputSandbox(job_id=job.pk, sandbox=named.sandbox, file_name=named.file_name)
+            for job, wanted in zip(jobs, arrival.wanted, strict=True)
+            for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
+        ),
+        batch_size=transitions.AT_ONCE,
+    )
+    task_queue_of = demand.put_in_queues(jobs, now=arrival.now)
+    return SubmissionResult(
+        job_group_id=submission.pk,
+        jobs=[SubmittedJob(job.pk, JobStatus.WAITING, task_queue_of[job.pk]) for job in jobs],
+        warnings=list(arrival.warnings),
+    )
+
+
+def _job(wanted: WantedJob, *, job_id: int, submission: Submission, arrival: Arrival) -> Job:
+    description = wanted.description
+    if wanted.parametric:
+        description = substitute_job_id(description, job_id)
+    stored = as_json(description)
+    # The default as it is today: it must not change under a job that waits.
+    stored["setup"] = description.setup or arrival.vo.setup
+    pool = arrival.pools.get(requirements_key(description))
+    return Job(
+        pk=job_id,
+        submission=submission,
+        owner=arrival.owner,
+        group=arrival.group,
+        vo=arrival.vo,
+        job_name=description.job_name,
+        job_group=description.job_group,
+        job_type=description.job_type,
+        priority=description.priority,
+        description=stored,
+        submit_pools=list(description.submit_pools) if pool is None else [pool],
+    )
+
+
+# ---- Requests that are asked again -----------------------------------------------------------------------------------
+
+
+def _earlier(request: SubmissionIn, *, owner: User) -> Submission | None:
+    return Submission.objects.filter(owner=owner, request_id=request.request_id).first()
+
+
+def _answered(earlier: Submission, request: SubmissionIn) -> SubmissionResult:
+    if bytes(earlier.body_digest) != request.digest:
+        sentence = "This request_id was used before with another body; give each new request a new one."
+        raise RequestIdConflictError(sentence, errors={"request_id": [sentence]})
+    answer: Mapping[str, list[list[object]]] = earlier.answer or {"jobs": [], "warnings": []}
+    return SubmissionResult(
+        job_group_id=earlier.pk,
+        jobs=[SubmittedJob._make(job) for job in answer["jobs"]],
+        warnings=[str(warning) for warning in answer["warnings"]],
+    )
+
+
+def _as_answer(result: SubmissionResult) -> dict[str, object]:
+    return {"jobs": result.jobs, "warnings": result.warnings}
