@@ -1,6 +1,11 @@
-"""The statuses of a pilot."""
+"""The words and records of the pilots app: statuses, what a token opens, what the watchdog allows."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+
+#: Raised when an agent of before could no longer work with this server.
+PROTOCOL_VERSION = 1
 
 
 class PilotStatus(StrEnum):
@@ -19,3 +24,27 @@ class PilotStatus(StrEnum):
 
 
 ENDED = frozenset({PilotStatus.DONE, PilotStatus.FAILED, PilotStatus.ABORTED, PilotStatus.LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotCredential:
+    """What a pilot's token says: which pilot it is; ``request.auth`` of such a request."""
+
+    pilot_id: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchdogMargins:
+    """How far a payload may go before the pilot ends it (PIL §2.1)."""
+
+    #: Between two looks at the payload, in seconds.
+    period_s: int = 10
+    #: Times what the job asked for, CPU time or memory: a little more harms nobody and saves many jobs.
+    cpu_factor: float = 1.1
+    memory_factor: float = 1.1
+    #: Below so much free disk the pilot itself could no longer write its output.
+    min_free_disk_mb: int = 500
+    #: Without so much CPU per wall-clock time, over so long, it is stalled (DIRAC's watchdog: 5 % over 30 minutes).
+    stalled_s: int = 1800
+    stalled_cpu_fraction: float = 0.05

@@ -1,3 +1,11 @@
-from django.urls import URLPattern
+"""Addresses of the pilots, below /api/."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path
+
+from pilots.api.views import ConfigurationView, RegisterView, ReportView
+
+urlpatterns: list[URLPattern] = [
+    path("pilots/config/", ConfigurationView.as_view(), name="pilot-config"),
+    path("pilots/register/", RegisterView.as_view(), name="pilot-register"),
+    path("pilots/report/", ReportView.as_view(), name="pilot-report"),
+]

@@ -1,0 +1,44 @@
+"""How pilots are recognised: by a signed token that names one pilot."""
+
+from dataclasses import dataclass
+
+from rest_framework.exceptions import AuthenticationFailed
+
+from pilots.domain import PilotCredential
+from pilots.services.tokens import credential_of
+from wms.kernel.rest import BearerAuthentication
+from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind
+
+__all__ = ["PilotCredential", "PilotPrincipal", "PilotTokenAuthentication"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotPrincipal:
+    """The principal of a pilot's token."""
+
+    pilot_id: int
+    is_authenticated: bool = True
+    is_active: bool = True
+
+
+class PilotTokenAuthentication(BearerAuthentication):
+    """Bearer tokens of pilots; the signature is checked without a query.
+
+    Whether the pilot is revoked or ended is seen where its row is read anyway.
+    """
+
+    prefix = PREFIXES[TokenKind.PILOT]
+    scheme_name = "PilotToken"
+    scheme_description = "Token of one pilot, from POST /api/pilots/register/ or `manage.py pilot_token`."
+
+    def principal_of(self, token: str) -> tuple[PilotPrincipal, PilotCredential]:
+        """Return the pilot that *token* names.
+
+        Raises:
+            AuthenticationFailed: it was not signed here, or has expired.
+        """
+        try:
+            credential = credential_of(token)
+        except InvalidTokenError as error:
+            raise AuthenticationFailed(f"{error} Register again.", code="invalid_token") from error
+        return PilotPrincipal(pilot_id=credential.pilot_id), credential

@@ -1,0 +1,161 @@
+"""What pilots send and what they are answered."""
+
+import json
+from collections.abc import Mapping
+
+from rest_framework import serializers
+
+from pilots.models import Pilot
+from pilots.queries import Configuration
+from pilots.services.registration import RegisteredPilot, Registration
+from pilots.services.reports import Check, NodeCheck
+from resources.models import Queue
+from wms.kernel.rest import Flag, StrictSerializer, Text
+
+#: Of all that a pilot tells about its node; it is kept as it came.
+MAX_NODE_BYTES = 16 * 1024
+MAX_CHECKS = 100
+
+
+class RegistrationIn(StrictSerializer):
+    """Body of POST /api/pilots/register/."""
+
+    vo = Text(max_length=64, help_text="For whose jobs the pilot is.")
+    site = Text(max_length=128, help_text="Where it runs; the site of the token.")
+    ce = Text(max_length=128, help_text="Name of the computing element at the site.")
+    queue = Text(max_length=128, help_text="Name of the queue of the computing element.")
+    stamp = Text(max_length=128, required=False, allow_blank=True, help_text="Name in the batch system.")
+    host_name = Text(max_length=255, required=False, allow_blank=True, help_text="Of the node.")
+
+    @classmethod
+    def parse(cls, data: object) -> Registration:
+        """Return what the pilot says of itself."""
+        return Registration(**cls.checked(data))
+
+
+class RegisteredPilotOut(serializers.Serializer[RegisteredPilot]):
+    """A new pilot with its first token."""
+
+    pilot = serializers.IntegerField(source="pilot.pk", help_text="Id of the pilot.")
+    token = serializers.CharField(help_text="Shown this once; reports renew it.")
+    expires_at = serializers.DateTimeField(help_text="End of the token.")
+
+
+class CheckIn(StrictSerializer):
+    """One check of the node."""
+
+    name = Text(max_length=64, help_text="What was looked at, such as disk.")
+    ok = Flag(help_text="Whether jobs can run for all that.")
+    detail = Text(max_length=1000, required=False, allow_blank=True, help_text="For people.")
+
+
+class ReportIn(StrictSerializer):
+    """Body of POST /api/pilots/report/: what the check of the node found, or the last words."""
+
+    host_name = Text(max_length=255, required=False, help_text="Of the node; required with ok.")
+    batch_id = Text(max_length=255, required=False, allow_blank=True, help_text="Of the pilot in its batch system.")
+    ok = Flag(required=False, help_text="Whether the node is fit for jobs; false ends the pilot.")
+    checks = serializers.ListField(
+        child=CheckIn(), max_length=MAX_CHECKS, required=False, help_text="What was looked at, in order."
+    )
+    node = serializers.DictField(
+        child=serializers.JSONField(allow_null=True),
+        required=False,
+        help_text=f"What the node has and is; at most {MAX_NODE_BYTES} bytes of JSON.",
+    )
+    leaving = Text(max_length=255, required=False, help_text="Alone: why the pilot leaves; it has then ended.")
+
+    def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:
+        """Refuse what is too much to be kept."""
+        if len(json.dumps(node)) > MAX_NODE_BYTES:
+            raise serializers.ValidationError(f"At most {MAX_NODE_BYTES} bytes of JSON are kept; leave something out.")
+        return node
+
+    def validate(self, attrs: dict[str, object]) -> dict[str, object]:
+        """Refuse a report that is both kinds, or neither."""
+        if "leaving" in attrs:
+            if len(attrs) > 1:
+                raise serializers.ValidationError({"leaving": ["Send it alone."]})
+            return attrs
+        missing = [name for name in ("ok", "host_name") if name not in attrs]
+        if missing:
+            sentence = 'Required, unless the report is {"leaving": "why"}.'
+            raise serializers.ValidationError({name: [sentence] for name in missing})
+        return attrs
+
+    @classmethod
+    def parse(cls, data: object) -> NodeCheck | str:
+        """Return what was found, or the reason of a pilot that leaves."""
+        given = cls.checked(data)
+        if "leaving" in given:
+            return str(given["leaving"])
+        return NodeCheck(
+            host_name=given["host_name"],
+            batch_id=given.get("batch_id", ""),
+            ok=given["ok"],
+            checks=[Check(**check) for check in given.get("checks", [])],
+            node=given.get("node", {}),
+        )
+
+
+class ReportOut(serializers.Serializer[Pilot]):
+    """What the server now thinks of the pilot."""
+
+    pilot = serializers.IntegerField(source="pk", help_text="Id of the pilot.")
+    status = serializers.CharField(help_text="Running, or how the pilot ended.")
+    token = serializers.SerializerMethodField(help_text="In place of the one sent, which is near its end; else null.")
+
+    def get_token(self, _: Pilot) -> str | None:
+        """Return the renewed token that the view found due."""
+        token: str | None = self.context["token"]
+        return token
+
+
+class PlaceOut(serializers.Serializer[Queue]):
+    """The queue where the pilot runs, with what its slots offer."""
+
+    site = serializers.CharField(source="ce.site.name")
+    ce = serializers.CharField(source="ce.name")
+    queue = serializers.CharField(source="name")
+    identity = serializers.CharField(source="ce.identity", help_text="Of payloads: none, environment, sudo.")
+    cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds that a slot gives, per core.")
+    platforms = serializers.ListField(child=serializers.CharField(), help_text="Empty: what the node detects.")
+    processors = serializers.IntegerField(help_text="Of a slot.")
+    memory_mb = serializers.IntegerField(help_text="Of a slot; 0: only jobs that ask no memory.")
+    job_types = serializers.ListField(child=serializers.CharField(), help_text="Taken; empty: all.")
+    tags = serializers.ListField(child=serializers.CharField(), help_text="Offered.")
+    required_tags = serializers.ListField(child=serializers.CharField(), help_text="That jobs must ask for.")
+
+
+class WatchdogOut(serializers.Serializer[object]):
+    """How far a payload may go."""
+
+    period_s = serializers.IntegerField(help_text="Between two looks at the payload.")
+    cpu_factor = serializers.FloatField(help_text="Times the CPU time that the job asked for.")
+    memory_factor = serializers.FloatField(help_text="Times the memory that the job asked for.")
+    min_free_disk_mb = serializers.IntegerField(help_text="Below it the payload is ended.")
+    stalled_s = serializers.IntegerField(help_text="So long with hardly any CPU: stalled.")
+    stalled_cpu_fraction = serializers.FloatField(help_text="CPU per wall-clock time that is hardly any.")
+
+
+class ConfigurationOut(serializers.Serializer[Configuration]):
+    """Everything that a pilot must know."""
+
+    protocol = serializers.IntegerField(help_text="Version; an agent that knows only others must leave.")
+    server_time = serializers.DateTimeField(help_text="Of the clock that leases are measured by.")
+    pilot = serializers.IntegerField(source="pilot.pk", help_text="Id of the pilot.")
+    type = serializers.CharField(source="pilot.pilot_type", help_text="generic or private.")
+    vo = serializers.CharField(source="pilot.vo.name")
+    setup = serializers.CharField(source="pilot.vo.setup", help_text="The VO's default.")
+    setups = serializers.ListField(source="pilot.vo.setups", child=serializers.CharField(), help_text="All of the VO.")
+    group = serializers.CharField(source="pilot.group.name", default=None, allow_null=True, help_text="Private: whose.")
+    owner = serializers.CharField(source="pilot.owner.username", default=None, allow_null=True)
+    place = PlaceOut(source="queue", allow_null=True, help_text="null: made by hand, compared with no site.")
+    heartbeat_s = serializers.IntegerField(help_text="Between two heartbeats.")
+    match_retry_after_s = serializers.IntegerField(help_text="To wait after no job was given.")
+    lease_first_s = serializers.IntegerField(help_text="Length of a lease until the first report …")
+    lease_s = serializers.IntegerField(help_text="… and after each.")
+    lease_grace_s = serializers.IntegerField(help_text="So long before a lease's end its payload must have stopped.")
+    sandbox_max_bytes = serializers.IntegerField(help_text="Of an output sandbox.")
+    sandbox_max_unpacked_bytes = serializers.IntegerField(help_text="Of what an archive unpacks to.")
+    watchdog = WatchdogOut()

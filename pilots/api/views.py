@@ -1,0 +1,78 @@
+"""What pilots call before and beside their leases."""
+
+from http import HTTPStatus
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from pilots.api.permissions import IsPilot, MayRegisterPilots, pilot_of, registering_site_of
+from pilots.api.serializers import ConfigurationOut, RegisteredPilotOut, RegistrationIn, ReportIn, ReportOut
+from pilots.queries import configuration_of
+from pilots.services import registration, reports
+from pilots.services.tokens import renewed_token
+from wms.kernel.db import database_now
+from wms.kernel.rest import error_responses
+
+
+class RegisterView(APIView):
+    """The first call of a pilot."""
+
+    permission_classes = (MayRegisterPilots,)
+
+    @extend_schema(
+        operation_id="pilots_register",
+        summary="Register a pilot that has started",
+        tags=["pilots"],
+        request=RegistrationIn,
+        responses={HTTPStatus.CREATED: RegisteredPilotOut, **error_responses(400, 401, 403, 409, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Exchange the registration token of a site for the identity of one generic pilot."""
+        wanted = RegistrationIn.parse(request.data)
+        registered = registration.register(wanted, site_id=registering_site_of(request), now=timezone.now())
+        return Response(
+            RegisteredPilotOut(registered).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"}
+        )
+
+
+class ConfigurationView(APIView):
+    """What a pilot must know."""
+
+    permission_classes = (IsPilot,)
+
+    @extend_schema(
+        operation_id="pilots_config",
+        summary="Everything a pilot must know",
+        tags=["pilots"],
+        responses={HTTPStatus.OK: ConfigurationOut, **error_responses(401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return the configuration of the pilot that asks."""
+        pilot = reports.living_pilot(pilot_of(request).pilot_id)
+        return Response(ConfigurationOut(configuration_of(pilot, server_time=database_now())).data)
+
+
+class ReportView(APIView):
+    """What a pilot has to say of itself."""
+
+    permission_classes = (IsPilot,)
+
+    @extend_schema(
+        operation_id="pilots_report",
+        summary="Tell what the check of the node found, or that the pilot leaves",
+        tags=["pilots"],
+        request=ReportIn,
+        responses={HTTPStatus.OK: ReportOut, **error_responses(400, 401, 403, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Keep the report; an unfit node or last words end the pilot."""
+        credential, now, report = pilot_of(request), timezone.now(), ReportIn.parse(request.data)
+        if isinstance(report, str):
+            pilot = reports.leave(pilot_id=credential.pilot_id, reason=report, now=now)
+        else:
+            pilot = reports.record_node_check(report, pilot_id=credential.pilot_id, now=now)
+        token = renewed_token(credential, now=now) if pilot.ended_at is None else None
+        return Response(ReportOut(pilot, context={"token": token}).data, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,180 @@
+"""How a pilot gets its identity: registered by the site where it runs, or made by hand."""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from pilots.services.tokens import issue_pilot_token
+from resources.domain.words import PilotType, ResourceState
+from resources.models import Queue, Site
+from resources.queries import resolve_place
+from wms.accounts.models import VO, Group, Membership, User
+from wms.kernel.errors import ConflictError, ForbiddenError, RejectedError
+from wms.kernel.names import did_you_mean
+
+logger = logging.getLogger(__name__)
+
+
+class NotYourSiteError(ForbiddenError):
+    """A site's token registers pilots of that site only."""
+
+    code = "not_your_site"
+
+
+class SiteBannedError(ConflictError):
+    """The site, its computing element or its queue is banned; the pilot may come again when the ban is over."""
+
+    code = "site_banned"
+
+
+class PilotTypeRefusedError(ForbiddenError):
+    """The computing element does not accept pilots of this type (PIL §3.1)."""
+
+    code = "pilot_type_refused"
+
+
+class UnknownVOError(RejectedError):
+    """No VO that is served here has this name."""
+
+    code = "unknown_vo"
+
+
+class ImpossiblePilotError(RejectedError):
+    """There is no such pilot as the one that is to be made by hand."""
+
+    code = "impossible_pilot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a pilot that has just started says of itself."""
+
+    vo: str
+    site: str
+    ce: str
+    queue: str
+    stamp: str = ""
+    host_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredPilot:
+    """A pilot and its first token, which is shown this once."""
+
+    pilot: Pilot
+    token: str = field(repr=False)
+    expires_at: datetime
+
+
+@transaction.atomic(durable=True)
+def register(wanted: Registration, *, site_id: int, now: datetime) -> RegisteredPilot:
+    """Register a generic pilot that came with the registration token of a site; it is running, for it is calling.
+
+    Args:
+        wanted: what it says of itself.
+        site_id: whose token it came with.
+        now: the edge's clock.
+
+    Raises:
+        NotYourSiteError: it names another site than the token's.
+        UnknownVOError, UnknownPlaceError: VO, CE or queue do not exist, or the site does not serve the VO.
+        PilotTypeRefusedError: the CE accepts no generic pilots.
+        SiteBannedError: site, CE or queue is banned.
+    """
+    site = Site.objects.get(pk=site_id)
+    if wanted.site != site.name:
+        sentence = f'The token is of site {site.name} and registers no pilots of "{wanted.site[:128]}".'
+        raise NotYourSiteError(sentence, errors={"site": [sentence]})
+    vo = _vo(wanted.vo)
+    queue = resolve_place(vo, site=wanted.site, ce=wanted.ce, queue=wanted.queue).queue
+    if queue is None:  # names are unique within their level, so all three together name one queue
+        raise AssertionError("a site, a CE and a queue by name are one queue")
+    _refuse_banned(queue, now=now)
+    if queue.ce.pilot_types and PilotType.GENERIC not in queue.ce.pilot_types:
+        raise PilotTypeRefusedError(f"{queue.ce.name} accepts {' and '.join(queue.ce.pilot_types)} pilots only.")
+    pilot = Pilot.objects.create(
+        vo=vo,
+        queue=queue,
+        stamp=wanted.stamp,
+        host_name=wanted.host_name,
+        status=PilotStatus.RUNNING,
+        submitted_at=now,
+        started_at=now,
+        last_seen_at=now,
+    )
+    logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": site.name, "queue_id": queue.pk})
+    return _with_token(pilot, now=now)
+
+
+@transaction.atomic(durable=True)
+def make_by_hand(
+    *, vo_name: str, owner_name: str | None, group_name: str | None, lifetime: timedelta, now: datetime
+) -> RegisteredPilot:
+    """Make a pilot that is bound to no queue and so is compared with no site; private when a group is named.
+
+    Raises:
+        UnknownVOError, ImpossiblePilotError: no such VO, group or owner, or they do not belong together.
+    """
+    vo = _vo(vo_name)
+    group = None if group_name is None else _group_of(vo, name=group_name)
+    owner = None if owner_name is None else _member_of(group, name=owner_name)
+    if group is not None and owner is None and not group.shares_jobs:
+        raise ImpossiblePilotError(f"The members of {group} do not share jobs: name the owner whose jobs it shall run.")
+    pilot = Pilot.objects.create(
+        vo=vo,
+        group=group,
+        owner=owner,
+        status=PilotStatus.RUNNING,
+        submitted_at=now,
+        started_at=now,
+        last_seen_at=now,
+    )
+    logger.info("pilot.made_by_hand", extra={"pilot_id": pilot.pk, "vo": vo.name})
+    return _with_token(pilot, now=now, lifetime=lifetime)
+
+
+def _with_token(pilot: Pilot, *, now: datetime, lifetime: timedelta | None = None) -> RegisteredPilot:
+    issued = issue_pilot_token(pilot, now=now, lifetime=lifetime)
+    return RegisteredPilot(pilot=pilot, token=issued.token, expires_at=issued.expires_at)
+
+
+def _vo(name: str) -> VO:
+    vo = VO.objects.filter(name=name).first()
+    if vo is None:
+        hint = did_you_mean(name, VO.objects.order_by("name").values_list("name", flat=True))
+        sentence = f'There is no VO "{name[:64]}" here.{hint}'
+        raise UnknownVOError(sentence, errors={"vo": [sentence]})
+    return vo
+
+
+def _refuse_banned(queue: Queue, *, now: datetime) -> None:
+    # A drained place may register: such a pilot was sent before, gets no job, and leaves in peace.
+    for level in (queue.ce.site, queue.ce, queue):
+        if level.state_at(now) is ResourceState.BANNED:
+            reason = f": {level.state_reason}" if level.state_reason else ""
+            until = f" until {level.state_until:%Y-%m-%d %H:%M %Z}" if level.state_until else ""
+            raise SiteBannedError(f"{level.name} is banned{until}{reason}")
+
+
+def _group_of(vo: VO, *, name: str) -> Group:
+    groups = {group.name: group for group in vo.groups.order_by("name")}
+    if name not in groups:
+        hint = did_you_mean(name, groups) or f" It has: {', '.join(groups) or 'none'}."
+        raise ImpossiblePilotError(f'VO {vo} has no group "{name}".{hint}')
+    return groups[name]
+
+
+def _member_of(group: Group | None, *, name: str) -> User:
+    if group is None:
+        raise ImpossiblePilotError("An owner acts in a group: name the group too.")
+    members = {
+        membership.user.username: membership.user
+        for membership in Membership.objects.filter(group=group).select_related("user").order_by("user__username")
+    }
+    if name not in members:
+        raise ImpossiblePilotError(f'Group {group} has no member "{name}".{did_you_mean(name, members)}')
+    return members[name]

@@ -1,0 +1,141 @@
+"""What a pilot says of itself after its registration, and how it ends."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from pilots.domain import ENDED, PilotStatus
+from pilots.models import Pilot
+from wms.kernel.db import transaction_required
+from wms.kernel.errors import ForbiddenError
+
+logger = logging.getLogger(__name__)
+
+MAX_REASON_LENGTH = 255
+
+
+class PilotRevokedError(ForbiddenError):
+    """The pilot's credentials were revoked."""
+
+    code = "pilot_revoked"
+
+
+class PilotEndedError(ForbiddenError):
+    """The pilot has ended, as far as the server knows."""
+
+    code = "pilot_ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that the pilot looked at on its node."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCheck:
+    """What the pilot found before it had any job (PIL §2.1)."""
+
+    host_name: str
+    batch_id: str = ""
+    ok: bool
+    checks: Sequence[Check] = ()
+    node: Mapping[str, object]
+
+
+@transaction.atomic(durable=True)
+def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilot:
+    """Keep what the check of the node found; a pilot on an unfit node has failed.
+
+    Raises:
+        PilotRevokedError, PilotEndedError: nothing is kept.
+    """
+    pilot = _locked(pilot_id)
+    _refuse_ended(pilot)
+    pilot.host_name, pilot.last_seen_at = found.host_name, now
+    pilot.node = {
+        **found.node,
+        "ok": found.ok,
+        "batch_id": found.batch_id,
+        "checks": [asdict(check) for check in found.checks],
+    }
+    pilot.save(update_fields=["host_name", "last_seen_at", "node"])
+    if not found.ok:
+        end_pilot(pilot.pk, status=PilotStatus.FAILED, reason=_why_unfit(found.checks), now=now)
+    pilot.refresh_from_db()
+    return pilot
+
+
+@transaction.atomic(durable=True)
+def leave(*, pilot_id: int, reason: str, now: datetime) -> Pilot:
+    """End a pilot that says it is leaving; said again, its answer having been lost, it changes nothing.
+
+    Raises:
+        PilotRevokedError: nothing changes.
+    """
+    pilot = _locked(pilot_id)
+    Pilot.objects.filter(pk=pilot.pk).update(last_seen_at=now)
+    end_pilot(pilot.pk, status=PilotStatus.DONE, reason=reason, now=now)
+    pilot.refresh_from_db()
+    return pilot
+
+
+@transaction_required
+def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime) -> bool:
+    """End the pilot, unless it has ended already; return whether it was this call that did.
+
+    Its leases are ended by ``matching``, which looks for open leases of ended pilots.
+
+    Args:
+        pilot_id: of the pilot.
+        status: one of pilots.domain.ENDED.
+        reason: for people; cut to 255 characters.
+        now: the time of the end.
+    """
+    if status not in ENDED:
+        raise ValueError(f"{status} is not the end of a pilot")
+    ended = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True).update(
+        status=status, status_reason=reason[:MAX_REASON_LENGTH], ended_at=now
+    )
+    if ended:
+        logger.info("pilot.ended", extra={"pilot_id": pilot_id, "status": status, "reason": reason})
+    return ended == 1
+
+
+def living_pilot(pilot_id: int) -> Pilot:
+    """Return the pilot with its VO, group, owner and place, if its token still opens anything.
+
+    Raises:
+        PilotRevokedError, PilotEndedError: it does not.
+    """
+    rows = Pilot.objects.select_related("vo", "group", "owner", "queue__ce__site")
+    pilot = _known(rows.filter(pk=pilot_id).first())
+    _refuse_ended(pilot)
+    return pilot
+
+
+@transaction_required
+def _locked(pilot_id: int) -> Pilot:
+    return _known(Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first())
+
+
+def _known(pilot: Pilot | None) -> Pilot:
+    if pilot is None or pilot.revoked_at is not None:
+        raise PilotRevokedError("The credentials of this pilot were revoked; leave.")
+    return pilot
+
+
+def _refuse_ended(pilot: Pilot) -> None:
+    if pilot.ended_at is not None:
+        raise PilotEndedError(f"This pilot has ended ({pilot.status}); leave.")
+
+
+def _why_unfit(checks: Sequence[Check]) -> str:
+    failed = [f"{check.name}: {check.detail}" if check.detail else check.name for check in checks if not check.ok]
+    return f"The node is not fit: {'; '.join(failed) or 'the pilot did not say why'}"

@@ -1,0 +1,50 @@
+"""Tokens of pilots: signed, of one hour, renewed by reports (DESIGN §3.7)."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from pilots.domain import PilotCredential
+from pilots.models import Pilot
+from wms.accounts.services import IssuedToken
+from wms.kernel.tokens import InvalidTokenError, TokenKind, read, sign
+
+_CLAIM = "pilot"
+
+
+def issue_pilot_token(pilot: Pilot, *, now: datetime, lifetime: timedelta | None = None) -> IssuedToken:
+    """Return a token of *pilot*, valid for *lifetime*; without one, for WMS_PILOT_TOKEN_S."""
+    return _issue(pilot.pk, expires_at=now + (lifetime or _lifetime()))
+
+
+def credential_of(token: str) -> PilotCredential:
+    """Return what *token* says, without a query: whether the pilot is revoked is seen where its row is read.
+
+    Raises:
+        InvalidTokenError: it is no token of a pilot, was not signed here, or has expired.
+    """
+    signed = read(TokenKind.PILOT, token)
+    pilot_id = signed.claims.get(_CLAIM)
+    if not isinstance(pilot_id, int):
+        raise InvalidTokenError("The pilot token names no pilot.")
+    return PilotCredential(pilot_id=pilot_id, expires_at=signed.expires_at)
+
+
+def renewed_token(credential: PilotCredential, *, now: datetime) -> str | None:
+    """Return a new token when less than half of one's life is left, else None.
+
+    For answers to reports, where the caller has seen that the pilot is neither revoked nor ended.
+    """
+    if credential.expires_at - now >= _lifetime() / 2:
+        return None
+    return _issue(credential.pilot_id, expires_at=now + _lifetime()).token
+
+
+def _lifetime() -> timedelta:
+    return timedelta(seconds=settings.WMS_PILOT_TOKEN_S)
+
+
+def _issue(pilot_id: int, *, expires_at: datetime) -> IssuedToken:
+    # The token's own clock has whole seconds; what is told must not be later.
+    expires_at = expires_at.replace(microsecond=0)
+    return IssuedToken(token=sign(TokenKind.PILOT, {_CLAIM: pilot_id}, expires_at=expires_at), expires_at=expires_at)
