@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from django.contrib.auth.hashers import make_password
+from django.db import transaction
 
 from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
@@ -16,6 +17,11 @@ from taskqueues.domain.definition import QueueDefinition
 from taskqueues.models import QueuedJob, TaskQueue
 from wms.accounts.domain import USER_TOKEN_PREFIX, GroupProperty, digest_of
 from wms.accounts.models import VO, ApiToken, Group, Membership, User, UserDN
+from wms.jobs.domain.description import as_json
+from wms.jobs.domain.description import parse as parse_description
+from wms.jobs.domain.lifecycle import FINAL, JobStatus
+from wms.jobs.models import Job, Submission
+from wms.jobs.services.demand import put_in_queues
 
 #: A Monday; tests that pass times around use it as their "now".
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -257,3 +263,61 @@ def make_queued_job(
     return QueuedJob.objects.create(
         job_id=job_id or next(_numbers), task_queue=task_queue or make_task_queue(), user_priority=user_priority
     )
+
+
+# ---- jobs ------------------------------------------------------------------------------------------------------------
+
+
+def make_submission(*, owner: User | None = None, group: Group | None = None) -> Submission:
+    group = group or make_group()
+    return Submission.objects.create(
+        owner=owner or make_user(groups=[group]), group=group, submitted_at=NOW, body_digest=bytes(32)
+    )
+
+
+def make_job(
+    *,
+    owner: User | None = None,
+    group: Group | None = None,
+    status: JobStatus = JobStatus.WAITING,
+    submission: Submission | None = None,
+    reschedules: int = 0,
+    site: Site | None = None,
+    queue: Queue | None = None,
+    pilot_id: int | None = None,
+    std_output_tail: str = "",
+    submitted_at: datetime = NOW,
+    **description: object,
+) -> Job:
+    """Return a job in *status* as it stands, without a past; one that is Waiting stands in its task queue.
+
+    The rest are fields of its description. Of a job that a pilot holds there is no lease.
+    """
+    group = group or (submission.group if submission else make_group())
+    owner = owner or (submission.owner if submission else make_user(groups=[group]))
+    wanted = parse_description({"executable": "run.sh", **description})
+    job = Job.objects.create(
+        submission=submission or make_submission(owner=owner, group=group),
+        owner=owner,
+        group=group,
+        vo=group.vo,
+        status=status,
+        job_name=wanted.job_name,
+        job_group=wanted.job_group,
+        job_type=wanted.job_type,
+        priority=wanted.priority,
+        description={**as_json(wanted), "setup": wanted.setup or group.vo.setup},
+        submit_pools=list(wanted.submit_pools),
+        reschedules=reschedules,
+        site=site,
+        queue=queue,
+        pilot_id=pilot_id,
+        std_output_tail=std_output_tail,
+        submitted_at=submitted_at,
+        status_changed_at=submitted_at,
+        ended_at=submitted_at if status in FINAL else None,
+    )
+    if status is JobStatus.WAITING:
+        with transaction.atomic():
+            put_in_queues([job], now=submitted_at)
+    return job

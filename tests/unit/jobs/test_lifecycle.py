@@ -1,0 +1,74 @@
+"""The status machine of jobs, against the table of the design."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, TRANSITIONS, JobStatus, sources_of
+
+#: DESIGN §3.1, word for word.
+DESIGN = """
+| Received | Checking, Waiting, Failed, Killed, Deleted |
+| Checking | Waiting, Failed, Killed, Deleted |
+| Waiting | Matched, Held, Checking, Failed, Killed, Deleted |
+| Held | Waiting, Killed, Deleted |
+| Matched | Running, Completing, Failed, Rescheduled, Killed, Stalled |
+| Running | Completing, Done, Failed, Rescheduled, Killed, Stalled |
+| Stalled | Matched, Running, Completing, Failed, Rescheduled, Killed |
+| Completing | Done, Failed, Rescheduled, Killed, Stalled |
+| Rescheduled | Checking, Waiting, Failed, Killed |
+| Failed | Rescheduled, Deleted |
+| Done, Killed | Deleted |
+| Deleted | |
+"""
+
+
+def _table() -> dict[JobStatus, frozenset[JobStatus]]:
+    table = {}
+    for line in DESIGN.strip().splitlines():
+        _, sources, targets, _ = line.split("|")
+        for source in sources.split(","):
+            names = [name.strip() for name in targets.split(",") if name.strip()]
+            table[JobStatus(source.strip())] = frozenset(map(JobStatus, names))
+    return table
+
+
+def test_the_table_is_the_one_of_the_design() -> None:
+    assert dict(TRANSITIONS) == _table()
+
+
+@given(st.data())
+def test_no_walk_through_the_table_leaves_deleted(data: st.DataObject) -> None:
+    status = JobStatus.RECEIVED
+    deleted = False
+    for _ in range(30):
+        following = sorted(TRANSITIONS[status])
+        if not following:
+            break
+        status = data.draw(st.sampled_from(following))
+        deleted = deleted or status is JobStatus.DELETED
+    assert not deleted or status is JobStatus.DELETED
+
+
+def test_every_status_is_reached_from_received() -> None:
+    reached = {JobStatus.RECEIVED}
+    while True:
+        following = reached | {target for status in reached for target in TRANSITIONS[status]}
+        if following == reached:
+            break
+        reached = following
+    assert reached == set(JobStatus)
+
+
+@given(st.sampled_from(JobStatus), st.sampled_from(JobStatus))
+def test_the_sources_of_a_status_are_those_that_lead_to_it(source: JobStatus, target: JobStatus) -> None:
+    assert (source in sources_of(target)) == (target in TRANSITIONS[source])
+
+
+def test_a_job_that_a_pilot_holds_can_be_killed_and_rescheduled_but_not_deleted() -> None:
+    for status in HELD_BY_A_PILOT:
+        assert TRANSITIONS[status] >= {JobStatus.KILLED, JobStatus.RESCHEDULED}
+        assert JobStatus.DELETED not in TRANSITIONS[status]
+
+
+def test_nothing_is_final_that_a_pilot_holds() -> None:
+    assert not FINAL & HELD_BY_A_PILOT
