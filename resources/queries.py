@@ -11,7 +11,8 @@ from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 from resources.domain.parameters import LevelParameters, Parameters, inherit
 from resources.domain.requirements import Kinds, Requirements, canonical, check, satisfied
 from resources.domain.words import RequirementKind, ResourceState
-from resources.models import ComputingElement, Level, Platform, Queue, RequirementDefinition, Site
+from resources.models import ComputingElement, Level, Platform, Queue, RequirementDefinition, Site, SiteToken
+from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
@@ -222,12 +223,26 @@ def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | Comput
             return {"site": level}
 
 
+def site_token(token: str) -> SiteToken | None:
+    """Return the row of a site's token with its site, or None if it is unknown or revoked."""
+    return SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True).select_related("site").first()
+
+
 # ---- Screens ---------------------------------------------------------------------------------------------------------
 
 
-def site_trees(actor: User) -> QuerySet[Site]:
-    """Return the sites that the actor may see, each with its CEs and their queues at hand."""
+def site_trees(actor: User, *, vo: str | None = None) -> QuerySet[Site]:
+    """Return the sites that the actor may see, each with its CEs and their queues at hand.
+
+    Args:
+        actor: whose VOs count.
+        vo: only the sites that serve this one of them.
+    """
     queues = Prefetch("queues", Queue.objects.order_by("name"))
     ces = Prefetch("ces", ComputingElement.objects.order_by("name").prefetch_related(queues))
     vos = Prefetch("vos", VO.objects.order_by("name"))
-    return Site.objects.visible_to(actor).prefetch_related(vos, ces)
+    sites = Site.objects.visible_to(actor).prefetch_related(vos, ces)
+    if vo is None:
+        return sites
+    chosen = VO.objects.visible_to(actor).filter(name=vo).first()
+    return sites.none() if chosen is None else sites.serving(chosen)

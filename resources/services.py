@@ -6,10 +6,10 @@ from secrets import token_urlsafe
 
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import ComputingElement, Queue, Site, SiteToken
+from wms.accounts.domain import digest_of
 from wms.accounts.models import User
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, RejectedError
-from wms.kernel.secrets import digest
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) ->
     Tokens that the site had before stay valid, so that they can be exchanged in peace.
     """
     token = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
-    SiteToken.objects.create(site=site, purpose=purpose, digest=digest(token), created_at=now)
+    SiteToken.objects.create(site=site, purpose=purpose, digest=digest_of(token), created_at=now)
     logger.info("site.token_issued", extra={"site": site.pk, "purpose": purpose})
     return token
 
@@ -98,7 +98,7 @@ def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: da
     Raises:
         TokenTakenError: it is a token of another site, or for another purpose.
     """
-    wanted = digest(plain)
+    wanted = digest_of(plain)
     configured = SiteToken.objects.filter(site=site, purpose=purpose, configured=True)
     configured.exclude(digest=wanted).delete()
     token, _ = SiteToken.objects.get_or_create(

@@ -1,5 +1,9 @@
-"""Addresses of the resources, below /api/."""
+"""Addresses of the resources app below /api/."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from resources.api import views
+
+urlpatterns: list[URLPattern] = [
+    path("sites/", views.SiteListView.as_view(), name="sites"),
+]

@@ -1,7 +1,6 @@
-"""Secrets at rest: digests of what only has to be recognised, encryption of what has to be shown to somebody again."""
+"""Encryption of secrets that have to be read again; of the others only a digest is kept."""
 
 from base64 import urlsafe_b64encode
-from hashlib import sha256
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
@@ -10,14 +9,6 @@ from django.utils.crypto import salted_hmac
 
 class UndecipherableError(Exception):
     """The text was not encrypted under this installation's secret key."""
-
-
-def digest(token: str) -> bytes:
-    """Return the SHA-256 under which a random token is stored.
-
-    A bare hash is enough for tokens that nobody chose; passwords go through Django's hashers.
-    """
-    return sha256(token.encode()).digest()
 
 
 def encrypt(plain: str) -> bytes:

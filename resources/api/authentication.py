@@ -1,0 +1,71 @@
+"""How sites are recognised: by a token that was issued to them, or that the configuration file names."""
+
+from dataclasses import dataclass
+
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from resources import queries
+from resources.domain.words import SiteTokenPurpose
+from resources.services import SITE_TOKEN_PREFIX
+from wms.accounts.domain import USER_TOKEN_PREFIX
+from wms.kernel.rest import BearerAuthentication
+from wms.kernel.rest.authentication import bearer_token
+from wms.kernel.tokens import PREFIXES
+
+#: What begins so is never a site's; everything else may be, for a configuration file may name any token.
+OTHER_PREFIXES = (USER_TOKEN_PREFIX, *PREFIXES.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePrincipal:
+    """The site that calls; ``request.user`` of such a request."""
+
+    site_id: int
+    site_name: str
+    is_authenticated: bool = True
+    is_active: bool = True
+
+    def __str__(self) -> str:
+        return f"site {self.site_name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteCredential:
+    """The token that a site came with; ``request.auth`` of such a request."""
+
+    site_id: int
+    site_name: str
+    purpose: SiteTokenPurpose
+
+
+class SiteTokenAuthentication(BearerAuthentication):
+    """A site's token, looked up by its SHA-256.
+
+    NB: it follows the classes of all other tokens, for it looks up whatever has no prefix that is known; what it does
+    not find is left to the class after it, which refuses unknown tokens.
+    """
+
+    prefix = SITE_TOKEN_PREFIX
+    scheme_name = "SiteToken"
+    scheme_description = "Token of a site, from `manage.py site_token SITE` or the configuration file."
+
+    def authenticate(self, request: Request) -> tuple[SitePrincipal, SiteCredential] | None:
+        """Return (principal, credential), or None if the request carries no token of a site.
+
+        Raises:
+            AuthenticationFailed: a token that was issued here is unknown by now, or revoked.
+        """
+        token = bearer_token(request)
+        if token is None or token.startswith(OTHER_PREFIXES):
+            return None
+        row = queries.site_token(token)
+        if row is not None:
+            credential = SiteCredential(
+                site_id=row.site_id, site_name=row.site.name, purpose=SiteTokenPurpose(row.purpose)
+            )
+            return SitePrincipal(site_id=row.site_id, site_name=row.site.name), credential
+        if token.startswith(self.prefix):
+            sentence = "This token of a site is unknown or revoked; ask an operator for a new one."
+            raise AuthenticationFailed(sentence, code="invalid_token")
+        return None

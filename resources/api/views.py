@@ -1,0 +1,52 @@
+"""The configured resources over REST."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from resources import queries
+from resources.api.serializers import SiteOut, SiteQuery
+from resources.models import Site
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.kernel.rest import CursorPages, error_responses
+
+
+class SitePages(CursorPages):
+    """Sites by name."""
+
+    orderings = ("name", "-name")
+
+
+class SiteListView(ListAPIView[Site]):
+    """Sites that serve the caller's VOs."""
+
+    permission_classes = (IsUser,)
+    serializer_class = SiteOut
+    pagination_class = SitePages
+
+    def get_queryset(self) -> QuerySet[Site]:
+        """Return the sites that the caller may see and asks for."""
+        return queries.site_trees(user_of(self.request), vo=self._vo())
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        """Hand the VO whose parameters are asked for to the serializers."""
+        return {**super().get_serializer_context(), "vo": self._vo()}
+
+    def _vo(self) -> str | None:
+        name: str | None = SiteQuery.checked(self.request.query_params).get("vo")
+        return name
+
+    @extend_schema(
+        operation_id="sites_list",
+        summary="List the sites of the caller's VOs with their computing elements and queues; an operator sees all",
+        tags=["resources"],
+        parameters=[SiteQuery],
+        responses={200: SiteOut(many=True), **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of sites."""
+        return self.list(request)
