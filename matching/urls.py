@@ -1,3 +1,14 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
+from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
+
+urlpatterns: list[URLPattern] = [
+    path("matches/", MatchesView.as_view(), name="matches"),
+    path("matches/preview/", PreviewView.as_view(), name="match-preview"),
+    path("matches/<uuid:match_id>/status/", LeaseStatusView.as_view(), name="match-status"),
+    path("matches/<uuid:match_id>/heartbeat/", HeartbeatView.as_view(), name="match-heartbeat"),
+    path("matches/<uuid:match_id>/finish/", FinishView.as_view(), name="match-finish"),
+    path("matches/<uuid:match_id>/sandboxes/", LeaseSandboxesView.as_view(), name="match-sandboxes"),
+    path("matches/<uuid:match_id>/sandboxes/<str:digest>/", LeaseSandboxView.as_view(), name="match-sandbox"),
+]

@@ -61,8 +61,8 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
         "processors": lambda offer: Q(processors__lte=offer.processors),
         "memory": lambda offer: Q(memory_mb__lte=offer.memory_mb),
         # Enforced with the throttles and limits of SAM; until then every queue passes.
-        "throttle": lambda offer: ANYTHING,
-        "limit": lambda offer: ANYTHING,
+        "throttle": lambda _offer: ANYTHING,
+        "limit": lambda _offer: ANYTHING,
     }
 )
 

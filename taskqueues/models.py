@@ -25,6 +25,10 @@ class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
         """Keep the queues in which a job waits."""
         return self.filter(Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
 
+    def without_jobs(self) -> Self:
+        """Keep the queues in which no job waits any more."""
+        return self.filter(~Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
+
     def fitting(self, offer: ResourceOffer) -> Self:
         """Keep the queues of which every condition accepts *offer*."""
         return self.filter(all_conditions(offer))
@@ -117,9 +121,12 @@ class QueuedJob(models.Model):
 
 
 class ChangedGroup(models.Model):
-    """One row is one group whose priorities are to be computed again, for one of its queues came or went."""
+    """One row says that a group's priorities are to be computed again, for one of its queues came or went.
 
-    group = models.OneToOneField(Group, models.CASCADE, primary_key=True, related_name="+")
+    Rows are only added and removed, never updated: submissions of one group do not wait for each other here.
+    """
+
+    group = models.ForeignKey(Group, models.CASCADE, related_name="+", db_index=False)
     changed_at = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -1,3 +1,7 @@
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from taskqueues.api.views import TaskQueueListView
+
+urlpatterns: list[URLPattern] = [
+    path("task-queues/", TaskQueueListView.as_view(), name="task-queues"),
+]

@@ -28,6 +28,6 @@ BEAT: dict[str, Entry] = {
     "remove-empty-task-queues": every(2, "taskqueues.remove_empty_task_queues"),
     # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
     "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
-    # DESIGN §3.5: well under the grace of 60 s, and a gap of more than 60 s means that the expirer itself was down.
-    "expire-leases": every(15, "matching.expire_leases"),
+    # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".
+    "expire-leases": every(5, "matching.expire_leases"),
 }

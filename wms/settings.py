@@ -69,6 +69,8 @@ WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
 WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
 #: DESIGN §3.7: a pilot's token, renewed by its reports.
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
+#: The token of one lease, renewed by its reports; it outlives the lease, so that a late report hears why it is refused.
+WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 #: A user's bearer token.
 WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
 #: A sandbox is for scripts and small files; data belong on storage elements.

@@ -1,0 +1,46 @@
+"""How a pilot proves that it works on a lease: the token of that match."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from rest_framework.exceptions import AuthenticationFailed
+
+from wms.kernel.rest import BearerAuthentication
+from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCredential:
+    """What the token of a match opens: this one lease."""
+
+    match_id: UUID
+    job_id: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The principal of a job token."""
+
+    match_id: UUID
+    is_authenticated: bool = True
+    is_active: bool = True
+
+
+class JobTokenAuthentication(BearerAuthentication):
+    """Bearer tokens of leases; the signature is checked without a query."""
+
+    prefix = PREFIXES[TokenKind.JOB]
+    scheme_name = "JobToken"
+    scheme_description = "Token of one lease, as answered by POST /api/matches/."
+
+    def principal_of(self, token: str) -> tuple[Payload, JobCredential]:
+        """Return the lease that *token* belongs to."""
+        try:
+            signed = read(TokenKind.JOB, token)
+        except InvalidTokenError as error:
+            raise AuthenticationFailed(str(error), code="invalid_token") from error
+        match_id = UUID(str(signed.claims["match"]))
+        credential = JobCredential(match_id=match_id, job_id=int(signed.claims["job"]), expires_at=signed.expires_at)
+        return Payload(match_id=match_id), credential

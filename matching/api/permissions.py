@@ -1,0 +1,58 @@
+"""Who may work on a lease."""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from matching.api.authentication import JobCredential
+from matching.models import Match
+from pilots.api.authentication import PilotCredential
+from wms.kernel.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name our authentication
+
+_NO_SUCH_LEASE = "There is no such lease for this token."
+
+
+class IsLeaseHolder(BasePermission):
+    """The token of the match, or of the pilot that holds it; people are refused (403), another pilot finds nothing."""
+
+    message = "This address is for the pilot that holds the lease."
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the caller is a pilot or a lease at all.
+
+        Raises:
+            NotFoundError: it is, but the lease is another's.
+        """
+        match_id: UUID = view.kwargs["match_id"]
+        if isinstance(request.auth, JobCredential):
+            own = request.auth.match_id == match_id
+        elif isinstance(request.auth, PilotCredential):
+            own = Match.objects.filter(pk=match_id, pilot=request.auth.pilot_id).exists()
+        else:
+            return False
+        if not own:
+            raise NotFoundError(_NO_SUCH_LEASE)
+        return True
+
+
+class IsJobOfLease(BasePermission):
+    """The token of the match only: sandboxes are the user's, not the pilot's (PIL §3.1)."""
+
+    message = "This address opens only with the token of the match."
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the caller is a lease at all.
+
+        Raises:
+            NotFoundError: it is, but another one.
+        """
+        if not isinstance(request.auth, JobCredential):
+            return False
+        if request.auth.match_id != view.kwargs["match_id"]:
+            raise NotFoundError(_NO_SUCH_LEASE)
+        return True

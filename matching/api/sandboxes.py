@@ -1,0 +1,66 @@
+"""Sandboxes on a lease: the pilot fetches what the job was given and stores what it wrote."""
+
+from http import HTTPStatus
+from uuid import UUID
+
+from django.http import FileResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from matching.api.permissions import IsJobOfLease
+from matching.services import leases
+from wms.jobs.api.sandboxes import SandboxIn, SandboxOut, refuse_large_body
+from wms.jobs.services import sandboxes
+from wms.jobs.services.sandboxes import NamedSandbox
+from wms.kernel.rest import error_responses
+
+
+class LeaseSandboxView(APIView):
+    """One input sandbox of the job."""
+
+    permission_classes = (IsJobOfLease,)
+
+    @extend_schema(
+        operation_id="matches_sandbox_fetch",
+        tags=["pilots"],
+        responses={
+            (HTTPStatus.OK, "application/octet-stream"): OpenApiTypes.BINARY,
+            **error_responses(401, 403, 404, 409),
+        },
+    )
+    def get(self, request: Request, match_id: UUID, digest: str) -> FileResponse:  # noqa: ARG002 - the guard read it
+        """Fetch an input sandbox of the leased job, as it was uploaded."""
+        given = sandboxes.input_sandbox_of(leases.open_job(match_id), digest=digest)
+        content = sandboxes.open_content(given.sandbox)
+        return FileResponse(content, filename=given.file_name, content_type="application/octet-stream")
+
+
+class LeaseSandboxesView(APIView):
+    """The output sandbox of the job."""
+
+    permission_classes = (IsJobOfLease,)
+    parser_classes = (MultiPartParser,)
+
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        """Look at the size before the body is read."""
+        refuse_large_body(request)
+        super().initial(request, *args, **kwargs)
+
+    @extend_schema(
+        operation_id="matches_sandbox_store",
+        tags=["pilots"],
+        request={"multipart/form-data": SandboxIn},
+        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 404, 409, 413, 415)},
+    )
+    def post(self, request: Request, match_id: UUID) -> Response:
+        """Store the output sandbox, a .tar.gz, to be named in the last report."""
+        uploaded = SandboxIn.checked(request.data)["file"]
+        job = leases.open_job(match_id)
+        stored = sandboxes.store_output(job, content=uploaded, now=timezone.now())
+        named = NamedSandbox(sandbox=stored, file_name=sandboxes.output_name(job.pk))
+        return Response(SandboxOut(named).data, status=HTTPStatus.CREATED)

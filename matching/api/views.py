@@ -1,0 +1,181 @@
+"""Pilots ask for jobs and report on them; people ask what an offer would get."""
+
+from http import HTTPStatus
+from random import SystemRandom
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiResponse, PolymorphicProxySerializer, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from matching.api.permissions import IsLeaseHolder
+from matching.api.renewal import renewed_token
+from matching.api.serializers import (
+    AnswerOut,
+    FinishedOut,
+    FinishIn,
+    HeartbeatIn,
+    LeaseOut,
+    LeasesOut,
+    OfferIn,
+    PreviewIn,
+    PreviewOut,
+    StatusIn,
+    UsageIn,
+    answer_out,
+    lease_out,
+    preview_out,
+)
+from matching.queries import preview
+from matching.services import leases, offers
+from matching.services.match import match
+from pilots.api.authentication import PilotCredential
+from pilots.api.permissions import IsPilot
+from wms.accounts.api.permissions import IsManager, user_of
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.kernel.db import database_now
+from wms.kernel.rest import error_responses
+
+#: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
+CHANCE = SystemRandom()
+
+
+class MatchesView(APIView):
+    """Pilots ask for jobs."""
+
+    permission_classes = (IsPilot,)
+
+    @extend_schema(
+        operation_id="matches_create",
+        tags=["pilots"],
+        request=OfferIn,
+        responses={
+            HTTPStatus.CREATED: PolymorphicProxySerializer(
+                component_name="Leased", serializers=[LeaseOut, LeasesOut], resource_type_field_name=None
+            ),
+            HTTPStatus.NO_CONTENT: OpenApiResponse(description="Nothing fits; Retry-After says when to ask again."),
+            **error_responses(400, 401, 403),
+        },
+    )
+    def post(self, request: Request) -> Response:
+        """Lease the job that fits this offer best; with max_jobs, up to so many.
+
+        The same request_id of the same pilot gets the same leases.
+        """
+        values = OfferIn.checked(request.data)
+        assert isinstance(request.auth, PilotCredential)  # noqa: S101 - IsPilot said so; for the type checker
+        found = match(
+            OfferIn.offer_of(values),
+            request_id=values["request_id"],
+            pilot_id=request.auth.pilot_id,
+            max_jobs=values.get("max_jobs", 1),
+            chance=CHANCE,
+        )
+        if not found:
+            retry = {"Retry-After": str(settings.WMS_MATCH_RETRY_AFTER_S)}
+            return Response(status=HTTPStatus.NO_CONTENT, headers=retry)
+        out = [lease_out(lease, now=timezone.now()) for lease in found]
+        return Response({"leases": out} if "max_jobs" in values else out[0], status=HTTPStatus.CREATED)
+
+
+class PreviewView(APIView):
+    """Managers ask what an offer would get."""
+
+    permission_classes = (IsManager,)
+
+    @extend_schema(
+        operation_id="matches_preview",
+        tags=["matching"],
+        request=PreviewIn,
+        responses={HTTPStatus.OK: PreviewOut, **error_responses(400, 401, 403)},
+    )
+    def post(self, request: Request) -> Response:
+        """Tell which task queues fit an offer and how likely each is, and how many each condition leaves.
+
+        Nothing is claimed. Leave site, ce, queue or platforms out to have them not compared.
+        """
+        values = PreviewIn.checked(request.data)
+        offer = offers.of_preview(
+            PreviewIn.offer_of(values),
+            owner=values.get("owner"),
+            group=values.get("group"),
+            actor=user_of(request),
+            now=database_now(),
+        )
+        return Response(preview_out(preview(offer)))
+
+
+class LeaseStatusView(APIView):
+    """A pilot says how far the job has come."""
+
+    permission_classes = (IsLeaseHolder,)
+
+    @extend_schema(
+        operation_id="matches_status",
+        tags=["pilots"],
+        request=StatusIn,
+        responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409)},
+    )
+    def post(self, request: Request, match_id: UUID) -> Response:
+        """Report Running or Completing; renews the lease."""
+        values = StatusIn.checked(request.data)
+        answer = leases.report_status(
+            match_id,
+            status=JobStatus(values["status"]),
+            minor=values.get("minor_status"),
+            application=values.get("application_status"),
+        )
+        return Response(answer_out(answer, token=renewed_token(request, match_id)))
+
+
+class HeartbeatView(APIView):
+    """A pilot shows that the payload lives."""
+
+    permission_classes = (IsLeaseHolder,)
+
+    @extend_schema(
+        operation_id="matches_heartbeat",
+        tags=["pilots"],
+        request=HeartbeatIn,
+        responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409)},
+    )
+    def post(self, request: Request, match_id: UUID) -> Response:
+        """Renew the lease, report usage, and learn of orders such as kill; these repeat until acknowledged."""
+        values = HeartbeatIn.checked(request.data)
+        answer = leases.heartbeat(
+            match_id,
+            usage=UsageIn.usage_of(values),
+            std_output=values.get("std_output"),
+            acknowledged=values.get("acknowledged", []),
+        )
+        return Response(answer_out(answer, token=renewed_token(request, match_id)))
+
+
+class FinishView(APIView):
+    """A pilot hands a job back."""
+
+    permission_classes = (IsLeaseHolder,)
+
+    @extend_schema(
+        operation_id="matches_finish",
+        tags=["pilots"],
+        request=FinishIn,
+        responses={HTTPStatus.OK: FinishedOut, **error_responses(400, 401, 403, 404, 409)},
+    )
+    def post(self, request: Request, match_id: UUID) -> Response:
+        """End the lease: exit code 0 makes the job Done, 222 sends it back to its queue, anything else fails it.
+
+        Repeating it is harmless.
+        """
+        values = FinishIn.checked(request.data)
+        status = leases.finish(
+            match_id,
+            exit_code=values["exit_code"],
+            minor=values.get("minor_status"),
+            usage=UsageIn.usage_of(values["usage"]),
+            output_sandbox=values.get("output_sandbox"),
+        )
+        return Response({"status": status})

@@ -1,0 +1,92 @@
+"""Leases that nobody renews any more: Stalled first, then over (DESIGN §3.5)."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+
+from matching.models import ExpirerRun, Match
+from matching.services import leases
+from matching.services.leases import EndReason
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import transitions
+from wms.kernel.db import LockKey, database_now, try_lock
+
+#: DESIGN §3.5: "Five missed heartbeats: the job is Stalled".
+MISSED_HEARTBEATS = 5
+#: Leases ended in one run; the next run, seconds later, takes the rest.
+ENDED_AT_ONCE = 1000
+_SOURCE = "lease expirer"
+
+
+def expire_leases() -> int:
+    """Mark silent jobs Stalled, end leases that are over or whose pilot has ended; return how many were ended.
+
+    When this itself was down for long (an outage of the server), no pilot could renew its lease: then every open
+    lease is lengthened by that gap first.
+    """
+    now = _lengthen_by_own_outage()
+    if now is None:
+        return 0  # another worker is at it
+    _mark_stalled(now=now)
+    over = Q(expires_at__lt=now - timedelta(seconds=settings.WMS_LEASE_GRACE_S)) | Q(pilot__ended_at__isnull=False)
+    due = Match.objects.filter(over, ended_at__isnull=True).order_by("pk").values_list("pk", flat=True)
+    return sum(_end_if_still_over(match_id, over=over, now=now) for match_id in list(due[:ENDED_AT_ONCE]))
+
+
+def _lengthen_by_own_outage() -> datetime | None:
+    with transaction.atomic(durable=True):
+        if not try_lock(LockKey.EXPIRE_LEASES):
+            return None
+        now = database_now()
+        last = ExpirerRun.objects.first()
+        gap = now - last.ran_at if last is not None else timedelta()
+        if gap > timedelta(seconds=settings.WMS_LEASE_GRACE_S):
+            Match.objects.filter(ended_at__isnull=True).update(
+                expires_at=F("expires_at") + gap, reported_at=F("reported_at") + gap
+            )
+        ExpirerRun.objects.update_or_create(pk=1, defaults={"ran_at": now})
+        return now
+
+
+def _mark_stalled(*, now: datetime) -> None:
+    silent_since = now - timedelta(seconds=MISSED_HEARTBEATS * settings.WMS_HEARTBEAT_S)
+    silent = Match.objects.filter(ended_at__isnull=True, reported_at__lt=silent_since)
+    running = [JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING]
+    with transaction.atomic(durable=True):
+        job_ids = list(silent.filter(job__status__in=running).values_list("job_id", flat=True))
+        transitions.record(
+            job_ids,
+            status=JobStatus.STALLED,
+            minor=f"{MISSED_HEARTBEATS} heartbeats missed",
+            source=_SOURCE,
+            now=now,
+        )
+
+
+def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime) -> bool:
+    with transaction.atomic(durable=True):
+        job_id = Match.objects.values_list("job_id", flat=True).get(pk=match_id)
+        job = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
+        # Looked at again under the lock: a heartbeat may have come in between.
+        match = (
+            Match.objects.filter(over, pk=match_id, ended_at__isnull=True)
+            .select_related("pilot")
+            .select_for_update(of=("self",))
+            .first()
+        )
+        if match is None:
+            return False
+        ended = match.pilot.ended_at is not None
+        leases.end_unfinished(
+            match,
+            job,
+            reason=EndReason.PILOT_ENDED if ended else EndReason.EXPIRED,
+            minor="Its pilot ended" if ended else "Its pilot was not heard of any more",
+            source=_SOURCE,
+            now=now,
+        )
+        return True

@@ -1,0 +1,274 @@
+"""Leases: what a pilot reports on one, and how one ends (DESIGN §3.5).
+
+Every function locks Pilot → Job → Match. A job that goes back to its queue does so as the last locking step.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce, Greatest
+
+from matching.models import Match
+from pilots.models import Pilot
+from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.models import Job, JobCommand
+from wms.jobs.services import rescheduling, sandboxes, transitions
+from wms.kernel.db import database_now, transaction_required
+from wms.kernel.errors import ConflictError, ForbiddenError
+
+#: The payload asks to be run elsewhere (PIL; DIRAC's wrapper knows the same code).
+RESCHEDULE_EXIT_CODE = 222
+
+
+class EndReason(StrEnum):
+    """Why a lease is over."""
+
+    FINISHED = "finished"
+    KILLED = "killed"
+    EXPIRED = "expired"
+    PILOT_ENDED = "pilot_ended"
+
+
+class LeaseEndedError(ConflictError):
+    """The lease is over; the pilot must stop the payload, whose job may already run elsewhere."""
+
+    code = "lease_ended"
+
+
+class PilotRevokedError(ForbiddenError):
+    """The pilot's credentials were revoked."""
+
+    code = "pilot_revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a payload has used so far; None: not measured."""
+
+    cpu_s: float | None = None
+    wall_s: float | None = None
+    memory_mb: float | None = None
+    disk_mb: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a pilot is told after a report: the orders that it has not acknowledged, and how long the lease lasts."""
+
+    commands: Sequence[JobCommand]
+    expires_at: datetime
+
+
+def report_status(
+    match_id: UUID, *, status: JobStatus, minor: str | None = None, application: str | None = None
+) -> Answer:
+    """Note that the job is Running or Completing; a job that was killed or rescheduled meanwhile stays what it is.
+
+    Raises:
+        LeaseEndedError: the lease is over; nothing has changed.
+        IllegalTransitionError: the job cannot become *status* any more.
+    """
+    with transaction.atomic(durable=True):
+        now = database_now()
+        match, job = _lock_open(match_id, now=now)
+        if job.status == status:
+            transitions.annotate(
+                job.pk,
+                minor=minor,
+                application=application,
+                source=_source(match),
+                now=now,
+                only_from=HELD_BY_A_PILOT,
+            )
+        elif job.status in HELD_BY_A_PILOT:
+            transitions.move(
+                job.pk, status=status, minor=minor or "", application=application, source=_source(match), now=now
+            )
+        Match.objects.filter(pk=match.pk).update(reported_status=status)
+        return _renewed(match, now=now)
+
+
+def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowledged: Collection[int]) -> Answer:
+    """Renew the lease, note what the payload has used, and answer with the orders to obey.
+
+    An acknowledged order to kill ends the lease: the payload is gone.
+
+    Raises:
+        LeaseEndedError: the lease is over; nothing has changed.
+    """
+    with transaction.atomic(durable=True):
+        now = database_now()
+        match, job = _lock_open(match_id, now=now)
+        _note_usage(job, usage, std_output=std_output, now=now)
+        if job.status == JobStatus.STALLED:
+            transitions.move(
+                job.pk,
+                status=JobStatus(match.reported_status),
+                minor="Heartbeats are back",
+                source=_source(match),
+                now=now,
+            )
+        obeyed = JobCommand.objects.filter(job=job, pk__in=acknowledged, acknowledged_at__isnull=True)
+        killed = obeyed.filter(name="kill").exists()
+        obeyed.update(acknowledged_at=now)
+        if killed:
+            _end(match, reason=EndReason.KILLED, now=now)
+            rescheduling.requeue([job.pk], source=_source(match), now=now)
+            return Answer(commands=[], expires_at=now)
+        return _renewed(match, now=now)
+
+
+def finish(
+    match_id: UUID, *, exit_code: int | None, minor: str | None, usage: Usage, output_sandbox: str | None
+) -> JobStatus:
+    """End the lease with the payload's exit code: 0 Done, 222 back to the queue, anything else Failed.
+
+    A job that was killed or rescheduled meanwhile keeps its status; usage and output are noted all the same.
+    Repeating it is harmless.
+
+    Args:
+        match_id: the lease.
+        exit_code: of the payload; None when it had none (never started, or stopped by the watchdog).
+        minor: why, in words; None: said by the exit code.
+        usage: over the payload's whole life.
+        output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
+
+    Returns:
+        The status of the job after it.
+
+    Raises:
+        LeaseEndedError: the lease has expired, or ended otherwise than by the pilot; nothing has changed.
+        UnusableSandboxError: *output_sandbox* was not uploaded for this job.
+    """
+    with transaction.atomic(durable=True):
+        now = database_now()
+        match, job = _lock(match_id, now=now)
+        if match.end_reason == EndReason.FINISHED:
+            return JobStatus(job.status)
+        if match.ended_at is not None and not _is_last_word(match, job):
+            raise _ended(match)
+        _note_usage(job, usage, std_output=None, now=now)
+        _note_output(job, output_sandbox, exit_code=exit_code)
+        if match.ended_at is None:
+            _end(match, reason=EndReason.FINISHED, now=now)
+            _conclude(match, job, exit_code=exit_code, minor=minor, now=now)
+        return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
+
+
+def open_job(match_id: UUID) -> Job:
+    """Return the job of an open lease, with its owner.
+
+    Raises:
+        LeaseEndedError: the lease is over.
+    """
+    match = Match.objects.select_related("job__owner").get(pk=match_id)
+    if match.ended_at is not None:
+        raise _ended(match)
+    return match.job
+
+
+@transaction_required
+def end_unfinished(match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime) -> None:
+    """End a lease whose pilot will not finish it; the job goes back to its queue, or fails when it did so too often.
+
+    Args:
+        match: open, and locked after *job*.
+        job: of the lease, locked.
+        reason: why the lease ends.
+        minor: the same for the job's owner.
+        source: who ends it, for the job's history.
+        now: by the database's clock.
+    """
+    _end(match, reason=reason, now=now)
+    rescheduling.reschedule_or_fail(job.pk, minor=minor, source=source, now=now)
+
+
+def _lock(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
+    seen = Match.objects.only("job_id", "pilot_id").get(pk=match_id)
+    # Pilot first: the order of all.
+    alive = Pilot.objects.filter(pk=seen.pilot_id, revoked_at__isnull=True).update(last_seen_at=now)
+    if not alive:
+        raise PilotRevokedError("The credentials of this pilot were revoked; stop the payload and leave.")
+    job = Job.objects.select_for_update(of=("self",)).get(pk=seen.job_id)
+    match = Match.objects.select_for_update(of=("self",)).get(pk=match_id)
+    return match, job
+
+
+def _lock_open(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
+    match, job = _lock(match_id, now=now)
+    if match.ended_at is not None:
+        raise _ended(match)
+    return match, job
+
+
+def _ended(match: Match) -> LeaseEndedError:
+    return LeaseEndedError(f"This lease has ended ({match.end_reason}); stop the payload and ask for another job.")
+
+
+def _is_last_word(match: Match, job: Job) -> bool:
+    """Whether a pilot that has obeyed an order to kill may still add usage and output: until the job runs again."""
+    return match.end_reason == EndReason.KILLED and job.status == JobStatus.KILLED
+
+
+def _renewed(match: Match, *, now: datetime) -> Answer:
+    # Never shorter: the expirer may have lengthened it after its own outage.
+    lease_end = now + timedelta(seconds=settings.WMS_LEASE_S)
+    expires_at = lease_end if match.reported_at is None else max(match.expires_at, lease_end)
+    Match.objects.filter(pk=match.pk).update(expires_at=expires_at, reported_at=now)
+    commands = JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True)
+    return Answer(commands=list(commands.order_by("pk")), expires_at=expires_at)
+
+
+def _note_usage(job: Job, usage: Usage, *, std_output: str | None, now: datetime) -> None:
+    columns: dict[str, object] = {"heartbeat_at": now}
+    # Highest seen: a report that was delayed on its way must not turn the clock back.
+    for column, value in (
+        ("cpu_s", usage.cpu_s),
+        ("wall_s", usage.wall_s),
+        ("max_memory_mb", usage.memory_mb),
+        ("max_disk_mb", usage.disk_mb),
+    ):
+        if value is not None:
+            columns[column] = Greatest(Coalesce(F(column), Value(value)), Value(value))
+    if std_output is not None:
+        columns["std_output_tail"] = std_output
+    Job.objects.filter(pk=job.pk).update(**columns)
+
+
+def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> None:
+    output = None if reference is None else sandboxes.output_of(job, reference=reference)
+    Job.objects.filter(pk=job.pk).update(exit_code=exit_code, output_sandbox=output)
+
+
+def _end(match: Match, *, reason: EndReason, now: datetime) -> None:
+    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason)
+    # Orders to this lease; the next pilot of the job must not be killed by them.
+    JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True).update(acknowledged_at=now)
+
+
+def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime) -> None:
+    source = _source(match)
+    if job.status not in HELD_BY_A_PILOT:
+        # Killed or rescheduled meanwhile; the one stays, the other may wait again now that nothing runs.
+        rescheduling.requeue([job.pk], source=source, now=now)
+    elif exit_code == RESCHEDULE_EXIT_CODE:
+        asked = minor or "The payload asked to be rescheduled"
+        rescheduling.reschedule_or_fail(job.pk, minor=asked, source=source, now=now)
+    elif exit_code == 0:
+        if job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
+            # A pilot may have been cut off while its payload ran: the table has no way from there straight to Done.
+            transitions.move(job.pk, status=JobStatus.COMPLETING, source=source, now=now)
+        transitions.move(job.pk, status=JobStatus.DONE, minor=minor or "Execution complete", source=source, now=now)
+    else:
+        said = "No exit code" if exit_code is None else f"Exited with code {exit_code}"
+        transitions.move(job.pk, status=JobStatus.FAILED, minor=minor or said, source=source, now=now)
+
+
+def _source(match: Match) -> str:
+    return f"pilot {match.pilot_id}"

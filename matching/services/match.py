@@ -1,0 +1,121 @@
+"""The match: one request of a pilot in, leases on the jobs that fit it best out (TQM, PIL, DESIGN §3.5)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from matching.models import Match
+from matching.services.claim import claim
+from matching.services.offers import OfferRequest, of_pilot
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from resources.queries import Place
+from taskqueues.domain.offer import ResourceOffer
+from taskqueues.models import QueuedJob
+from taskqueues.services import queueing
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import transitions
+from wms.kernel.db import database_now, transaction_required
+from wms.kernel.errors import ForbiddenError
+
+
+class PilotNotWelcomeError(ForbiddenError):
+    """The pilot has ended, or its credentials were revoked; it gets no job any more."""
+
+    code = "pilot_not_welcome"
+
+
+def match(request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: int, chance: Random) -> Sequence[Match]:
+    """Lease to the pilot up to *max_jobs* waiting jobs that fit it best; none when nothing fits.
+
+    Jobs are drawn one after another, each takes its processors and memory from what is left. The same request of the
+    same pilot gets the same leases.
+
+    Args:
+        request: what the pilot offers.
+        request_id: by which a request that is asked again, its answer having been lost, is known.
+        pilot_id: who asks.
+        max_jobs: ≥ 1.
+        chance: of the draws among jobs.
+
+    Returns:
+        The leases in the order of the draws, with job, owner and group.
+
+    Raises:
+        PilotNotWelcomeError: the pilot has ended or is revoked.
+        RejectedError, ForbiddenError: the offer names what does not exist, or is not the pilot's (``offers``).
+    """
+    with transaction.atomic(durable=True):
+        now = database_now()
+        pilot = _lock_welcome(pilot_id)
+        leases = Match.objects.filter(pilot=pilot, request_id=request_id)
+        drained: set[int] = set()
+        if not leases.exists():
+            offer, place = of_pilot(request, pilot=pilot, now=now)
+            for ordinal in range(max_jobs):
+                taken = claim(offer, chance=chance, may_wait=ordinal == 0)
+                if taken is None:
+                    break
+                job = _lease(taken, pilot=pilot, place=place, request_id=request_id, ordinal=ordinal, now=now)
+                drained.add(taken.task_queue_id)
+                offer = _what_is_left(offer, job)
+        answer = list(leases.select_related("job__owner", "job__group").order_by("ordinal"))
+    if drained:
+        queueing.remove_empty(now=now, task_queue_ids=drained)
+    return answer
+
+
+def _lock_welcome(pilot_id: int) -> Pilot:
+    pilot = Pilot.objects.select_for_update(of=("self",)).get(pk=pilot_id)
+    if pilot.revoked_at is not None:
+        raise PilotNotWelcomeError("The credentials of this pilot were revoked; leave.")
+    if pilot.ended_at is not None:
+        raise PilotNotWelcomeError(f"This pilot has ended ({pilot.status}); leave.")
+    return pilot
+
+
+@transaction_required
+def _lease(taken: QueuedJob, *, pilot: Pilot, place: Place, request_id: UUID, ordinal: int, now: datetime) -> Job:
+    transitions.move(
+        taken.job_id,
+        status=JobStatus.MATCHED,
+        minor=f"At {place.site.name}" if place.site is not None else "",
+        source=f"pilot {pilot.pk}",
+        now=now,
+        also={
+            "site_id": None if place.site is None else place.site.pk,
+            "queue_id": None if place.queue is None else place.queue.pk,
+            "pilot_id": pilot.pk,
+            "matched_at": now,
+        },
+    )
+    Match.objects.create(
+        job_id=taken.job_id,
+        pilot=pilot,
+        request_id=request_id,
+        ordinal=ordinal,
+        queue=place.queue,
+        leased_at=now,
+        expires_at=now + timedelta(seconds=settings.WMS_LEASE_FIRST_S),
+    )
+    # "Any Pilot Job receiving a payload for execution is immediately flagged" (PIL §2.3).
+    Pilot.objects.filter(pk=pilot.pk).update(
+        status=PilotStatus.RUNNING,
+        matched_at=pilot.matched_at or now,
+        started_at=pilot.started_at or now,
+        last_seen_at=now,
+    )
+    return Job.objects.get(pk=taken.job_id)
+
+
+def _what_is_left(offer: ResourceOffer, job: Job) -> ResourceOffer:
+    wanted = job.description
+    return replace(
+        offer, processors=offer.processors - wanted["processors"], memory_mb=offer.memory_mb - wanted["memory_mb"]
+    )

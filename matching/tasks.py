@@ -1,0 +1,11 @@
+"""Background work on leases; safe to run twice, late or never (the next run makes up for it)."""
+
+from celery import shared_task
+
+from matching.services import expiry
+
+
+@shared_task(name="matching.expire_leases", ignore_result=True, acks_late=True)
+def expire_leases() -> None:
+    """Every 5 seconds: silent jobs become Stalled, leases that are over end (DESIGN §3.5)."""
+    expiry.expire_leases()

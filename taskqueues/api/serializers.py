@@ -1,0 +1,32 @@
+"""What the endpoints of the task queues take and answer."""
+
+from rest_framework import serializers
+
+from taskqueues.models import TaskQueue
+from wms.kernel.rest import PageQuery
+
+
+class TaskQueueQuery(PageQuery):
+    """Query string of GET /api/task-queues/."""
+
+    vo = serializers.CharField(required=False, max_length=64, help_text="Only the queues of this VO.")
+    group = serializers.CharField(required=False, max_length=64, help_text="Only the queues of this group.")
+    owner = serializers.CharField(required=False, max_length=150, help_text="Only the queues of this user.")
+
+
+class TaskQueueOut(serializers.ModelSerializer[TaskQueue]):
+    """One set of identical requirements with at least one job waiting; an empty list accepts anything."""
+
+    owner = serializers.CharField(source="owner.username")
+    group = serializers.CharField(source="group.name")
+    vo = serializers.CharField(source="vo.name")
+    jobs = serializers.SerializerMethodField(help_text="That wait in it.")
+
+    class Meta:
+        model = TaskQueue
+        exclude = ("signature",)
+
+    def get_jobs(self, task_queue: TaskQueue) -> int:
+        """Return the number of jobs, counted for the whole page at once."""
+        counts: dict[int, int] = self.context["jobs"]
+        return counts.get(task_queue.pk, 0)

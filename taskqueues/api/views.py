@@ -1,0 +1,48 @@
+"""What waits, with its priority."""
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from taskqueues.api.serializers import TaskQueueOut, TaskQueueQuery
+from taskqueues.models import TaskQueue
+from taskqueues.queries import jobs_in
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.kernel.rest import CursorPages, error_responses
+
+
+class TaskQueuePages(CursorPages):
+    """Task queues by priority, highest first."""
+
+    orderings = ("-priority", "priority", "-id", "id", "-cpu_time_s", "cpu_time_s")
+
+
+class TaskQueueListView(GenericAPIView[TaskQueue]):
+    """Task queues of the caller, of its sharing groups and of the VOs that it manages."""
+
+    permission_classes = (IsUser,)
+    serializer_class = TaskQueueOut
+    pagination_class = TaskQueuePages
+
+    def get_queryset(self) -> QuerySet[TaskQueue]:
+        """Return the queues that the caller may see and asks for."""
+        asked = TaskQueueQuery.checked(self.request.query_params)
+        columns = {"vo": "vo__name", "group": "group__name", "owner": "owner__username"}
+        wanted = {column: asked[name] for name, column in columns.items() if name in asked}
+        queues = TaskQueue.objects.visible_to(user_of(self.request)).with_jobs().filter(**wanted)
+        return queues.select_related("owner", "group", "vo")
+
+    @extend_schema(
+        operation_id="task_queues_list",
+        summary="List what waits, with its priority; an operator sees all",
+        tags=["matching"],
+        parameters=[TaskQueueQuery],
+        responses={200: TaskQueueOut(many=True), **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework keeps it on the view
+        """Return one page of task queues that have a job."""
+        page = self.paginate_queryset(self.get_queryset()) or []
+        context = {"jobs": jobs_in([queue.pk for queue in page])}
+        return self.get_paginated_response(TaskQueueOut(page, many=True, context=context).data)

@@ -1,0 +1,117 @@
+"""What makes two waiting jobs the same to a pilot: the canonical requirements and their signature (TQM)."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+
+from taskqueues.domain.segments import cpu_segment_s, memory_step_mb
+from wms.kernel.errors import RejectedError
+
+
+class NoSiteLeftError(RejectedError):
+    """Every site that the job names is one that it bans."""
+
+    code = "no_site_left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDefinition:
+    """The requirements of a task queue in canonical form; equal definitions share one queue.
+
+    Lists are sorted and unique; an empty one accepts anything. ``define`` makes it.
+    """
+
+    owner_id: int
+    group_id: int
+    vo_id: int
+    setup: str
+    cpu_time_s: int
+    submit_pools: tuple[str, ...]
+    pilot_types: tuple[str, ...]
+    sites: tuple[str, ...]
+    banned_sites: tuple[str, ...]
+    grid_ces: tuple[str, ...]
+    grid_middlewares: tuple[str, ...]
+    platforms: tuple[str, ...]
+    job_type: str
+    tags: tuple[str, ...]
+    processors: int
+    memory_mb: int
+
+    def signature(self) -> bytes:
+        """Return the SHA-256 by which the database keeps one queue for one definition."""
+        return sha256(json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounding:
+    """How CPU time and memory are rounded up, so that jobs which differ a little share a queue."""
+
+    cpu_segments_s: Sequence[int]
+    memory_step_mb: int
+
+
+def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
+    *,
+    owner_id: int,
+    group_id: int,
+    vo_id: int,
+    setup: str,
+    cpu_time_s: int,
+    rounding: Rounding,
+    submit_pools: Iterable[str] = (),
+    pilot_types: Iterable[str] = (),
+    sites: Iterable[str] = (),
+    banned_sites: Iterable[str] = (),
+    grid_ces: Iterable[str] = (),
+    grid_middlewares: Iterable[str] = (),
+    platforms: Iterable[str] = (),
+    job_type: str,
+    tags: Iterable[str] = (),
+    processors: int = 1,
+    memory_mb: int = 0,
+) -> QueueDefinition:
+    """Return the canonical definition of the queue for a job with these requirements.
+
+    Args:
+        cpu_time_s: reference-core CPU seconds per core; rounded up to a segment.
+        memory_mb: rounded up to a step; 0 says nothing.
+        rounding: the segments and the step.
+        owner_id, group_id, vo_id, setup, job_type, processors: compared as they are.
+        submit_pools, pilot_types, sites, banned_sites, grid_ces, grid_middlewares, platforms, tags: in any order.
+
+    Raises:
+        NoSiteLeftError: sites are named and each of them is banned.
+
+    Source: TQM, "Task Queue Requirements"; DESIGN §3.2.
+    """
+    named, banned = frozenset(sites), frozenset(banned_sites)
+    if named and not named - banned:
+        raise NoSiteLeftError(
+            "Every site of the job is banned by it; name another site or take one from the banned ones.",
+            errors={"banned_sites": ["These ban every site that the job names."]},
+        )
+    return QueueDefinition(
+        owner_id=owner_id,
+        group_id=group_id,
+        vo_id=vo_id,
+        setup=setup,
+        cpu_time_s=cpu_segment_s(cpu_time_s, segments_s=rounding.cpu_segments_s),
+        submit_pools=_sorted(submit_pools),
+        pilot_types=_sorted(pilot_types),
+        sites=_sorted(named - banned),
+        # Beside a list of sites the bans are already applied: kept, they would split equal queues.
+        banned_sites=() if named else _sorted(banned),
+        grid_ces=_sorted(grid_ces),
+        grid_middlewares=_sorted(grid_middlewares),
+        platforms=_sorted(platforms),
+        job_type=job_type,
+        tags=_sorted(tags),
+        processors=processors,
+        memory_mb=memory_step_mb(memory_mb, step_mb=rounding.memory_step_mb),
+    )
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(frozenset(values)))

@@ -1,0 +1,21 @@
+"""Rounding that keeps the number of task queues small (TQM)."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+
+def cpu_segment_s(cpu_time_s: int, *, segments_s: Sequence[int]) -> int:
+    """Return the smallest segment that holds *cpu_time_s*; above the last one, the last.
+
+    Args:
+        cpu_time_s: reference-core CPU seconds per core, ≥ 0.
+        segments_s: ascending, at least one.
+
+    Source: TQM, "Task Queue Implementation".
+    """
+    return segments_s[min(bisect_left(segments_s, cpu_time_s), len(segments_s) - 1)]
+
+
+def memory_step_mb(memory_mb: int, *, step_mb: int) -> int:
+    """Return *memory_mb* rounded up to a whole number of steps; 0 (says nothing) stays 0."""
+    return -(-memory_mb // step_mb) * step_mb

@@ -1,0 +1,39 @@
+"""How a group's priority is divided over its task queues (PRI, PIL)."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLoad:
+    """What one task queue weighs: the sum of the weights of its waiting jobs, > 0."""
+
+    task_queue_id: int
+    owner_id: int
+    weight: float
+
+
+def split_share(share: float, loads: Sequence[QueueLoad], *, shared: bool) -> Mapping[int, float]:
+    """Return the priority of each task queue of one group.
+
+    Args:
+        share: priority of the group; dimensionless, ≥ 0.
+        loads: every queue of the group with a job, in any order; weights > 0.
+        shared: whether the group has JOB_SHARING: then all its queues stand together, otherwise the share is first
+            divided equally over the owners.
+
+    Returns:
+        {task_queue_id: priority}; the values add up to *share*.
+
+    Source: PIL §2.2, paragraph 2 (ADR 1: the 1/N that PRI puts before J is not applied).
+    """
+    weights_of: defaultdict[int | None, list[float]] = defaultdict(list)
+    for load in loads:
+        weights_of[None if shared else load.owner_id].append(load.weight)
+    total = {entity: fsum(weights) for entity, weights in weights_of.items()}
+    return {
+        load.task_queue_id: share / len(total) * load.weight / total[None if shared else load.owner_id]
+        for load in loads
+    }

@@ -1,0 +1,88 @@
+"""Task-queue priorities, from the groups' shares and the weights of what waits (PRI, PIL §2.2)."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from math import isclose
+
+from django.db import transaction
+from django.db.models import Count
+
+from taskqueues.domain.definition import QueueDefinition
+from taskqueues.domain.shares import QueueLoad, split_share
+from taskqueues.domain.weights import total_weight
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
+from wms.accounts.models import Group
+from wms.kernel.db import LockKey, lock, transaction_required
+
+
+@transaction_required
+def mark_changed(*, group_id: int, now: datetime) -> None:
+    """Note that the group's priorities are to be computed again; beat does so within a second."""
+    ChangedGroup.objects.create(group_id=group_id, changed_at=now)
+
+
+def recalculate(*, only_changed: bool = False) -> int:
+    """Compute the priorities of all task queues, or of the changed groups' only; return how many queues changed.
+
+    Repeating it changes nothing. Two at once follow one another.
+    """
+    with transaction.atomic(durable=True):
+        lock(LockKey.RECALCULATE_PRIORITIES)
+        # What is marked from here on is of the next run, so the marks are read before what they are about.
+        marks = dict(ChangedGroup.objects.values_list("pk", "group_id"))
+        groups = Group.objects.filter(pk__in=set(marks.values())) if only_changed else Group.objects.all()
+        loads = _loads(groups.values_list("pk", flat=True))
+        changed = sum(_assign(group, loads[group.pk]) for group in groups.order_by("pk"))
+        ChangedGroup.objects.filter(pk__in=marks).delete()
+        return changed
+
+
+@transaction_required
+def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinition, float]:
+    """Return the priorities with which queues of these definitions and summed weights are created.
+
+    They come out of the groups' sums with the new queues counted in; the queues beside them follow within a second.
+    """
+    groups = Group.objects.in_bulk({definition.group_id for definition in weights})
+    loads = _loads(groups)
+    # NB: negative, so that they cannot be mistaken for queues that exist.
+    definition_of = {-number: definition for number, definition in enumerate(weights, start=1)}
+    for number, definition in definition_of.items():
+        loads[definition.group_id].append(
+            QueueLoad(task_queue_id=number, owner_id=definition.owner_id, weight=weights[definition])
+        )
+    return {
+        definition_of[queue_id]: priority
+        for group_id, group in groups.items()
+        for queue_id, priority in split_share(group.priority, loads[group_id], shared=group.shares_jobs).items()
+        if queue_id < 0
+    }
+
+
+def _loads(group_ids: Iterable[int]) -> defaultdict[int, list[QueueLoad]]:
+    """Return what each queue of the groups weighs, by group."""
+    levels: defaultdict[tuple[int, int, int], Counter[int]] = defaultdict(Counter)
+    rows = (
+        QueuedJob.objects.filter(task_queue__group__in=list(group_ids))
+        .values_list("task_queue__group_id", "task_queue__owner_id", "task_queue_id", "user_priority")
+        .annotate(jobs=Count("pk"))
+    )
+    for group_id, owner_id, queue_id, user_priority, jobs in rows:
+        levels[group_id, owner_id, queue_id][user_priority] += jobs
+    loads: defaultdict[int, list[QueueLoad]] = defaultdict(list)
+    for (group_id, owner_id, queue_id), jobs_of_priority in levels.items():
+        weight = total_weight(jobs_of_priority)
+        loads[group_id].append(QueueLoad(task_queue_id=queue_id, owner_id=owner_id, weight=weight))
+    return loads
+
+
+def _assign(group: Group, loads: list[QueueLoad]) -> int:
+    new_priority = split_share(group.priority, loads, shared=group.shares_jobs)
+    queues = TaskQueue.objects.filter(pk__in=new_priority).only("priority").order_by("pk")
+    # Only what changed is written, or each run would make a new version of every row.
+    changed = [queue for queue in queues if not isclose(queue.priority, new_priority[queue.pk], rel_tol=1e-9)]
+    for queue in changed:
+        queue.priority = new_priority[queue.pk]
+    TaskQueue.objects.bulk_update(changed, ["priority"], batch_size=1000)
+    return len(changed)

@@ -1,0 +1,124 @@
+"""Into a task queue and out of it; queues come with their first job and go after their last (TQM, DESIGN §3.2)."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from taskqueues import sql
+from taskqueues.domain.definition import QueueDefinition, Rounding
+from taskqueues.domain.weights import total_weight
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
+from taskqueues.services import priorities
+from wms.kernel.db import transaction_required
+
+#: Rows removed in one transaction; the next run takes the rest.
+REMOVED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingJob:
+    """A job on its way into a queue."""
+
+    job_id: int
+    definition: QueueDefinition
+    user_priority: int
+
+
+def rounding() -> Rounding:
+    """Return how this system rounds CPU time and memory."""
+    return Rounding(cpu_segments_s=settings.WMS_CPU_SEGMENTS_S, memory_step_mb=settings.WMS_MEMORY_STEP_MB)
+
+
+@transaction_required
+def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
+    """Put the jobs into the queues of their definitions, making those that do not exist.
+
+    Call it once in a transaction and as its last locking step: it may wait for another submission of the same new
+    definition, which must not be waiting for this one.
+
+    Returns:
+        {job id: task queue id}.
+    """
+    load: dict[QueueDefinition, Counter[int]] = {}
+    for job in jobs:
+        load.setdefault(job.definition, Counter())[job.user_priority] += 1
+    queue_of = _find_or_create({definition: total_weight(levels) for definition, levels in load.items()}, now=now)
+    QueuedJob.objects.bulk_create(
+        (
+            QueuedJob(job_id=job.job_id, task_queue_id=queue_of[job.definition], user_priority=job.user_priority)
+            for job in jobs
+        ),
+        batch_size=5000,
+    )
+    return {job.job_id: queue_of[job.definition] for job in jobs}
+
+
+@transaction_required
+def withdraw(job_ids: Collection[int]) -> frozenset[int]:
+    """Take the jobs out of their queues; return those that were still there (for others a pilot was faster)."""
+    # Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock.
+    waiting = QueuedJob.objects.filter(pk__in=job_ids).order_by("pk").select_for_update().values_list("pk", flat=True)
+    taken = frozenset(waiting)
+    QueuedJob.objects.filter(pk__in=taken).delete()
+    return taken
+
+
+def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None) -> int:
+    """Remove the queues in which no job waits any more, of those given or of all; return how many.
+
+    A job that another transaction puts into such a queue meanwhile is safe: its key-share lock on the queue keeps
+    the queue from being locked here, and after the lock the look for jobs is a new statement, which sees what was
+    committed in between.
+    """
+    with transaction.atomic(durable=True):
+        seen_empty = TaskQueue.objects.without_jobs()
+        if task_queue_ids is not None:
+            seen_empty = seen_empty.filter(pk__in=task_queue_ids)
+        locked = list(
+            seen_empty.order_by("pk")
+            .select_for_update(skip_locked=True, of=("self",))
+            .values_list("pk", flat=True)[:REMOVED_AT_ONCE]
+        )
+        if not locked:
+            return 0
+        empty = list(TaskQueue.objects.filter(pk__in=locked).without_jobs().values_list("pk", "group_id"))
+        TaskQueue.objects.filter(pk__in=[pk for pk, _ in empty]).delete()
+        _mark({group_id for _, group_id in empty}, now=now)
+        return len(empty)
+
+
+def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) -> dict[QueueDefinition, int]:
+    definition_of = {definition.signature(): definition for definition in weights}
+    found = sql.keep_queues(definition_of.keys())
+    while len(found) < len(definition_of):
+        missing = {definition_of[signature] for signature in definition_of.keys() - found.keys()}
+        new_priority = priorities.of_new_queues({definition: weights[definition] for definition in missing})
+        # In one order for all, or two submissions of the same new definitions would wait for each other.
+        TaskQueue.objects.bulk_create(
+            [
+                TaskQueue(
+                    signature=definition.signature(),
+                    priority=new_priority[definition],
+                    created_at=now,
+                    **_columns(definition),
+                )
+                for definition in sorted(missing, key=QueueDefinition.signature)
+            ],
+            ignore_conflicts=True,
+        )
+        _mark({definition.group_id for definition in missing}, now=now)
+        # A queue of another's making may be gone again before it is locked: then once more.
+        found = sql.keep_queues(definition_of.keys())
+    return {definition_of[signature]: pk for signature, pk in found.items()}
+
+
+def _columns(definition: QueueDefinition) -> dict[str, object]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(definition).items()}
+
+
+def _mark(group_ids: Iterable[int], *, now: datetime) -> None:
+    ChangedGroup.objects.bulk_create([ChangedGroup(group_id=group_id, changed_at=now) for group_id in group_ids])

@@ -1,0 +1,73 @@
+"""SubmitPools: a VO's distinct job requirements and the queues that satisfy them (RFC7)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from resources.domain.requirements import canonical, submit_pool_id
+from resources.models import Queue
+from resources.queries import eligible_queues
+from taskqueues import sql
+from taskqueues.models import SubmitPool, TaskQueue
+from wms.accounts.models import VO
+from wms.kernel.db import LockKey, lock, transaction_required
+
+#: A pool's last use is written at most this often: every submission writing it would make them wait for each other.
+USE_IS_NOTED_EVERY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredPool:
+    """The pool of a job's requirements, and how many queues satisfy them at present."""
+
+    id: str
+    queues: int
+
+
+@transaction_required
+def register(*, vo: VO, requirements: object, now: datetime) -> RegisteredPool:
+    """Return the VO's pool of these requirements, making it when it is the first of its kind.
+
+    The pool cannot be removed before the end of the transaction, so that the queue which will name it finds it.
+
+    Raises:
+        RequirementsError: the requirements are not understood.
+    """
+    wanted = canonical(requirements)
+    pool_id = submit_pool_id(vo.name, wanted)
+    while not sql.keep_pool(pool_id):
+        pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted, refreshed_at=now, last_used_at=now)
+        # Of two that make it at once one waits here for the other, and then finds it.
+        SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
+        pool.queues.set(eligible_queues(vo, wanted))
+    SubmitPool.objects.filter(pk=pool_id, last_used_at__lt=now - USE_IS_NOTED_EVERY).update(last_used_at=now)
+    return RegisteredPool(id=pool_id, queues=Queue.objects.filter(submit_pools=pool_id).count())
+
+
+@transaction_required
+def refresh(*, now: datetime) -> None:
+    """Find again which queues satisfy which pool: every 15 minutes, and when a resource has changed (RFC7)."""
+    lock(LockKey.REFRESH_SUBMIT_POOLS)
+    for pool in SubmitPool.objects.select_related("vo").order_by("pk"):
+        pool.queues.set(eligible_queues(pool.vo, pool.requirements))
+    SubmitPool.objects.update(refreshed_at=now)
+
+
+def refresh_all(*, now: datetime) -> None:
+    """Refresh every pool, after removing those that no waiting job has needed for a while (RFC7)."""
+    with transaction.atomic(durable=True):
+        _remove_unused(now=now)
+    with transaction.atomic(durable=True):
+        refresh(now=now)
+
+
+def _remove_unused(*, now: datetime) -> None:
+    unused = SubmitPool.objects.filter(last_used_at__lt=now - timedelta(seconds=settings.WMS_SUBMIT_POOL_GRACE_S))
+    needed = Exists(TaskQueue.objects.filter(submit_pools__contains=[OuterRef("pk")]))
+    seen = unused.filter(~needed).order_by("pk").select_for_update(skip_locked=True, of=("self",))
+    locked = list(seen.values_list("pk", flat=True))
+    # Looked at again in a new statement: a queue that names it may have been committed before the lock was taken.
+    SubmitPool.objects.filter(pk__in=locked).filter(~needed).delete()

@@ -1,0 +1,30 @@
+"""Background work on task queues; each is safe to run twice, late or never (the next run makes up for it)."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from taskqueues.services import priorities, queueing, submit_pools
+
+
+@shared_task(name="taskqueues.recalculate_priorities", ignore_result=True, acks_late=True)
+def recalculate_priorities() -> None:
+    """Every 2 minutes: all priorities, for jobs came into and left existing queues (PIL §2.2)."""
+    priorities.recalculate()
+
+
+@shared_task(name="taskqueues.recalculate_changed_groups", ignore_result=True, acks_late=True)
+def recalculate_changed_groups() -> None:
+    """Every second: the groups of which a queue came or went, or whose configuration changed (PIL §2.2)."""
+    priorities.recalculate(only_changed=True)
+
+
+@shared_task(name="taskqueues.remove_empty_task_queues", ignore_result=True, acks_late=True)
+def remove_empty_task_queues() -> None:
+    """Every 2 seconds: queues whose last job was withdrawn, or whose removal after a claim was lost (PIL §2.2)."""
+    queueing.remove_empty(now=timezone.now())
+
+
+@shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)
+def refresh_submit_pools() -> None:
+    """Every 15 minutes: which queues satisfy which pool, and which pools nobody needs any more (RFC7)."""
+    submit_pools.refresh_all(now=timezone.now())

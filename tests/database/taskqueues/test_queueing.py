@@ -1,0 +1,140 @@
+"""Jobs into and out of task queues (TQM, DESIGN §3.2)."""
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
+from taskqueues.services import queueing
+from taskqueues.services.queueing import WaitingJob
+from tests.factories import NOW, make_group, make_queued_job, make_task_queue, make_user
+from wms.accounts.models import Group, User
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group(priority=100.0, shares_jobs=True)
+
+
+@pytest.fixture
+def alice(group: Group) -> User:
+    return make_user(username="alice", groups=[group])
+
+
+def definition_of(owner: User, group: Group, *, cpu_time_s: int = 10, sites: tuple[str, ...] = ()) -> QueueDefinition:
+    return define(
+        owner_id=owner.pk,
+        group_id=group.pk,
+        vo_id=group.vo_id,
+        setup=group.vo.setup,
+        cpu_time_s=cpu_time_s,
+        sites=sites,
+        job_type="User",
+        rounding=queueing.rounding(),
+    )
+
+
+def waiting(job_id: int, definition: QueueDefinition, *, user_priority: int = 1) -> WaitingJob:
+    return WaitingJob(job_id=job_id, definition=definition, user_priority=user_priority)
+
+
+def test_jobs_with_equal_requirements_share_one_queue(alice: User, group: Group) -> None:
+    short, long = definition_of(alice, group, cpu_time_s=10), definition_of(alice, group, cpu_time_s=400_000)
+    queue_of = queueing.enqueue([waiting(1, short), waiting(2, long), waiting(3, short)], now=NOW)
+    assert queue_of[1] == queue_of[3] != queue_of[2]
+    assert TaskQueue.objects.get(pk=queue_of[1]).cpu_time_s == 500
+    assert TaskQueue.objects.get(pk=queue_of[2]).cpu_time_s == 300_000
+    assert set(QueuedJob.objects.values_list("job_id", "task_queue_id")) == set(queue_of.items())
+
+
+def test_a_later_job_finds_the_queue_of_an_earlier_one(alice: User, group: Group) -> None:
+    definition = definition_of(alice, group)
+    first = queueing.enqueue([waiting(1, definition)], now=NOW)
+    assert queueing.enqueue([waiting(2, definition)], now=NOW) == {2: first[1]}
+    assert TaskQueue.objects.count() == 1
+
+
+def test_every_requirement_arrives_in_its_column(alice: User, group: Group) -> None:
+    definition = define(
+        owner_id=alice.pk,
+        group_id=group.pk,
+        vo_id=group.vo_id,
+        setup="S",
+        cpu_time_s=5000,
+        rounding=queueing.rounding(),
+        submit_pools=["pool"],
+        pilot_types=["private"],
+        sites=["B", "A"],
+        grid_ces=["ce"],
+        grid_middlewares=["ARC"],
+        platforms=["x86_64-el9"],
+        job_type="MC",
+        tags=["gpu"],
+        processors=4,
+        memory_mb=1999,
+    )
+    pk = queueing.enqueue([waiting(1, definition)], now=NOW)[1]
+    row = TaskQueue.objects.filter(pk=pk).values().get()
+    assert {name: row[name] for name in ("sites", "memory_mb", "processors", "job_type", "tags", "cpu_time_s")} == {
+        "sites": ["A", "B"],
+        "memory_mb": 2000,
+        "processors": 4,
+        "job_type": "MC",
+        "tags": ["gpu"],
+        "cpu_time_s": 5000,
+    }
+    assert (row["submit_pools"], row["pilot_types"], row["grid_ces"], row["grid_middlewares"], row["platforms"]) == (
+        ["pool"],
+        ["private"],
+        ["ce"],
+        ["ARC"],
+        ["x86_64-el9"],
+    )
+
+
+def test_a_queue_is_created_with_its_priority_out_of_the_groups_sum(alice: User, group: Group) -> None:
+    queueing.enqueue([waiting(1, definition_of(alice, group), user_priority=3)], now=NOW)
+    assert TaskQueue.objects.get().priority == 100.0
+    other = definition_of(alice, group, cpu_time_s=5000)
+    pk = queueing.enqueue([waiting(2, other, user_priority=1)], now=NOW)[2]
+    assert TaskQueue.objects.get(pk=pk).priority == 25.0  # 1 of 3 + 1
+
+
+def test_creation_marks_the_group_and_a_job_more_does_not(alice: User, group: Group) -> None:
+    definition = definition_of(alice, group)
+    queueing.enqueue([waiting(1, definition)], now=NOW)
+    assert list(ChangedGroup.objects.values_list("group", flat=True)) == [group.pk]
+    ChangedGroup.objects.all().delete()
+    queueing.enqueue([waiting(2, definition)], now=NOW)
+    assert not ChangedGroup.objects.exists()
+
+
+def test_withdrawing_says_which_jobs_were_still_there(alice: User, group: Group) -> None:
+    queueing.enqueue([waiting(n, definition_of(alice, group)) for n in (1, 2, 3)], now=NOW)
+    QueuedJob.objects.filter(pk=2).delete()
+    assert queueing.withdraw([1, 2, 4]) == {1}
+    assert list(QueuedJob.objects.values_list("job_id", flat=True)) == [3]
+
+
+def test_a_job_waits_in_one_queue_only(alice: User, group: Group) -> None:
+    queueing.enqueue([waiting(1, definition_of(alice, group))], now=NOW)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        queueing.enqueue([waiting(1, definition_of(alice, group, cpu_time_s=5000))], now=NOW)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_empty_queues_are_removed_and_their_groups_marked() -> None:
+    full, empty = make_task_queue(), make_task_queue()
+    make_queued_job(task_queue=full)
+    assert queueing.remove_empty(now=NOW) == 1
+    assert list(TaskQueue.objects.all()) == [full]
+    assert list(ChangedGroup.objects.values_list("group", flat=True)) == [empty.group_id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_removal_looks_at_the_given_queues_only() -> None:
+    one, other = make_task_queue(), make_task_queue()
+    assert queueing.remove_empty(now=NOW, task_queue_ids=[one.pk]) == 1
+    assert list(TaskQueue.objects.all()) == [other]
