@@ -142,6 +142,8 @@ def test_a_small_text_cannot_ask_for_gigabytes() -> None:
     assert list(refusal({"executable": "x", "arguments": "%s" * 16_000, "parameters": {"values": values}})) == [
         "parameters"
     ]
+    shared = {"executable": "x", "input_data": ["/lhcb/a"] * 1000, "parameters": {"count": 10_000}}
+    assert list(refusal(shared)) == ["parameters"]
 
 
 @given(st.integers(1, 60), st.integers(-50, 50), st.integers(-50, 50))

@@ -163,8 +163,10 @@ def _arguments(data: Mapping[str, object], reader: FieldReader) -> str:
     """Read one string as the shell reads it, or a list of words that are quoted for it."""
     value = data.get("arguments", "")
     if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
-        # Quoting never shortens, so what is too long already need not be quoted to be refused.
-        value = (" " if sum(map(len, value)) > MAX_ARGUMENTS_BYTES else shlex).join(value)
+        if sum(map(len, value)) > MAX_ARGUMENTS_BYTES:
+            reader.fault("arguments", f"arguments must be at most {MAX_ARGUMENTS_BYTES} bytes long in all.")
+            return ""
+        value = shlex.join(value)
     if not isinstance(value, str):
         reader.fault("arguments", f"arguments must be a string or a list of strings, not {shown(value)}.")
         return ""

@@ -32,8 +32,8 @@ from wms.kernel.names import did_you_mean
 
 MAX_PARAMETRIC_JOBS: Final = 10_000
 MAX_SEQUENCES: Final = 100
-#: A 64 kB text can ask for gigabytes of jobs; so much is made at most.
-MAX_EXPANDED_CHARACTERS: Final = 32 * 1024 * 1024
+#: A 64 kB text can ask for gigabytes of jobs; so much text the descriptions of all of them may have together.
+MAX_EXPANDED_CHARACTERS: Final = 64 * 1024 * 1024
 TEMPLATES: Final = (
     "executable",
     "arguments",
@@ -54,6 +54,7 @@ _LATE: Final = re.compile(r"%([%j])")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 _COUNTED: Final = ("count", "start", "step", "factor")
 _OVERHEAD: Final = 64  # of a Python string beside its characters
+_SHARED_OVERHEAD: Final = 8  # of one that all jobs share: quotes and commas when it is stored
 
 
 def is_parametric(data: Mapping[str, object]) -> bool:
@@ -100,6 +101,7 @@ def expand(data: Mapping[str, object]) -> list[dict[str, object]]:
     count = len(next(iter(sequences.values())))
     expansion = _Expansion(sequences, count=count)
     varying = [field for field in TEMPLATES if expansion.has_directive(field, single.get(field))]
+    expansion.charge(count * sum(_shared_characters(value) for field, value in single.items() if field not in varying))
     return [single | {field: expansion.rendered(single[field], number) for field in varying} for number in range(count)]
 
 
@@ -147,6 +149,15 @@ class _Expansion:
         self._numbers = [str(number).zfill(len(str(count - 1))) for number in range(count)]
         self._templates: dict[str, tuple[str | list[str], ...]] = {}
         self._made = 0
+
+    def charge(self, characters: int) -> None:
+        """Count so much more text, and refuse when it becomes too much."""
+        self._made += characters
+        if self._made > MAX_EXPANDED_CHARACTERS:
+            megabytes = MAX_EXPANDED_CHARACTERS // 2**20
+            raise _refused(
+                f"These jobs would have more than {megabytes} MB of text; shorten it or submit fewer at once."
+            )
 
     def has_directive(self, field: str, value: object) -> bool:
         """Read every text of *value*, and return whether one of them differs from job to job."""
@@ -199,15 +210,25 @@ class _Expansion:
         raise InvalidDescriptionError({field: [f"{sentence} (A percent sign itself is written %%.)"]})
 
     def _text(self, text: str, number: int) -> str:
-        parts = self._templates[text]
-        result = "".join([part if isinstance(part, str) else part[number] for part in parts])
-        self._made += len(result) + _OVERHEAD
-        if self._made > MAX_EXPANDED_CHARACTERS:
-            megabytes = MAX_EXPANDED_CHARACTERS // 2**20
-            raise _refused(
-                f"These jobs would have more than {megabytes} MB of text; shorten it or submit fewer at once."
-            )
-        return result
+        parts = [part if isinstance(part, str) else part[number] for part in self._templates[text]]
+        self.charge(sum(map(len, parts)) + _OVERHEAD)  # before the text is made: it might be half a gigabyte
+        return "".join(parts)
+
+
+def _shared_characters(value: object) -> int:
+    """Return about how much text *value* is when it is stored; iterative, because a value may be nested very deep."""
+    size = 0
+    left = [value]
+    while left:
+        each = left.pop()
+        size += _SHARED_OVERHEAD
+        if isinstance(each, str):
+            size += len(each)
+        elif isinstance(each, Mapping):
+            left += [*each, *each.values()]
+        elif isinstance(each, list | tuple):
+            left += each
+    return size
 
 
 def _sequences(parameters: object) -> dict[str, list[str]]:
