@@ -42,7 +42,7 @@ WWW_AUTHENTICATE = 'Bearer realm="wms"'
 Errors = dict[str, list[str]]
 
 
-def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | None:  # noqa: ARG001 - the framework's
+def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | None:
     """Return the answer to *error*, or None if it is a fault of ours (500).
 
     Django REST framework's EXCEPTION_HANDLER.
@@ -52,7 +52,7 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> Response | Non
     if isinstance(error, DjangoValidationError):
         error = exceptions.ValidationError(error.message_dict if hasattr(error, "error_dict") else error.messages)
     if isinstance(error, exceptions.APIException):
-        return _answer_framework(error)
+        return _answer_framework(error, taken=_media_types(context))
     return _answer_django(error)
 
 
@@ -82,7 +82,11 @@ def _answer_ours(error: WmsError) -> Response | None:
     return Response(error_body(error.code, error.detail, error.errors), status=status, headers=headers)
 
 
-def _answer_framework(error: exceptions.APIException) -> Response:
+def _media_types(context: Mapping[str, Any]) -> str:
+    return ", ".join(parser.media_type for parser in getattr(context.get("view"), "parser_classes", ()))
+
+
+def _answer_framework(error: exceptions.APIException, *, taken: str) -> Response:
     if isinstance(error, exceptions.ValidationError):
         return _answer_validation(error)
     status, headers = error.status_code, {}
@@ -94,8 +98,10 @@ def _answer_framework(error: exceptions.APIException) -> Response:
     if wait_s is not None:
         headers["Retry-After"] = str(int(wait_s))
     code = getattr(error.detail, "code", None) or error.default_code
-    body = error_body(CODE_OF_FRAMEWORK.get(code, code), str(error.detail))
-    return Response(body, status=status, headers=headers)
+    detail = str(error.detail)
+    if isinstance(error, exceptions.UnsupportedMediaType) and taken:
+        detail = f"{detail} Send {taken}."
+    return Response(error_body(CODE_OF_FRAMEWORK.get(code, code), detail), status=status, headers=headers)
 
 
 def _answer_validation(error: exceptions.ValidationError) -> Response:
