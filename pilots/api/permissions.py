@@ -31,7 +31,7 @@ class MayRegisterPilots(BasePermission):
 
     def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
         """Return whether the caller may register pilots."""
-        return isinstance(request.auth, SiteCredential) and request.auth.purpose is SiteTokenPurpose.REGISTER
+        return isinstance(request.auth, SiteCredential) and request.auth.purpose == SiteTokenPurpose.REGISTER
 
 
 def pilot_of(request: Request) -> PilotCredential:

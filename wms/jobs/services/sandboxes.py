@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.core.files import File
-from django.core.files.storage import Storage, storages
+from django.core.files.storage import FileSystemStorage, Storage, storages
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
@@ -240,15 +240,16 @@ def _store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
     if storage.exists(name) and storage.size(name) == size_bytes:
         return
     content.seek(0)
-    temporary = f"incoming/{uuid4().hex}"
-    try:
-        published = Path(storage.path(name))
-    except NotImplementedError:  # an object store, where an object appears as a whole or not at all
-        storage.save(name, File(content))
+    if not isinstance(storage, FileSystemStorage):
+        # An object store: an object appears as a whole or not at all.
+        stored_as = storage.save(name, File(content))
+        if stored_as != name:  # another upload of the same was faster
+            storage.delete(stored_as)
         return
-    written = Path(storage.path(storage.save(temporary, File(content))))
+    written = Path(storage.path(storage.save(f"incoming/{uuid4().hex}", File(content))))
     with written.open("rb") as file:
         os.fsync(file.fileno())  # or a power cut could leave the name and lose the content
+    published = Path(storage.path(name))
     published.parent.mkdir(parents=True, exist_ok=True)
     written.replace(published)
 

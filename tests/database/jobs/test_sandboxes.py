@@ -1,0 +1,459 @@
+"""Contents are stored once, named only by those who may, and looked into before they are believed."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import tarfile
+import tracemalloc
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from django.core.files.storage import storages
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tests.factories import NOW, make_group, make_job, make_user, make_vo
+from tests.threads import at_once
+from wms.accounts.models import Membership, User
+from wms.jobs.domain.archives import SandboxTooLargeError, UnsafeArchiveError
+from wms.jobs.models import InputSandbox, Sandbox, SandboxUpload
+from wms.jobs.services import archives, sandboxes
+from wms.jobs.services.archives import DamagedArchiveError, NoOutputArchiveError
+from wms.jobs.services.sandboxes import (
+    BadFileNameError,
+    NamedSandbox,
+    NoOutputError,
+    NoSandboxError,
+    UnusableSandboxError,
+)
+
+
+@pytest.fixture(autouse=True)
+def directory(settings: Settings, tmp_path: Path) -> Path:
+    """The directory of this test's sandboxes."""
+    backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": backend}
+    return tmp_path
+
+
+def upload(content: bytes, *, owner: User, name: str = "run.sh", minutes: int = 0) -> NamedSandbox:
+    return sandboxes.upload(io.BytesIO(content), file_name=name, owner=owner, now=NOW + timedelta(minutes=minutes))
+
+
+def files_in(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+def tar(*members: tuple[str, bytes], format: int = tarfile.PAX_FORMAT) -> bytes:  # noqa: A002 - tarfile's word
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=format) as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+# ---- storing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_an_upload_is_stored_under_its_digest(directory: Path) -> None:
+    named = upload(b"echo hello", owner=make_user())
+
+    digest = hashlib.sha256(b"echo hello").hexdigest()
+    assert sandboxes.reference_of(named.sandbox) == f"sha256:{digest}"
+    assert (named.file_name, named.sandbox.size_bytes, named.sandbox.is_archive) == ("run.sh", 10, False)
+    assert files_in(directory) == [f"{digest[:2]}/{digest[2:]}"]
+    with sandboxes.open_content(named.sandbox) as content:
+        assert content.read() == b"echo hello"
+
+
+@pytest.mark.django_db
+def test_an_empty_file_is_a_sandbox() -> None:
+    assert upload(b"", owner=make_user()).sandbox.size_bytes == 0
+
+
+@pytest.mark.django_db
+def test_the_same_content_is_stored_once_whoever_sends_it_under_whatever_name(directory: Path) -> None:
+    alice, bob = make_user(), make_user()
+    sent = [upload(b"x", owner=alice), upload(b"x", owner=alice), upload(b"x", owner=alice, name="y")]
+    sent.append(upload(b"x", owner=bob))
+
+    assert len({named.sandbox.pk for named in sent}) == 1
+    assert Sandbox.objects.count() == 1
+    assert SandboxUpload.objects.count() == 3
+    assert len(files_in(directory)) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_eight_uploads_of_one_content_at_once_store_it_once(directory: Path) -> None:
+    users = [make_user() for _ in range(4)]
+    content = b"x" * 300_000
+
+    works: list[Callable[[], NamedSandbox]] = [
+        lambda owner=users[number % 4]: upload(content, owner=owner)  # type: ignore[misc]
+        for number in range(8)
+    ]
+    uploaded = at_once(works)
+
+    assert len({named.sandbox.pk for named in uploaded}) == 1
+    assert Sandbox.objects.count() == 1
+    assert SandboxUpload.objects.count() == 4
+    assert len(files_in(directory)) == 1
+    with sandboxes.open_content(uploaded[0].sandbox) as stored:
+        assert stored.read() == content
+
+
+@pytest.mark.django_db
+def test_a_file_that_a_crash_left_incomplete_is_replaced_by_the_next_upload(directory: Path) -> None:
+    digest = hashlib.sha256(b"whole").hexdigest()
+    left_over = directory / digest[:2] / digest[2:]
+    left_over.parent.mkdir()
+    left_over.write_bytes(b"who")
+
+    upload(b"whole", owner=make_user())
+
+    assert left_over.read_bytes() == b"whole"
+    assert len(files_in(directory)) == 1
+
+
+@pytest.mark.django_db
+def test_a_storage_that_is_no_file_system_is_served_too(settings: Settings) -> None:
+    memory = {"BACKEND": "django.core.files.storage.InMemoryStorage"}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": memory}
+
+    named = upload(b"x", owner=make_user())
+
+    with sandboxes.open_content(named.sandbox) as content:
+        assert content.read() == b"x"
+    assert not storages["sandboxes"].exists("incoming")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\nb", "é" * 128])
+def test_a_bad_file_name_stores_nothing(name: str, directory: Path) -> None:
+    with pytest.raises(BadFileNameError) as refusal:
+        upload(b"x", owner=make_user(), name=name)
+    assert list(refusal.value.errors) == ["file"]
+    assert files_in(directory) == []
+    assert not Sandbox.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_content_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(settings: Settings, directory: Path) -> None:
+    settings.WMS_SANDBOX_MAX_BYTES = 1000
+    upload(bytes(1000), owner=make_user())
+    with pytest.raises(SandboxTooLargeError):
+        upload(b"x" * 1001, owner=make_user())
+    assert len(files_in(directory)) == 1
+    assert Sandbox.objects.count() == 1
+
+
+# ---- looking into archives -------------------------------------------------------------------------------------------
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "tar": lambda content: content,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "two streams of xz": lambda content: lzma.compress(content[:700]) + lzma.compress(content[700:]),
+    "two members of gz": lambda content: gzip.compress(content[:700]) + gzip.compress(content[700:]),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("packing", PACKERS)
+def test_archives_are_known_by_their_content_not_their_name(packing: str) -> None:
+    packed = PACKERS[packing](tar(("a", b"x" * 2000), ("d/b", b"")))
+    assert upload(packed, owner=make_user(), name="data.txt").sandbox.is_archive
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"#!/bin/sh\n",
+        gzip.compress(b"not a tar"),
+        b"\x1f\x8bdamaged",
+        b"PK\x03\x04",
+        bytes(10240),
+        b"BZh9",
+        b"\xfd7zXZ\0",
+    ],
+    ids=["empty", "script", "gzipped text", "broken gzip", "zip", "zeros", "broken bzip2", "broken xz"],
+)
+def test_anything_else_is_a_single_file_whatever_its_name(content: bytes) -> None:
+    assert not upload(content, owner=make_user(), name="x.tar.gz").sandbox.is_archive
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_every_form_of_tar_is_read(format: int) -> None:  # noqa: A002 - tarfile's word
+    name = "/".join(["directory"] * 9) + "/a name of some length"
+    assert upload(tar((name, b"x"), ("b", b"y" * 600), format=format), owner=make_user()).sandbox.is_archive
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("packing", PACKERS)
+def test_an_unsafe_archive_is_refused_in_every_packing(packing: str, directory: Path) -> None:
+    packed = PACKERS[packing](tar(("harmless", b"x" * 2000), ("../../.ssh/authorized_keys", b"x")))
+    with pytest.raises(UnsafeArchiveError, match=r"\.\./\.\./\.ssh/authorized_keys"):
+        upload(packed, owner=make_user())
+    assert files_in(directory) == []
+    assert not Sandbox.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.CONTTYPE, b"S", b"Z"])
+def test_a_member_that_is_no_file_is_refused(kind: bytes) -> None:
+    info = tarfile.TarInfo("odd")
+    info.type = kind
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(info)
+    if kind == tarfile.CONTTYPE:  # an ordinary file by an old name
+        assert upload(packed.getvalue(), owner=make_user()).sandbox.is_archive
+        return
+    with pytest.raises(UnsafeArchiveError, match='"odd"'):
+        upload(packed.getvalue(), owner=make_user())
+
+
+@pytest.mark.django_db
+def test_a_bomb_is_refused_by_what_its_header_announces(settings: Settings) -> None:
+    settings.WMS_SANDBOX_MAX_UNPACKED_BYTES = 10**6
+    info = tarfile.TarInfo("bomb")
+    info.size = 10**12
+    with pytest.raises(SandboxTooLargeError):
+        upload(gzip.compress(info.tobuf()), owner=make_user())
+
+
+@pytest.mark.django_db
+def test_a_bomb_in_the_extensions_of_a_header_takes_no_memory() -> None:
+    info = tarfile.TarInfo("x")
+    info.type = tarfile.XHDTYPE
+    info.size = 150 * 1024 * 1024
+    packed = lzma.compress(info.tobuf() + b"9" * info.size, preset=0)
+    tracemalloc.start()
+    with pytest.raises(SandboxTooLargeError):
+        upload(packed, owner=make_user())
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 20 * 1024 * 1024
+
+
+@pytest.mark.django_db
+def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
+    upload(tar(*[(f"f{number}", b"") for number in range(3)]), owner=make_user())
+    with pytest.raises(SandboxTooLargeError):
+        upload(tar(*[(f"f{number}", b"") for number in range(4)]), owner=make_user())
+
+
+@pytest.mark.django_db
+def test_too_many_global_attributes_are_refused() -> None:
+    packed = io.BytesIO()
+    attributes = {f"comment{number}": "x" for number in range(65)}
+    with tarfile.open(fileobj=packed, mode="w", pax_headers=attributes) as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+    with pytest.raises(UnsafeArchiveError):
+        upload(packed.getvalue(), owner=make_user())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("packing", ["tar", "gz", "bz2", "xz"])
+def test_a_damaged_archive_is_refused(packing: str) -> None:
+    # More than a block of bzip2, or nothing of it can be unpacked and it is a single file.
+    whole = PACKERS[packing](tar(("a", Random(1).randbytes(2_000_000)), ("b", b"x")))
+    with pytest.raises(DamagedArchiveError):
+        upload(whole[: len(whole) * 3 // 4], owner=make_user())
+
+
+@pytest.mark.django_db
+def test_an_archive_that_breaks_off_at_a_wrong_header_is_refused() -> None:
+    whole = bytearray(tar(("a", b"x"), ("b", b"y")))
+    whole[1024] ^= 1  # the second header's name: its check sum no longer fits, which tarfile takes for the end
+    with pytest.raises(DamagedArchiveError):
+        upload(bytes(whole), owner=make_user())
+
+
+@pytest.mark.django_db
+def test_a_header_that_leads_backwards_is_refused() -> None:
+    info = tarfile.TarInfo("loop")
+    header = bytearray(info.tobuf(format=tarfile.GNU_FORMAT))
+    header[124:136] = b"\xff" * 11 + b"\x00"  # a negative size in base 256
+    header[148:156] = b" " * 8
+    header[148:156] = f"{sum(header):06o}\0 ".encode()
+    with pytest.raises((UnsafeArchiveError, DamagedArchiveError)):
+        upload(bytes(header) + tar(("a", b"x")), owner=make_user())
+
+
+# ---- who may name what -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_an_owner_may_name_what_it_uploaded_in_any_of_its_groups() -> None:
+    group = make_group()
+    alice = make_user(groups=[group])
+    reference = sandboxes.reference_of(upload(b"x", owner=alice, name="in.dat").sandbox)
+
+    (named,) = sandboxes.resolve([reference, reference], owner=alice, group=group)
+
+    assert (named.file_name, sandboxes.reference_of(named.sandbox)) == ("in.dat", reference)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("mates", "shares_jobs", "same_vo", "may"),
+    [(True, True, True, True), (True, False, True, False), (False, True, True, False), (True, True, False, False)],
+)
+def test_mates_may_name_it_only_in_a_group_of_the_vo_that_shares_jobs(
+    mates: bool, shares_jobs: bool, same_vo: bool, may: bool
+) -> None:
+    vo = make_vo()
+    shared = make_group(vo=vo, shares_jobs=shares_jobs)
+    own = make_group(vo=vo if same_vo else None)
+    alice, bob = make_user(groups=[shared]), make_user(groups=[own])
+    if mates:
+        Membership.objects.create(user=bob, group=shared)
+    reference = sandboxes.reference_of(upload(b"x", owner=alice).sandbox)
+
+    found = sandboxes.nameable([reference], owner=bob, group=own)
+
+    assert list(found) == ([reference] if may else [])
+
+
+@pytest.mark.django_db
+def test_who_may_not_name_it_does_not_learn_that_it_exists() -> None:
+    group = make_group()
+    charlie = make_user(groups=[group])
+    of_another = sandboxes.reference_of(upload(b"x", owner=make_user()).sandbox)
+    of_nobody = "sha256:" + "0" * 64
+
+    sentences = []
+    for reference in (of_another, of_nobody):
+        with pytest.raises(UnusableSandboxError) as refusal:
+            sandboxes.resolve([reference], owner=charlie, group=group)
+        (sentence,) = refusal.value.errors["input_sandbox"]
+        sentences.append(sentence.replace(reference, "it"))
+    assert sentences[0] == sentences[1]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("reference", ["", "x", "sha256:", "sha256:" + "A" * 64, "md5:" + "0" * 64, "0" * 64])
+def test_what_is_no_reference_is_refused(reference: str) -> None:
+    group = make_group()
+    with pytest.raises(UnusableSandboxError):
+        sandboxes.resolve([reference], owner=make_user(groups=[group]), group=group)
+
+
+@pytest.mark.django_db
+def test_the_file_name_is_that_of_the_own_newest_upload_else_of_the_mates() -> None:
+    group = make_group(shares_jobs=True)
+    alice, bob = make_user(groups=[group]), make_user(groups=[group])
+    upload(b"x", owner=alice, name="second", minutes=1)
+    upload(b"x", owner=alice, name="first", minutes=2)
+    reference = sandboxes.reference_of(upload(b"x", owner=alice, name="second", minutes=3).sandbox)
+    assert sandboxes.resolve([reference], owner=bob, group=group)[0].file_name == "second"
+
+    upload(b"x", owner=bob, name="mine", minutes=0)
+    assert sandboxes.resolve([reference], owner=bob, group=group)[0].file_name == "mine"
+
+
+@pytest.mark.django_db
+def test_two_files_of_one_name_are_refused_and_two_archives_are_not() -> None:
+    group = make_group()
+    alice = make_user(groups=[group])
+    files = [sandboxes.reference_of(upload(content, owner=alice, name="in").sandbox) for content in (b"1", b"2")]
+    packed = [
+        sandboxes.reference_of(upload(tar(("a", content)), owner=alice, name="in").sandbox) for content in (b"1", b"2")
+    ]
+
+    assert len(sandboxes.resolve([files[0], *packed], owner=alice, group=group)) == 3
+    with pytest.raises(UnusableSandboxError, match='"in"'):
+        sandboxes.resolve(files, owner=alice, group=group)
+
+
+@pytest.mark.django_db
+def test_the_sandboxes_of_many_jobs_cost_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    group = make_group()
+    alice = make_user(groups=[group])
+    references = [
+        sandboxes.reference_of(upload(str(number).encode(), owner=alice, name=f"f{number}").sandbox)
+        for number in range(20)
+    ]
+    with django_assert_num_queries(1):
+        known = sandboxes.nameable(references, owner=alice, group=group)
+        for number in range(1, 20):
+            sandboxes.resolve(references[:number], owner=alice, group=group, known=known)
+
+
+# ---- what jobs are given and write -----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_job_gets_only_what_it_was_given() -> None:
+    job = make_job()
+    given, other = upload(b"1", owner=job.owner), upload(b"2", owner=job.owner)
+    InputSandbox.objects.create(job=job, sandbox=given.sandbox, file_name="in.dat")
+
+    assert sandboxes.input_sandbox_of(job, digest=given.sandbox.digest).file_name == "in.dat"
+    assert sandboxes.input_sandbox_of(job, digest=sandboxes.reference_of(given.sandbox)).sandbox == given.sandbox
+    with pytest.raises(NoSandboxError):
+        sandboxes.input_sandbox_of(job, digest=other.sandbox.digest)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("members", [[("out/result.root", b"x")], []], ids=["a file", "nothing"])
+def test_the_output_of_a_job_is_kept_and_its_owner_may_name_it(members: list[tuple[str, bytes]]) -> None:
+    job = make_job()
+    packed = gzip.compress(tar(*members))
+
+    stored = sandboxes.store_output(job, content=io.BytesIO(packed), now=NOW)
+
+    reference = sandboxes.reference_of(stored)
+    assert stored.is_archive
+    assert sandboxes.output_of(job, reference=reference) == stored
+    (named,) = sandboxes.resolve([reference], owner=job.owner, group=job.group)
+    assert named.file_name == f"job-{job.pk}-output.tar.gz"
+
+
+@pytest.mark.django_db
+def test_the_output_of_one_job_is_not_that_of_another_of_the_same_owner() -> None:
+    job = make_job()
+    other = make_job(owner=job.owner, group=job.group)
+    stored = sandboxes.store_output(job, content=io.BytesIO(gzip.compress(tar(("a", b"")))), now=NOW)
+    with pytest.raises(UnusableSandboxError) as refusal:
+        sandboxes.output_of(other, reference=sandboxes.reference_of(stored))
+    assert list(refusal.value.errors) == ["output_sandbox"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", NoOutputArchiveError),
+        (tar(("a", b"x")), NoOutputArchiveError),
+        (bz2.compress(tar(("a", b"x"))), NoOutputArchiveError),
+        (gzip.compress(b"text"), NoOutputArchiveError),
+        (gzip.compress(tar(("a", b"x" * 999)))[:-20], DamagedArchiveError),
+        (gzip.compress(tar(("/etc/passwd", b"x"))), UnsafeArchiveError),
+    ],
+)
+def test_an_output_that_is_no_safe_tar_gz_is_refused(content: bytes, error: type[Exception], directory: Path) -> None:
+    job = make_job()
+    with pytest.raises(error):
+        sandboxes.store_output(job, content=io.BytesIO(content), now=NOW)
+    assert files_in(directory) == []
+    assert not Sandbox.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_job_without_output_says_so() -> None:
+    with pytest.raises(NoOutputError, match="Waiting"):
+        sandboxes.output_to_fetch(make_job())
