@@ -6,6 +6,7 @@ import re
 import secrets
 import shlex
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pathlib import Path
 from wms.stack.errors import StackError
 
 _ENVIRONMENT = "environment"
+#: The guard of a killed system takes at most 8 s.
+_CLEANED_WITHIN_S = 15.0
 #: A socket's path ends at 107 bytes, and the path stands in addresses where other characters would have to be escaped.
 _PLAIN_AND_SHORT = re.compile(r"[A-Za-z0-9/._-]{1,80}")
 
@@ -28,9 +31,15 @@ class DataDirectoryInUseError(StackError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataDirectory:
-    """A data directory that this process has for itself; made by :func:`claimed`."""
+    """A data directory that this process has for itself; made by :func:`claimed`.
+
+    Args:
+        path: absolute.
+        cleaning: the descriptor of the lock that the guard keeps until it has removed what a killed system left.
+    """
 
     path: Path
+    cleaning: int
 
     @property
     def environment_file(self) -> Path:
@@ -76,29 +85,42 @@ def claimed(path: Path) -> Iterator[DataDirectory]:
     path = path.absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        running, cleaning = (os.open(path / name, os.O_RDWR | os.O_CREAT, 0o600) for name in ("lock", "cleaning.lock"))
     except OSError as error:
         raise DataDirectoryUnusableError(
             f"The data directory {path} cannot be used ({error.strerror}): name another one with --data-dir."
         ) from error
     try:
-        _lock(lock, path)
-        yield DataDirectory(path=path)
+        if not _locked(running, within_s=0):
+            holder = os.pread(running, 20, 0).decode(errors="replace").strip()
+            raise DataDirectoryInUseError(
+                f"The data directory {path} is in use by process {holder}: stop that one or name another directory "
+                "with --data-dir."
+            )
+        os.ftruncate(running, 0)
+        os.pwrite(running, f"{os.getpid()}\n".encode(), 0)
+        if not _locked(cleaning, within_s=_CLEANED_WITHIN_S):
+            raise DataDirectoryInUseError(
+                f"What a killed system left in {path} has not ended yet: try again, or name another directory with "
+                "--data-dir."
+            )
+        yield DataDirectory(path=path, cleaning=cleaning)
     finally:
-        os.close(lock)
+        os.close(running)
+        os.close(cleaning)
 
 
-def _lock(lock: int, path: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode(errors="replace").strip()
-        raise DataDirectoryInUseError(
-            f"The data directory {path} is in use by process {holder}: stop that one or name another directory "
-            "with --data-dir."
-        ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+def _locked(descriptor: int, *, within_s: float) -> bool:
+    give_up = time.monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 def environment_of_running(path: Path) -> dict[str, str]:

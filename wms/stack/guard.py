@@ -30,15 +30,22 @@ class Guard:
 
     Args:
         paths: files and directories to remove at the end.
+        keep: descriptors, such as that of a lock, to be held until all is done.
         grace_s: seconds between asking processes to end and killing them.
     """
 
-    def __init__(self, *, paths: Iterable[Path] = (), grace_s: float = 3.0) -> None:
+    def __init__(self, *, paths: Iterable[Path] = (), keep: Sequence[int] = (), grace_s: float = 3.0) -> None:
         self._mark = secrets.token_hex(16)
         command = [sys.executable, "-I", "-S", __file__, self._mark, str(grace_s), *map(str, paths)]
         quiet = subprocess.DEVNULL
         self._process = subprocess.Popen(  # noqa: S603 - this file
-            command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, cwd="/"
+            command,
+            stdin=subprocess.PIPE,
+            stdout=quiet,
+            stderr=quiet,
+            pass_fds=keep,
+            start_new_session=True,
+            cwd="/",
         )
 
     @property

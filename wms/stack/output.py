@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 _WIDTH = 9
 #: A line is cut here; a program that writes more without a line feed is not talking to people.
-LONGEST_LINE_BYTES = 64 * 1024
+_LONGEST_LINE_BYTES = 64 * 1024
 
 
 class Output:
@@ -28,13 +28,23 @@ class Output:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-async def copy_lines(stream: asyncio.StreamReader, *, write: Callable[[str], None], last: deque[str]) -> None:
-    """Hand each line that is not empty to *write* until the stream ends, keeping the last ones in *last*."""
-    while line := await _next_line(stream):
-        text = line.decode(errors="replace").rstrip()
-        if text:
-            last.append(text)
-            write(text)
+async def copy_lines(descriptor: int, *, write: Callable[[str], None], last: deque[str]) -> None:
+    """Hand each line that is not empty to *write* until the pipe ends, keeping the last ones in *last*.
+
+    The descriptor is closed at the end.
+    """
+    stream = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb")
+    )
+    try:
+        while line := await _next_line(stream):
+            text = line.decode(errors="replace").rstrip()
+            if text:
+                last.append(text)
+                write(text)
+    finally:
+        transport.close()
 
 
 async def _next_line(stream: asyncio.StreamReader) -> bytes:

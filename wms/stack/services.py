@@ -98,7 +98,7 @@ def run(options: Options, *, announce: Callable[[System], None], more: MoreStage
         _check_port(options.port)
         _check_readable(options.configuration)
         sockets = directory.sockets()
-        guard = Guard(paths=[sockets, directory.environment_file])
+        guard = Guard(paths=[sockets, directory.environment_file], keep=[directory.cleaning])
         try:
             system, embedded = _embed(options, directory, sockets, guard)
             directory.write_environment(_for_other_commands(system))

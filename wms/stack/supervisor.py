@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from wms.stack.errors import StackError
-from wms.stack.output import LONGEST_LINE_BYTES, Output, copy_lines
+from wms.stack.output import Output, copy_lines
 from wms.stack.parts import Call, Command, Part, Service, Stage
 
 _PROBE_EVERY_S = 0.05
@@ -123,17 +123,23 @@ class _Child:
 
     async def start(self) -> None:
         """Start the process."""
-        self._process = await asyncio.create_subprocess_exec(
-            *self._part.command,
-            env=dict(self._part.environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            limit=LONGEST_LINE_BYTES,
-        )
-        assert self._process.stdout is not None  # noqa: S101 - for mypy: it is a pipe
-        self._copying = asyncio.create_task(copy_lines(self._process.stdout, write=self._write, last=self._last_lines))
+        # NB: a pipe of asyncio's making would delay the news of the process's end until its children have ended too.
+        reading, writing = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._part.command,
+                env=dict(self._part.environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._copying = asyncio.create_task(copy_lines(reading, write=self._write, last=self._last_lines))
 
     def _write(self, line: str) -> None:
         if not self._part.quiet:

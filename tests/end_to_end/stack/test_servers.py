@@ -1,0 +1,130 @@
+"""The embedded servers, really started, as whoever runs the tests and, where that is root, in both of root's ways."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from wms.stack import servers
+from wms.stack.binaries import find_postgres, find_valkey
+from wms.stack.guard import Guard
+from wms.stack.launch import NOBODY, Identity
+from wms.stack.servers import PostgresServer, ServerNotMadeError, ValkeyServer
+
+#: Without root there is one way; where root may not make user namespaces, `identity_for_postgres` says so.
+WAYS = sorted({servers.identity_for_postgres(), Identity.NOBODY if os.geteuid() == 0 else Identity.SAME})
+
+
+@pytest.fixture
+def sockets(tmp_path: Path) -> Path:
+    directory = tmp_path / "run"
+    directory.mkdir(mode=0o700)
+    return directory
+
+
+@pytest.fixture
+def postgres(tmp_path: Path, sockets: Path) -> PostgresServer:
+    return PostgresServer(programs=find_postgres(), data=tmp_path / "postgres", sockets=sockets, durable=False)
+
+
+@contextmanager
+def running(command: Sequence[str], *, ready: Callable[[], bool]) -> "Iterator[subprocess.Popen[bytes]]":
+    guard = Guard(grace_s=1)
+    server = subprocess.Popen(
+        command, env=servers.environment_of_server() | guard.environment, stderr=subprocess.DEVNULL
+    )
+    try:
+        give_up = time.monotonic() + 30
+        while not ready():
+            assert server.poll() is None
+            assert time.monotonic() < give_up
+        yield server
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=20)
+        guard.finish()
+
+
+def as_(way: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "identity_for_postgres", lambda: way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_postgres_is_made_started_and_stopped(
+    way: Identity, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_(way, monkeypatch)
+    postgres.create()
+
+    with running(postgres.command(), ready=postgres.is_ready) as server:
+        postgres.create_database("wms")
+        postgres.create_database("wms")
+        with psycopg.connect(postgres.url("wms")) as connection:
+            row = connection.execute("SELECT current_database(), current_setting('listen_addresses')").fetchone()
+
+    assert row == ("wms", "")
+    assert server.returncode == 0
+    assert not postgres.is_ready()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its way")
+def test_a_cluster_made_in_one_of_roots_ways_runs_in_the_other(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for way in (Identity.NOBODY, *WAYS):
+        as_(way, monkeypatch)
+        postgres.create()
+        with running(postgres.command(), ready=postgres.is_ready):
+            assert postgres.data.stat().st_uid == (NOBODY if way is Identity.NOBODY else 0)
+
+
+def test_the_file_that_a_killed_server_left_does_not_hinder_the_next(postgres: PostgresServer) -> None:
+    postgres.create()
+    # The number belongs to a process that lives and is no PostgreSQL.
+    (postgres.data / "postmaster.pid").write_text(f"{os.getppid()}\n{postgres.data}\n")
+
+    postgres.create()
+
+    with running(postgres.command(), ready=postgres.is_ready):
+        pass
+
+
+def test_a_cluster_of_another_version_is_one_sentence(postgres: PostgresServer) -> None:
+    postgres.create()
+    (postgres.data / "PG_VERSION").write_text("14\n")
+
+    with pytest.raises(ServerNotMadeError, match="was made by PostgreSQL 14, and this is"):
+        postgres.create()
+
+
+def test_a_cluster_cut_short_while_it_was_made_is_made_anew(postgres: PostgresServer) -> None:
+    unfinished = postgres.data.with_name("postgres.unfinished")
+    unfinished.mkdir()
+    (unfinished / "PG_VERSION").touch()
+
+    postgres.create()
+
+    assert not unfinished.exists()
+    assert (postgres.data / "PG_VERSION").read_text().strip() == str(postgres.programs.version)
+
+
+def test_the_lasting_database_syncs_what_it_commits(postgres: PostgresServer, sockets: Path) -> None:
+    lasting = PostgresServer(programs=postgres.programs, data=postgres.data, sockets=sockets)
+
+    assert not any("fsync" in word or "synchronous_commit" in word for word in lasting.command())
+
+
+def test_valkey_is_started_and_stopped(sockets: Path) -> None:
+    valkey = ValkeyServer(program=find_valkey(), sockets=sockets)
+
+    with running(valkey.command(), ready=valkey.is_ready) as server:
+        assert valkey.url() == f"redis+socket://{sockets}/valkey.sock"
+
+    assert server.returncode == 0
+    assert not valkey.is_ready()

@@ -1,0 +1,173 @@
+"""`manage.py up`, really run: it answers, stops when asked, and leaves nothing behind."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+PROJECT = Path(__file__).parents[3]
+READY_WITHIN_S = 120.0
+
+
+class Up:
+    """One `up` with its own port."""
+
+    def __init__(self, directory: Path, *, port: int) -> None:
+        self.port = port
+        self._log = directory.parent / "up.log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command(directory, port=port), env=environment(), stdout=log, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def wait_until_ready(self) -> None:
+        wait_for(lambda: "The system is up at" in self.output or self.process.poll() is not None, READY_WITHIN_S)
+        assert self.process.poll() is None, self.output
+
+    def status_of(self, path: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+def command(directory: Path, *arguments: str, port: int) -> list[str]:
+    shared = ["--port", str(port), "--data-dir", str(directory), "--web-workers", "1"]
+    return [sys.executable, str(PROJECT / "manage.py"), "up", *shared, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Return what a user has set: nothing of the tests' own servers."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("WMS_")}
+
+
+def refused(directory: Path, *arguments: str, port: int) -> str:
+    """Run an `up` that has to fail, and return its last line."""
+    done = subprocess.run(
+        command(directory, *arguments, port=port),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=READY_WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def wait_for(condition: Callable[[], bool], within_s: float) -> None:
+    give_up = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Return the command lines of all processes that name the directory in their arguments or environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), *process.environ().values()]
+            if process.status() != psutil.STATUS_ZOMBIE and any(str(directory) in word for word in words):
+                found.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        number: int = listener.getsockname()[1]
+        return number
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One data directory for all tests of this file, so that all but the first are second starts."""
+    return tmp_path_factory.mktemp("up") / "data"
+
+
+@pytest.fixture
+def up(directory: Path, port: int) -> Iterator[Up]:
+    up = Up(directory, port=port)
+    yield up
+    if up.process.poll() is None:
+        up.process.kill()
+        up.process.wait()
+
+
+def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory: Path, port: int) -> None:
+    up.wait_until_ready()
+
+    assert up.status_of("/healthz") < 500
+    assert re.search(rf"is in use by process {up.process.pid}\b", refused(directory, port=port))
+    assert f"Port {port} of 127.0.0.1 cannot be used" in refused(directory.with_name("other"), port=port)
+    assert up.status_of("/healthz") < 500
+
+    begun = time.monotonic()
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(timeout=30) == 0
+    assert time.monotonic() - begun < 10
+    assert processes_of(directory.parent) == []
+    assert not (directory / "environment").exists()
+
+
+def test_sigkill_leaves_nothing_and_the_next_start_works(up: Up, directory: Path, port: int) -> None:
+    key = (directory / "secret_key").read_text()
+    up.wait_until_ready()
+    up.process.kill()
+    up.process.wait()
+
+    again = Up(directory, port=port)
+    try:
+        again.wait_until_ready()
+        assert again.status_of("/healthz") < 500
+        again.process.kill()
+        again.process.wait()
+        wait_for(lambda: processes_of(directory.parent) == [], 10)
+    finally:
+        again.process.kill()
+        again.process.wait()
+    assert (directory / "secret_key").read_text() == key
+
+
+def test_an_interrupt_while_starting_leaves_nothing(up: Up, directory: Path) -> None:
+    wait_for((directory / "environment").exists, READY_WITHIN_S)
+
+    up.process.send_signal(signal.SIGTERM)
+
+    assert up.process.wait(timeout=30) == 0, up.output
+    assert processes_of(directory.parent) == []
+
+
+def test_a_data_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, port: int) -> None:
+    (tmp_path / "file").touch()
+
+    sentence = refused(tmp_path / "file" / "data", port=port)
+
+    assert "cannot be used (Not a directory): name another one with --data-dir." in sentence
+
+
+def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path: Path, port: int) -> None:
+    sentence = refused(tmp_path / "data", "--config", str(tmp_path / "missing.yaml"), port=port)
+
+    assert sentence == f"CommandError: The configuration file {tmp_path}/missing.yaml cannot be read."
+    assert processes_of(tmp_path) == []

@@ -1,0 +1,77 @@
+"""The data directory of one system."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from wms.stack.directory import (
+    DataDirectoryInUseError,
+    DataDirectoryUnusableError,
+    claimed,
+    environment_of_running,
+)
+
+
+def test_two_systems_never_share_a_directory(tmp_path: Path) -> None:
+    with claimed(tmp_path / "data"), pytest.raises(DataDirectoryInUseError, match="is in use by process"):
+        claimed(tmp_path / "data").__enter__()
+
+
+def test_a_directory_is_free_again_after_its_system(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        pass
+
+    with claimed(tmp_path) as directory:
+        assert directory.path == tmp_path
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(DataDirectoryUnusableError, match=r"cannot be used \(Not a directory\)"):
+        claimed(tmp_path / "file" / "data").__enter__()
+
+
+def test_the_secret_key_is_made_once_and_is_private(tmp_path: Path) -> None:
+    with claimed(tmp_path) as directory:
+        first = directory.secret_key()
+    with claimed(tmp_path) as directory:
+        second = directory.secret_key()
+
+    assert first == second
+    assert len(first) >= 50
+    assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
+
+
+def test_sockets_are_inside_and_private(tmp_path: Path) -> None:
+    with claimed(tmp_path) as directory:
+        sockets = directory.sockets()
+
+    assert sockets == tmp_path / "run"
+    assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["a" * 100, "with blank", "100%"])
+def test_sockets_have_a_short_and_plain_path_whatever_the_directory_is_called(tmp_path: Path, name: str) -> None:
+    with claimed(tmp_path / name) as directory:
+        sockets = directory.sockets()
+    try:
+        assert sockets.parent == Path("/tmp")
+        assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+    finally:
+        sockets.rmdir()
+
+
+def test_other_commands_find_the_running_servers(tmp_path: Path) -> None:
+    variables = {"WMS_SECRET_KEY": "a 'quoted' = $value", "WMS_EMBEDDED": "1"}
+
+    with claimed(tmp_path) as directory:
+        directory.write_environment(variables)
+
+    assert environment_of_running(tmp_path) == variables
+    assert stat.S_IMODE((tmp_path / "environment").stat().st_mode) == 0o600
+
+
+def test_no_running_servers_lead_nowhere(tmp_path: Path) -> None:
+    assert environment_of_running(tmp_path) == {}

@@ -1,0 +1,182 @@
+"""How the supervisor starts, keeps and stops what it runs; with real, small processes."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from wms.stack.launch import launched
+from wms.stack.output import Output
+from wms.stack.parts import Call, Command, Service, Stage
+from wms.stack.supervisor import CommandFailedError, ServiceFailedError, Supervisor
+
+
+class Recorder(Output):
+    """An output that remembers, and interrupts this process once a text has been seen."""
+
+    def __init__(self, *, interrupt_at: str = "") -> None:
+        self.lines: list[str] = []
+        self._interrupt_at = interrupt_at
+
+    def text(self, text: str) -> None:
+        self.lines.append(text)
+        if self._interrupt_at and self._interrupt_at in text:
+            self._interrupt_at = ""
+            interrupt()
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def shell(script: str) -> list[str]:
+    return launched(["/bin/sh", "-c", script])
+
+
+def service(name: str, script: str, *, is_ready: Callable[[], bool] = lambda: True, within_s: float = 10) -> Service:
+    return Service(
+        name=name, command=shell(script), environment=dict(os.environ), is_ready=is_ready, ready_within_s=within_s
+    )
+
+
+def command(name: str, script: str) -> Command:
+    return Command(name=name, command=shell(script), environment=dict(os.environ))
+
+
+def run(stages: Sequence[Stage], *, output: Output | None = None, announce: Callable[[], None] = interrupt) -> None:
+    async def supervise() -> None:
+        await Supervisor(stages=stages, output=output or Recorder(), announce=announce).run()
+
+    asyncio.run(supervise())
+
+
+def noting(journal: Path, name: str) -> Service:
+    """Return a service that notes its start and its end, and is ready when it has noted the start."""
+    at_the_end = f"trap 'echo {name} ended >> {journal}; exit' TERM"
+    script = f"{at_the_end}; echo {name} began >> {journal}; while :; do sleep 0.01; done"
+    return service(name, script, is_ready=lambda: f"{name} began" in journal.read_text())
+
+
+def test_stages_start_in_order_and_stop_in_reverse(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+
+    run([[noting(journal, "database")], [command("migrate", f"echo migrated >> {journal}")], [noting(journal, "web")]])
+
+    assert journal.read_text().splitlines() == [
+        "database began",
+        "migrated",
+        "web began",
+        "web ended",
+        "database ended",
+    ]
+
+
+def test_output_bears_the_name_of_its_writer() -> None:
+    output = Recorder()
+
+    run([[command("first", "echo one; echo; echo two >&2")]], output=output)
+
+    assert output.lines == ["first    | one", "first    | two"]
+
+
+def test_a_command_that_fails_stops_everything_before_it(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+
+    with pytest.raises(CommandFailedError, match="migrate failed: no such table"):
+        run([[noting(journal, "database")], [command("migrate", "echo no such table; exit 3")]])
+
+    assert journal.read_text().splitlines() == ["database began", "database ended"]
+
+
+def test_a_service_that_ends_before_it_is_ready_is_one_sentence() -> None:
+    with pytest.raises(ServiceFailedError, match="web did not start: port taken"):
+        run([[service("web", "echo port taken; exit 1", is_ready=lambda: False)]])
+
+
+def test_a_service_that_is_never_ready_is_given_up() -> None:
+    with pytest.raises(ServiceFailedError, match="web was not ready within 0 s"):
+        run([[service("web", "sleep 60", is_ready=lambda: False, within_s=0.2)]])
+
+
+def test_one_failure_in_a_stage_stops_the_others_of_that_stage(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+    slow = service("slow", "sleep 60", is_ready=lambda: False)
+
+    with pytest.raises(ServiceFailedError, match="web did not start"):
+        run([[noting(journal, "database")], [slow, service("web", "exit 1", is_ready=lambda: False)]])
+
+    assert journal.read_text().splitlines() == ["database began", "database ended"]
+
+
+def test_a_call_that_raises_stops_everything() -> None:
+    def refuse() -> None:
+        raise CommandFailedError("no")
+
+    with pytest.raises(CommandFailedError, match="no"):
+        run([[service("database", "sleep 60")], [Call(function=refuse)]])
+
+
+def test_a_service_that_ends_is_started_again(tmp_path: Path) -> None:
+    output = Recorder(interrupt_at="second time")
+    been_here = tmp_path / "been_here"
+    script = f"test -e {been_here} && echo second time && exec sleep 60; touch {been_here}; exit 5"
+
+    run([[service("web", script)]], output=output, announce=lambda: None)
+
+    assert output.lines == ["web      | ended with exit code 5; it is started again in 0.5 s", "web      | second time"]
+
+
+def test_an_interrupt_while_starting_stops_what_has_been_started(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+    announced: list[str] = []
+
+    def interrupting() -> bool:
+        interrupt()
+        return False
+
+    run(
+        [[noting(journal, "database")], [service("web", "sleep 60", is_ready=interrupting)]],
+        announce=lambda: announced.append("ready"),
+    )
+
+    assert announced == []
+    assert journal.read_text().splitlines() == ["database began", "database ended"]
+
+
+def test_a_second_interrupt_kills() -> None:
+    stubborn = service("web", "trap '' TERM; echo asked in vain; while :; do sleep 0.01; done")
+    output = Recorder()
+
+    def twice() -> None:
+        interrupt()
+        asyncio.get_running_loop().call_later(0.1, interrupt)
+
+    run([[stubborn]], output=output, announce=twice)
+
+
+def test_a_line_without_end_is_cut_and_written() -> None:
+    output = Recorder()
+
+    run([[command("loud", "head -c 200000 /dev/zero | tr '\\0' x")]], output=output)
+
+    assert sum(line.count("x") for line in output.lines) == 200_000
+    assert len(output.lines) > 1
+
+
+def test_a_service_whose_child_lives_on_is_started_again_and_the_child_ended(tmp_path: Path) -> None:
+    output = Recorder(interrupt_at="second time")
+    child = tmp_path / "child"
+    script = f"test -e {child} && echo second time && exec sleep 60; sleep 60 & echo $! > {child}; exit 5"
+
+    run([[service("web", script)]], output=output, announce=lambda: None)
+
+    assert output.lines[-1] == "web      | second time"
+    assert not psutil.pid_exists(int(child.read_text())) or psutil.Process(int(child.read_text())).status() == "zombie"
