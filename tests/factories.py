@@ -11,6 +11,8 @@ from itertools import count
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
+from pilots.domain import ENDED, PilotStatus
+from pilots.models import Pilot
 from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
 from taskqueues.domain.definition import QueueDefinition
@@ -21,7 +23,7 @@ from wms.jobs.domain.description import as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, Submission
-from wms.jobs.services.demand import put_in_queues
+from wms.jobs.services.demand import put_back_in_queues
 
 #: A Monday; tests that pass times around use it as their "now".
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -319,5 +321,28 @@ def make_job(
     )
     if status is JobStatus.WAITING:
         with transaction.atomic():
-            put_in_queues([job], now=submitted_at)
+            put_back_in_queues([job], now=submitted_at)
     return job
+
+
+# ---- pilots and leases -----------------------------------------------------------------------------------------------
+
+
+def make_pilot(
+    *,
+    vo: VO | None = None,
+    group: Group | None = None,
+    owner: User | None = None,
+    queue: Queue | None = None,
+    status: PilotStatus = PilotStatus.RUNNING,
+) -> Pilot:
+    """Return a pilot; with *group* a private one, without *queue* one that is not compared with any place."""
+    return Pilot.objects.create(
+        vo=vo or (group.vo if group else make_vo()),
+        group=group,
+        owner=owner,
+        queue=queue,
+        status=status,
+        submitted_at=NOW,
+        ended_at=NOW if status in ENDED else None,
+    )

@@ -1,6 +1,25 @@
-"""The one statement of this app that the ORM cannot say."""
+"""Statements of this app that the ORM cannot say, or says ten times as slowly for ten thousand jobs."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias
+from uuid import UUID
 
 from django.db import connection
+from psycopg import sql
+
+Value: TypeAlias = int | str | UUID | datetime | Sequence[str] | None
+
+_RESERVE_IDS: Final = """
+    SELECT nextval(pg_get_serial_sequence('jobs_job', 'id')) FROM generate_series(1, %s)
+"""
+
+#: The status as the jobs now have it becomes a line of each one's history.
+_WRITE_HISTORY: Final = """
+    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+    SELECT id, status_changed_at, status, minor_status, application_status, %s
+    FROM jobs_job WHERE id = ANY(%s) ORDER BY id
+"""
 
 
 def reserve_job_ids(count: int) -> list[int]:
@@ -9,5 +28,24 @@ def reserve_job_ids(count: int) -> list[int]:
     Known before the insert, because texts of a job may name its id (``%j``). The ORM knows no sequences.
     """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval(pg_get_serial_sequence('jobs_job', 'id')) FROM generate_series(1, %s)", [count])
+        cursor.execute(_RESERVE_IDS, [count])
         return sorted(job_id for (job_id,) in cursor.fetchall())
+
+
+def write_history(job_ids: Sequence[int], *, source: str) -> None:
+    """Write the present status of the jobs into their history, by id. The ORM knows no INSERT … SELECT."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE_HISTORY, [source, list(job_ids)])
+
+
+def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+    """Insert *rows* by COPY; constraints are checked as for an INSERT, defaults of the models are not applied.
+
+    ``bulk_create`` of ten thousand jobs takes seconds of Python, this a tenth of it.
+    """
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+        sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
+    )
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row(row)

@@ -1,8 +1,10 @@
 """From a job's description to its place in a task queue (DESIGN §3.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
+from typing import Any, Self
 
 from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.services import queueing, submit_pools
@@ -16,33 +18,59 @@ _LISTS = ("pilot_types", "sites", "banned_sites", "grid_ces", "grid_middlewares"
 _VALUES = ("setup", "cpu_time_s", "job_type", "processors", "memory_mb")
 
 
-@transaction_required
-def put_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, int]:
-    """Put jobs that are Waiting into the queues of their stored descriptions; the last locking step of a transaction.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one job asks of a task queue."""
 
-    Args:
-        jobs: with owner, group, VO, priority, description and submit pools.
-        now: the time, for queues that are made and pools that are used.
+    job_id: int
+    owner_id: int
+    group_id: int
+    vo_id: int
+    priority: int
+    #: As stored: every field is there.
+    description: Mapping[str, Any]
+    submit_pools: Sequence[str]
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Return what a stored job asks."""
+        return cls(
+            job_id=job.pk,
+            owner_id=job.owner_id,
+            group_id=job.group_id,
+            vo_id=job.vo_id,
+            priority=job.priority,
+            description=job.description,
+            submit_pools=job.submit_pools,
+        )
+
+
+@transaction_required
+def put_in_queues(demands: Iterable[Demand], *, now: datetime) -> Mapping[int, int]:
+    """Put jobs that are Waiting into the queues of what they ask; the last locking step of a transaction.
 
     Returns:
         {job id: task queue id}.
     """
     known: dict[tuple[object, ...], QueueDefinition] = {}
     waiting = []
-    for job in jobs:
-        key = _key(job)
+    for demand in demands:
+        key = _key(demand)
         definition = known.get(key)
         if definition is None:
-            definition = known[key] = _definition(job)
-        waiting.append(WaitingJob(job_id=job.pk, definition=definition, user_priority=job.priority))
+            definition = known[key] = _definition(demand)
+        waiting.append(WaitingJob(job_id=demand.job_id, definition=definition, user_priority=demand.priority))
     return queueing.enqueue(waiting, now=now)
 
 
 @transaction_required
 def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, int]:
-    """Put jobs that waited before into queues as ``put_in_queues`` does, after registering their pools again.
+    """Put jobs that waited before, and wait again, into queues; the last locking step of a transaction.
 
-    While no waiting job needed it, a pool may have been removed (RFC7 §3).
+    Their submit pools are registered again: while no waiting job needed it, one may have been removed (RFC7 §3).
+
+    Returns:
+        {job id: task queue id}.
     """
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
@@ -50,28 +78,28 @@ def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, in
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
         if requirements:
             submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
-    return put_in_queues(jobs, now=now)
+    return put_in_queues(map(Demand.of, jobs), now=now)
 
 
-def _key(job: Job) -> tuple[object, ...]:
-    wanted = job.description
+def _key(demand: Demand) -> tuple[object, ...]:
+    wanted = demand.description
     return (
-        job.owner_id,
-        job.group_id,
-        job.vo_id,
+        demand.owner_id,
+        demand.group_id,
+        demand.vo_id,
         *(tuple(wanted[field]) for field in _LISTS),
         *(wanted[field] for field in _VALUES),
-        *job.submit_pools,
+        *demand.submit_pools,
     )
 
 
-def _definition(job: Job) -> QueueDefinition:
-    wanted = job.description
+def _definition(demand: Demand) -> QueueDefinition:
+    wanted = demand.description
     return define(
-        owner_id=job.owner_id,
-        group_id=job.group_id,
-        vo_id=job.vo_id,
+        owner_id=demand.owner_id,
+        group_id=demand.group_id,
+        vo_id=demand.vo_id,
         rounding=queueing.rounding(),
-        submit_pools=job.submit_pools,
+        submit_pools=demand.submit_pools,
         **{field: wanted[field] for field in (*_LISTS, *_VALUES)},
     )

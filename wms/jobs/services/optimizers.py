@@ -178,10 +178,12 @@ def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
 
 
 def _job_types_taken(vo: VO) -> frozenset[str] | None:
-    """Return the job types that the VO's queues take; None: one takes all."""
+    """Return the job types that the VO's queues take; None: one takes all, or there is none yet."""
     queues = Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
     lists = list(queues.values_list("job_types", flat=True).distinct())
-    return frozenset(job_type for types in lists for job_type in types) if all(lists) else None
+    if not lists or not all(lists):
+        return None
+    return frozenset(job_type for types in lists for job_type in types)
 
 
 def _known_pools(vo: VO, pools: frozenset[str]) -> frozenset[str]:

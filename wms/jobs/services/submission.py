@@ -1,5 +1,6 @@
 """Submitting jobs: one transaction, all or nothing, and every job waits in its queue at the end (DESIGN §3.1)."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from wms.jobs.domain.description import as_json
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.parametric import substitute_job_id
 from wms.jobs.domain.request import SubmissionIn, WantedJob
-from wms.jobs.models import InputSandbox, Job, Submission
-from wms.jobs.services import demand, transitions
+from wms.jobs.models import Submission
+from wms.jobs.services import transitions
+from wms.jobs.services.demand import Demand, put_in_queues
 from wms.jobs.services.optimizers import Arrival, optimize, requirements_key
+from wms.jobs.services.transitions import NewJob
 from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -85,47 +88,59 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
 def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
     """Insert the jobs and put them into their queues."""
     job_ids = sql.reserve_job_ids(len(arrival.wanted))
-    jobs = [
-        _job(wanted, job_id=job_id, submission=submission, arrival=arrival)
-        for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
+    demands = [
+        _demand(wanted, job_id=job_id, arrival=arrival) for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
     ]
-    transitions.arrive(jobs, source=arrival.owner.username, now=arrival.now)
-    InputSandbox.objects.bulk_create(
+    transitions.arrive(
+        [_new_job(demand) for demand in demands],
+        submission=submission,
+        source=arrival.owner.username,
+        now=arrival.now,
+    )
+    sql.copy_rows(
+        "jobs_inputsandbox",
+        ("job_id", "sandbox_id", "file_name"),
         (
-            InputSandbox(job_id=job.pk, sandbox=named.sandbox, file_name=named.file_name)
-            for job, wanted in zip(jobs, arrival.wanted, strict=True)
+            (job_id, named.sandbox.pk, named.file_name)
+            for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
             for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
         ),
-        batch_size=transitions.AT_ONCE,
     )
-    task_queue_of = demand.put_in_queues(jobs, now=arrival.now)
+    task_queue_of = put_in_queues(demands, now=arrival.now)
     return SubmissionResult(
         job_group_id=submission.pk,
-        jobs=[SubmittedJob(job.pk, JobStatus.WAITING, task_queue_of[job.pk]) for job in jobs],
+        jobs=[SubmittedJob(job_id, JobStatus.WAITING, task_queue_of[job_id]) for job_id in job_ids],
         warnings=list(arrival.warnings),
     )
 
 
-def _job(wanted: WantedJob, *, job_id: int, submission: Submission, arrival: Arrival) -> Job:
+def _demand(wanted: WantedJob, *, job_id: int, arrival: Arrival) -> Demand:
     description = wanted.description
     if wanted.parametric:
         description = substitute_job_id(description, job_id)
-    stored = as_json(description)
-    # The default as it is today: it must not change under a job that waits.
-    stored["setup"] = description.setup or arrival.vo.setup
     pool = arrival.pools.get(requirements_key(description))
-    return Job(
-        pk=job_id,
-        submission=submission,
-        owner=arrival.owner,
-        group=arrival.group,
-        vo=arrival.vo,
-        job_name=description.job_name,
-        job_group=description.job_group,
-        job_type=description.job_type,
+    return Demand(
+        job_id=job_id,
+        owner_id=arrival.owner.pk,
+        group_id=arrival.group.pk,
+        vo_id=arrival.vo.pk,
         priority=description.priority,
-        description=stored,
-        submit_pools=list(description.submit_pools) if pool is None else [pool],
+        # The default setup as it is today: it must not change under a job that waits.
+        description={**as_json(description), "setup": description.setup or arrival.vo.setup},
+        submit_pools=description.submit_pools if pool is None else (pool,),
+    )
+
+
+def _new_job(demand: Demand) -> NewJob:
+    wanted = demand.description
+    return NewJob(
+        id=demand.job_id,
+        job_name=wanted["job_name"],
+        job_group=wanted["job_group"],
+        job_type=wanted["job_type"],
+        priority=demand.priority,
+        description=json.dumps(wanted),
+        submit_pools=list(demand.submit_pools),
     )
 
 

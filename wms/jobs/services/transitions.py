@@ -9,13 +9,14 @@ while it holds a task queue that it has just made.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
+from wms.jobs import sql
 from wms.jobs.domain.lifecycle import FINAL, JobStatus, sources_of
-from wms.jobs.models import Job, JobHistory, JobQuerySet
+from wms.jobs.models import Job, JobQuerySet, Submission
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 
@@ -64,6 +65,35 @@ _NO_ATTEMPT: Final[Mapping[str, object]] = {
 }
 
 
+class NewJob(NamedTuple):
+    """What of an arriving job is its own; the rest is that of its submission."""
+
+    id: int
+    job_name: str
+    job_group: str
+    job_type: str
+    priority: int
+    #: In the form of the REST contract, as JSON text.
+    description: str
+    submit_pools: list[str]
+
+
+_ARRIVAL_COLUMNS: Final = (
+    "submission_id",
+    "owner_id",
+    "group_id",
+    "vo_id",
+    "status",
+    "submitted_at",
+    "status_changed_at",
+    "minor_status",
+    "application_status",
+    "std_output_tail",
+    "reschedules",
+    *NewJob._fields,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """What became of the jobs of one step; a job that does not exist is in neither."""
@@ -108,14 +138,12 @@ def record(
     refused: dict[int, JobStatus] = {}
     ordered = sorted(set(job_ids))
     for start in range(0, len(ordered), AT_ONCE):
-        kept: dict[int, str] = {}
-        rows = _locked(ordered[start : start + AT_ONCE])
-        for job_id, before, application_status in rows.values_list("pk", "status", "application_status"):
-            (moved if before in sources else refused)[job_id] = JobStatus(before)
-            if before in sources:
-                kept[job_id] = application_status if application is None else application
-        Job.objects.filter(pk__in=list(kept), status__in=sources).update(**columns)
-        _write_history(kept, status=status, minor=minor, source=source, now=now)
+        before = dict(_locked(ordered[start : start + AT_ONCE]).values_list("pk", "status"))
+        moving = [job_id for job_id, had in before.items() if had in sources]
+        moved |= {job_id: JobStatus(before.pop(job_id)) for job_id in moving}
+        refused |= {job_id: JobStatus(has) for job_id, has in before.items()}
+        Job.objects.filter(pk__in=moving, status__in=sources).update(**columns)
+        sql.write_history(moving, source=source)
     return Recorded(moved=moved, refused=refused)
 
 
@@ -180,31 +208,32 @@ def annotate(
     minor = job.minor_status if minor is None else minor
     application = job.application_status if application is None else application
     if (minor, application) != (job.minor_status, job.application_status):
-        Job.objects.filter(pk=job_id).update(minor_status=minor, application_status=application)
-        _write_history({job_id: application}, status=JobStatus(job.status), minor=minor, source=source, now=now)
+        Job.objects.filter(pk=job_id).update(minor_status=minor, application_status=application, status_changed_at=now)
+        sql.write_history([job_id], source=source)
     return True
 
 
 @transaction_required
-def arrive(jobs: Sequence[Job], *, source: str, now: datetime) -> None:
+def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: datetime) -> None:
     """Insert jobs that have passed every optimizer: Received, and Waiting in the same moment.
 
     Args:
-        jobs: with their primary keys, and everything but status and times; they are completed here.
+        jobs: of one submission.
+        submission: the request; its owner, group and VO become those of the jobs.
         source: who submitted them.
         now: the time of submission.
     """
-    for job in jobs:
-        job.status = JobStatus.WAITING
-        job.submitted_at = job.status_changed_at = now
-    Job.objects.bulk_create(jobs, batch_size=AT_ONCE)
-    JobHistory.objects.bulk_create(
+    owner_id, group_id, vo_id = submission.owner_id, submission.group_id, submission.group.vo_id
+    common = (submission.pk, owner_id, group_id, vo_id, JobStatus.WAITING.value, now, now, "", "", "", 0)
+    sql.copy_rows("jobs_job", _ARRIVAL_COLUMNS, ((*common, *job) for job in jobs))
+    sql.copy_rows(
+        "jobs_jobhistory",
+        ("job_id", "changed_at", "status", "minor_status", "application_status", "source"),
         (
-            JobHistory(job_id=job.pk, changed_at=now, status=status, source=source)
+            (job.id, now, status.value, "", "", source)
             for job in jobs
             for status in (JobStatus.RECEIVED, JobStatus.WAITING)
         ),
-        batch_size=AT_ONCE,
     )
 
 
@@ -214,22 +243,6 @@ def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> Illegal
         return IllegalTransitionError(f"Job {job_id} does not exist any more.")
     sources = ", ".join(sorted(sources_of(target)))
     return IllegalTransitionError(f"Job {job_id} is {status}; only a job that is {sources} can become {target}.")
-
-
-def _write_history(
-    application_of: Mapping[int, str], *, status: JobStatus, minor: str, source: str, now: datetime
-) -> None:
-    JobHistory.objects.bulk_create(
-        JobHistory(
-            job_id=job_id,
-            changed_at=now,
-            status=status,
-            minor_status=minor,
-            application_status=application_status,
-            source=source,
-        )
-        for job_id, application_status in application_of.items()
-    )
 
 
 def _locked(job_ids: Collection[int]) -> JobQuerySet:
