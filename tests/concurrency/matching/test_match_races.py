@@ -1,0 +1,96 @@
+"""Many matchers and withdrawers at once, on real connections (DESIGN §3.5)."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from matching.models import Match
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob
+from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.threads import at_once
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import control
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def drain(pilot: Pilot, *, seed: int) -> list[int]:
+    """Match until nothing fits any more; return the job ids."""
+    chance, taken = Random(seed), []
+    while leases := match(
+        OfferRequest(cpu_time_s=300_000), request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance
+    ):
+        taken.append(leases[0].job_id)
+    return taken
+
+
+def test_concurrent_pilots_never_share_a_job() -> None:
+    """8 matchers and 2 withdrawers on 500 jobs; one matcher stands at a site that half of the jobs ban."""
+    group = make_group(shares_jobs=True)
+    owner = make_user(groups=[group])
+    banned = make_queue(ce=make_ce(site=make_site(name="LCG.Banned.org")))
+    elsewhere = make_queue()
+    for number in range(500):
+        bans = ["LCG.Banned.org"] if number % 2 else []
+        make_job(group=group, owner=owner, banned_sites=bans, cpu_time_s=500, priority=1 + number % 3)
+    pilots = [make_pilot(vo=group.vo, queue=banned if n == 0 else elsewhere) for n in range(8)]
+
+    def kill(*, first: int) -> list[int]:
+        killed = []
+        for job_id in Job.objects.order_by("-pk").values_list("pk", flat=True)[first:40:2]:
+            control.apply_to_one(Action.KILL, job_id, by=owner, now=timezone.now())
+            killed.append(job_id)
+        return killed
+
+    works: list[Callable[[], list[int]]] = [partial(drain, pilot, seed=n) for n, pilot in enumerate(pilots)]
+    answers = at_once([*works, partial(kill, first=0), partial(kill, first=1)])
+
+    matched = [job_id for taken in answers[:8] for job_id in taken]
+    assert max(Counter(matched).values()) == 1
+    assert Match.objects.count() == len(matched)
+    never_matched = set(Job.objects.values_list("pk", flat=True)) - set(matched)
+    assert not QueuedJob.objects.exists()
+    assert not Match.objects.filter(pilot=pilots[0], job__description__banned_sites=["LCG.Banned.org"]).exists()
+    # Whatever was not matched was killed in its queue; nothing is lost.
+    assert never_matched <= {job_id for killed in answers[8:] for job_id in killed}
+    assert set(Job.objects.values_list("status", flat=True)) <= {JobStatus.MATCHED, JobStatus.KILLED}
+
+
+def test_a_pilot_gets_nothing_only_when_nothing_is_left() -> None:
+    """16 pilots, 16 jobs of one level: each gets one, however they collide."""
+    group = make_group()
+    owner = make_user(groups=[group])
+    for _ in range(16):
+        make_job(group=group, owner=owner)
+    pilots = [make_pilot(vo=group.vo) for _ in range(16)]
+
+    def one(pilot: Pilot) -> int:
+        offer = OfferRequest(cpu_time_s=300_000)
+        return len(match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(pilot.pk)))
+
+    assert at_once([partial(one, pilot) for pilot in pilots]) == [1] * 16
+
+
+def test_one_request_asked_by_eight_connections_gets_one_lease() -> None:
+    group = make_group()
+    for _ in range(8):
+        make_job(group=group)
+    pilot, request_id = make_pilot(vo=group.vo), uuid4()
+
+    def ask() -> str:
+        offer = OfferRequest(cpu_time_s=300_000)
+        (lease,) = match(offer, request_id=request_id, pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
+        return str(lease.pk)
+
+    assert len(set(at_once([ask] * 8))) == 1
+    assert Match.objects.count() == 1

@@ -1,0 +1,262 @@
+"""The match: which job a pilot gets (TQM, PIL, DESIGN §3.5)."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import transaction
+
+from matching.models import Match
+from matching.services.match import PilotNotWelcomeError, match
+from matching.services.offers import BadOfferError, NotYourQueueError, OfferRequest
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from resources.domain.words import ResourceState
+from resources.queries import UnknownPlaceError
+from taskqueues.models import QueuedJob, TaskQueue
+from taskqueues.services import priorities, submit_pools
+from tests.factories import NOW, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from wms.accounts.models import Group
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group(priority=100.0, shares_jobs=True)
+
+
+def ask(
+    pilot: Pilot, *, request_id: UUID | None = None, max_jobs: int = 1, seed: int = 1, **offered: Any
+) -> list[Match]:
+    request = OfferRequest(**{"cpu_time_s": 300_000, **offered})
+    chance = Random(seed)
+    return list(match(request, request_id=request_id or uuid4(), pilot_id=pilot.pk, max_jobs=max_jobs, chance=chance))
+
+
+def test_a_matched_job_is_leased_flagged_and_out_of_its_queue(group: Group) -> None:
+    queue = make_queue()
+    job, pilot = make_job(group=group), make_pilot(vo=group.vo, queue=queue)
+    (lease,) = ask(pilot)
+    job.refresh_from_db()
+    pilot.refresh_from_db()
+    assert lease.job == job
+    assert (lease.expires_at - lease.leased_at).total_seconds() == 300
+    assert (job.status, job.site, job.queue, job.pilot_id) == (JobStatus.MATCHED, queue.ce.site, queue, pilot.pk)
+    assert job.matched_at == pilot.matched_at == lease.leased_at
+    assert not QueuedJob.objects.exists()
+    assert not TaskQueue.objects.exists()
+    assert [row.status for row in job.history.order_by("pk")] == ["Matched"]
+
+
+def test_nothing_that_fits_gives_nothing(group: Group) -> None:
+    make_job(group=group)
+    pilot = make_pilot(vo=group.vo)
+    assert ask(pilot, cpu_time_s=499) == []
+    assert not Match.objects.exists()
+    assert QueuedJob.objects.count() == 1
+
+
+def test_the_same_request_gets_the_same_lease(group: Group) -> None:
+    for _ in range(3):
+        make_job(group=group)
+    pilot, request_id = make_pilot(vo=group.vo), uuid4()
+    first = ask(pilot, request_id=request_id)
+    assert ask(pilot, request_id=request_id, seed=2) == first
+    assert Match.objects.count() == 1
+
+
+def test_the_same_request_id_of_another_pilot_is_another_request(group: Group) -> None:
+    for _ in range(2):
+        make_job(group=group)
+    request_id = uuid4()
+    one, other = (ask(make_pilot(vo=group.vo), request_id=request_id) for _ in range(2))
+    assert one[0].job != other[0].job
+
+
+def test_the_highest_cpu_segment_goes_first_and_the_next_when_it_is_empty(group: Group) -> None:
+    for cpu_time_s in (500, 50_000, 300_000, 5000, 300_000):
+        make_job(group=group, cpu_time_s=cpu_time_s)
+    pilot = make_pilot(vo=group.vo)
+    drawn = [ask(pilot)[0].job.description["cpu_time_s"] for _ in range(5)]
+    assert drawn == [300_000, 300_000, 50_000, 5000, 500]
+    assert ask(pilot) == []
+
+
+def test_a_segment_above_what_is_offered_is_not_drawn(group: Group) -> None:
+    for cpu_time_s in (500, 300_000):
+        make_job(group=group, cpu_time_s=cpu_time_s)
+    (lease,) = ask(make_pilot(vo=group.vo), cpu_time_s=299_999)
+    assert lease.job.description["cpu_time_s"] == 500
+
+
+def test_a_group_of_priority_zero_is_never_drawn_and_does_not_hide_lower_segments(group: Group) -> None:
+    nobody = make_group(vo=group.vo, priority=0.0)
+    make_job(group=nobody, cpu_time_s=300_000)
+    mine = make_job(group=group, cpu_time_s=500)
+    pilot = make_pilot(vo=group.vo)
+    assert ask(pilot)[0].job == mine
+    assert ask(pilot) == []
+    assert QueuedJob.objects.count() == 1
+
+
+def test_one_of_the_ten_oldest_of_a_level_is_taken(group: Group) -> None:
+    owner = make_user(groups=[group])
+    jobs = [make_job(group=group, owner=owner).pk for _ in range(13)]
+    pilot = make_pilot(vo=group.vo)
+    first = {ask(pilot, seed=seed)[0].job_id for seed in range(3)}
+    assert first <= set(jobs[:12])
+    for seed in range(3, 13):
+        ask(pilot, seed=seed)
+    assert set(Match.objects.values_list("job_id", flat=True)) == set(jobs)
+
+
+def test_user_priority_ten_goes_before_one_and_zero_last(group: Group) -> None:
+    owner = make_user(groups=[group])
+    made = {priority: make_job(group=group, owner=owner, priority=priority).pk for priority in (1, 0, 10)}
+    pilot = make_pilot(vo=group.vo)
+    assert [ask(pilot, seed=seed)[0].job_id for seed in range(3)] == [made[10], made[1], made[0]]
+
+
+def test_queues_are_drawn_in_proportion_to_their_priorities(group: Group) -> None:
+    """Exact binomial bounds: 2 groups of shares 3 : 1, 400 draws, each put back; alpha = 0.0001."""
+    small = make_group(vo=group.vo, priority=group.priority / 3, shares_jobs=True)
+    queues = {make_job(group=g).group_id: TaskQueue.objects.get(group=g) for g in (group, small)}
+    priorities.recalculate()
+    drawn = Counter(
+        TaskQueue.objects.filter(pk__in=[q.pk for q in queues.values()]).in_lottery_order().values_list("pk").first()
+        for _ in range(400)
+    )
+    # Binomial(400, 3/4): mean 300, sigma 8.66; ±3.9 sigma.
+    assert 266 <= drawn[(queues[group.pk].pk,)] <= 334
+
+
+def test_a_suspended_owner_gets_nothing(group: Group) -> None:
+    job = make_job(group=group)
+    job.owner.is_active = False
+    job.owner.save()
+    assert ask(make_pilot(vo=group.vo)) == []
+
+
+@pytest.mark.parametrize("state", [ResourceState.BANNED, ResourceState.DRAINING])
+def test_a_place_that_is_not_active_gets_nothing_on_any_level(group: Group, state: ResourceState) -> None:
+    make_job(group=group)
+    site = make_site(state=state)
+    ce = make_ce(state=state)
+    for queue in (make_queue(ce=make_ce(site=site)), make_queue(ce=ce), make_queue(state=state)):
+        assert ask(make_pilot(vo=group.vo, queue=queue)) == []
+    assert QueuedJob.objects.count() == 1
+
+
+def test_a_ban_that_has_passed_is_over(group: Group) -> None:
+    make_job(group=group)
+    queue = make_queue(ce=make_ce(site=make_site(state=ResourceState.BANNED, state_until=NOW)))
+    assert len(ask(make_pilot(vo=group.vo, queue=queue))) == 1
+
+
+def test_several_jobs_share_the_slots_processors_and_memory(group: Group) -> None:
+    for _ in range(5):
+        make_job(group=group, processors=2, memory_mb=1500)
+    pilot = make_pilot(vo=group.vo)
+    leases = ask(pilot, max_jobs=10, processors=8, memory_mb=5000)
+    assert [lease.ordinal for lease in leases] == [0, 1, 2]  # the fourth would need 1500 of the 500 MB left
+    assert len({lease.job_id for lease in leases}) == 3
+
+
+def test_max_jobs_bounds_the_leases_and_a_replay_gives_all_of_them(group: Group) -> None:
+    for _ in range(5):
+        make_job(group=group)
+    pilot, request_id = make_pilot(vo=group.vo), uuid4()
+    leases = ask(pilot, request_id=request_id, max_jobs=3, processors=8)
+    assert len(leases) == 3
+    assert ask(pilot, request_id=request_id, max_jobs=3, processors=8) == leases
+
+
+def test_a_registered_pilot_is_compared_with_its_own_place(group: Group) -> None:
+    queue = make_queue()
+    here = make_job(group=group, sites=[queue.ce.site.name])
+    make_job(group=group, banned_sites=[queue.ce.site.name])
+    make_job(group=group, sites=["LCG.Elsewhere.org"])
+    pilot = make_pilot(vo=group.vo, queue=queue)
+    assert [lease.job for lease in ask(pilot)] == [here]
+    assert ask(pilot) == []
+
+
+@pytest.mark.parametrize("level", ["site", "ce", "queue"])
+def test_a_registered_pilot_that_names_another_place_is_refused(group: Group, level: str) -> None:
+    make_job(group=group)
+    pilot = make_pilot(vo=group.vo, queue=make_queue())
+    with pytest.raises(NotYourQueueError):
+        ask(pilot, **{level: "another"})
+    assert QueuedJob.objects.count() == 1
+
+
+def test_a_pilot_made_by_hand_is_not_compared_with_a_place_unless_it_names_one(group: Group) -> None:
+    site = make_site(name="LCG.CERN.ch")
+    make_job(group=group, sites=["LCG.Elsewhere.org"])
+    pilot = make_pilot(vo=group.vo)
+    assert ask(pilot, site=site.name) == []
+    with pytest.raises(UnknownPlaceError, match=r"Did you mean \"LCG.CERN.ch\"\?"):
+        ask(pilot, site="LCG.CERM.ch")
+    assert len(ask(pilot, site="ANY")) == 1
+
+
+def test_a_private_pilot_serves_its_owner(group: Group) -> None:
+    plain = make_group(vo=group.vo)
+    alice, bob = make_user(groups=[plain]), make_user(groups=[plain])
+    make_job(group=plain, owner=bob)
+    hers = make_job(group=plain, owner=alice)
+    pilot = make_pilot(group=plain, owner=alice)
+    assert [lease.job for lease in ask(pilot)] == [hers]
+    assert ask(pilot) == []
+
+
+def test_platforms_of_the_queue_win_over_what_the_node_detects(group: Group) -> None:
+    make_job(group=group, platforms=["el8"])
+    assert ask(make_pilot(vo=group.vo, queue=make_queue(platforms=["el9"])), platforms=["el8"]) == []
+    assert len(ask(make_pilot(vo=group.vo, queue=make_queue()), platforms=("el8",))) == 1
+
+
+def test_required_tags_must_be_among_the_tags(group: Group) -> None:
+    with pytest.raises(BadOfferError) as refusal:
+        ask(make_pilot(vo=group.vo), required_tags=("gpu",))
+    assert list(refusal.value.errors) == ["required_tags"]
+
+
+def test_a_setup_that_the_vo_does_not_have_is_refused_with_the_nearest(group: Group) -> None:
+    with pytest.raises(BadOfferError, match=f'Did you mean "{group.vo.setup}"'):
+        ask(make_pilot(vo=group.vo), setup=group.vo.setup[:-1])
+
+
+@pytest.mark.parametrize("status", [PilotStatus.DONE, PilotStatus.LOST, PilotStatus.ABORTED])
+def test_a_pilot_that_has_ended_gets_nothing(group: Group, status: PilotStatus) -> None:
+    make_job(group=group)
+    with pytest.raises(PilotNotWelcomeError):
+        ask(make_pilot(vo=group.vo, status=status))
+    assert Job.objects.get().status == JobStatus.WAITING
+
+
+def test_a_revoked_pilot_gets_nothing(group: Group) -> None:
+    make_job(group=group)
+    pilot = make_pilot(vo=group.vo)
+    Pilot.objects.update(revoked_at=NOW)
+    with pytest.raises(PilotNotWelcomeError):
+        ask(pilot)
+
+
+def test_a_job_with_requirements_runs_only_where_they_are_met(group: Group) -> None:
+    able = make_queue(parameters={"SoftwareTag": ["v1", "v2"]})
+    unable = make_queue(parameters={"SoftwareTag": ["v3"]})
+    with transaction.atomic():
+        pool = submit_pools.register(vo=group.vo, requirements={"softwaretag": ["v9", "v2"]}, now=NOW)
+    assert pool.queues == 1
+    job = make_job(group=group, submit_pools=[pool.id])
+    assert ask(make_pilot(vo=group.vo, queue=unable)) == []
+    # An offer can only narrow what the server knows.
+    assert ask(make_pilot(vo=group.vo, queue=unable), submit_pools=(pool.id,)) == []
+    assert ask(make_pilot(vo=group.vo, queue=able), submit_pools=()) == []
+    assert [lease.job for lease in ask(make_pilot(vo=group.vo, queue=able))] == [job]

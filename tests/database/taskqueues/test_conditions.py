@@ -1,0 +1,128 @@
+"""Each condition of a match on its own: what accepts what (TQM; DESIGN §3.5)."""
+
+from typing import Any
+
+import pytest
+
+from taskqueues.conditions import CONDITIONS
+from taskqueues.domain.offer import ResourceOffer
+from taskqueues.models import TaskQueue
+from tests.factories import make_group, make_task_queue, make_user, make_vo
+
+pytestmark = pytest.mark.django_db
+
+ORDER = [
+    *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
+    *("tags", "required_tags", "job_type", "processors", "memory", "throttle", "limit"),
+]
+
+
+def offer(vo_id: int = 1, **said: Any) -> ResourceOffer:
+    nothing_named: dict[str, Any] = {"site": None, "ce": None, "platforms": None, "submit_pools": None}
+    return ResourceOffer(**{"vo_id": vo_id, "setup": "S", "cpu_time_s": 300_000, **nothing_named, **said})
+
+
+def passes(name: str, queue: TaskQueue, offered: ResourceOffer) -> bool:
+    return TaskQueue.objects.filter(CONDITIONS[name](offered), pk=queue.pk).exists()
+
+
+def test_the_conditions_have_the_names_and_the_order_of_the_design() -> None:
+    assert list(CONDITIONS) == ORDER
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "offered", "fits"),
+    [
+        ("setup", {"setup": "S"}, {"setup": "S"}, True),
+        ("setup", {"setup": "S"}, {"setup": "T"}, False),
+        ("cpu_time", {"cpu_time_s": 5000}, {"cpu_time_s": 5000}, True),
+        ("cpu_time", {"cpu_time_s": 5000}, {"cpu_time_s": 4999}, False),
+        ("pilot_type", {}, {}, True),
+        ("pilot_type", {"pilot_types": ["generic", "private"]}, {}, True),
+        ("pilot_type", {"pilot_types": ["generic"]}, {}, True),
+        ("pilot_type", {"pilot_types": ["private"]}, {}, False),
+        ("pilot_type", {"pilot_types": ["private"]}, {"group_id": 1}, True),
+        ("pilot_type", {"pilot_types": ["generic"]}, {"group_id": 1}, False),
+        ("site", {}, {"site": "A"}, True),
+        ("site", {"sites": ["A", "B"]}, {"site": "A"}, True),
+        ("site", {"sites": ["B"]}, {"site": "A"}, False),
+        ("site", {"sites": ["B"]}, {"site": None}, True),
+        ("site", {}, {"site": "A", "accepting": False}, False),
+        ("site", {}, {"site": None, "accepting": False}, False),
+        ("banned_site", {"banned_sites": ["A"]}, {"site": "A"}, False),
+        ("banned_site", {"banned_sites": ["A"]}, {"site": "B"}, True),
+        ("banned_site", {"banned_sites": ["A"]}, {"site": None}, True),
+        ("ce", {}, {"ce": "ce1"}, True),
+        ("ce", {"grid_ces": ["ce1"]}, {"ce": "ce1"}, True),
+        ("ce", {"grid_ces": ["ce1"]}, {"ce": "ce2"}, False),
+        ("ce", {"grid_ces": ["ce1"]}, {"ce": None}, True),
+        ("platform", {}, {"platforms": ()}, True),
+        ("platform", {"platforms": ["el9"]}, {"platforms": ("el8", "el9")}, True),
+        ("platform", {"platforms": ["el9"]}, {"platforms": ("el8",)}, False),
+        ("platform", {"platforms": ["el9"]}, {"platforms": ()}, False),
+        ("platform", {"platforms": ["el9"]}, {"platforms": None}, True),
+        ("submit_pool", {}, {"submit_pools": ()}, True),
+        ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": ("p", "q")}, True),
+        ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": ("q",)}, False),
+        ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": ()}, False),
+        ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": None}, True),
+        ("tags", {}, {"tags": ("gpu",)}, True),
+        ("tags", {"tags": ["gpu"]}, {"tags": ("gpu", "avx")}, True),
+        ("tags", {"tags": ["gpu", "avx"]}, {"tags": ("gpu",)}, False),
+        ("tags", {"tags": ["gpu"]}, {"tags": ()}, False),
+        ("required_tags", {"tags": ["gpu"]}, {"tags": ("gpu",), "required_tags": ("gpu",)}, True),
+        ("required_tags", {}, {"tags": ("gpu",), "required_tags": ("gpu",)}, False),
+        ("required_tags", {"tags": ["gpu"]}, {"tags": ("gpu",)}, True),
+        ("job_type", {"job_type": "User"}, {}, True),
+        ("job_type", {"job_type": "User"}, {"job_types": ("User", "MC")}, True),
+        ("job_type", {"job_type": "User"}, {"job_types": ("MC",)}, False),
+        ("processors", {"processors": 4}, {"processors": 4}, True),
+        ("processors", {"processors": 4}, {"processors": 3}, False),
+        ("memory", {"memory_mb": 0}, {"memory_mb": 0}, True),
+        ("memory", {"memory_mb": 2000}, {"memory_mb": 2000}, True),
+        ("memory", {"memory_mb": 2000}, {"memory_mb": 1999}, False),
+        ("throttle", {}, {}, True),
+        ("limit", {}, {}, True),
+    ],
+)
+def test_a_condition_compares_what_is_asked_with_what_is_offered(
+    name: str, asked: dict[str, Any], offered: dict[str, Any], fits: bool
+) -> None:
+    assert passes(name, make_task_queue(**{"setup": "S", **asked}), offer(**offered)) is fits
+
+
+def test_grid_middleware_is_recorded_and_never_compared() -> None:
+    queue = make_task_queue(setup="S", grid_middlewares=["ARC"])
+    assert list(TaskQueue.objects.fitting(offer(vo_id=queue.vo_id))) == [queue]
+
+
+class TestOwnerGroup:
+    def test_a_generic_pilot_serves_every_group_of_its_vo_and_no_other_vo(self) -> None:
+        vo = make_vo()
+        queues = [make_task_queue(group=make_group(vo=vo)) for _ in range(2)]
+        elsewhere = make_task_queue()
+        assert all(passes("owner_group", queue, offer(vo_id=vo.pk)) for queue in queues)
+        assert not passes("owner_group", elsewhere, offer(vo_id=vo.pk))
+
+    def test_a_private_pilot_serves_its_owner_in_its_group_only(self) -> None:
+        group = make_group()
+        alice, bob = make_user(groups=[group]), make_user(groups=[group])
+        hers, his = make_task_queue(group=group, owner=alice), make_task_queue(group=group, owner=bob)
+        hers_elsewhere = make_task_queue(group=make_group(vo=group.vo), owner=alice)
+        private = offer(vo_id=group.vo_id, group_id=group.pk, owner_id=alice.pk)
+        assert passes("owner_group", hers, private)
+        assert not passes("owner_group", his, private)
+        assert not passes("owner_group", hers_elsewhere, private)
+
+    def test_a_private_pilot_of_a_sharing_group_serves_all_of_it(self) -> None:
+        group = make_group(shares_jobs=True)
+        queues = [make_task_queue(group=group) for _ in range(2)]
+        other = make_task_queue(group=make_group(vo=group.vo))
+        private = offer(vo_id=group.vo_id, group_id=group.pk)
+        assert all(passes("owner_group", queue, private) for queue in queues)
+        assert not passes("owner_group", other, private)
+
+    def test_the_jobs_of_a_suspended_owner_wait(self) -> None:
+        group = make_group()
+        queue = make_task_queue(group=group, owner=make_user(groups=[group], suspended=True))
+        assert not passes("owner_group", queue, offer(vo_id=group.vo_id))
