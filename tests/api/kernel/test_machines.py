@@ -1,0 +1,143 @@
+"""What machines that watch the system see, and what callers see when no view answers."""
+
+import pytest
+from celery import current_app
+from django.core.exceptions import PermissionDenied
+from django.db import OperationalError, connection
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import URLPattern, URLResolver, include, path
+from kombu import Connection
+from pytest_django import Settings
+
+from wms.kernel import handlers
+
+handler400 = handlers.bad_request
+handler403 = handlers.forbidden
+handler404 = handlers.not_found
+handler500 = handlers.server_error
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    raise RuntimeError("a secret detail")
+
+
+def refused(request: HttpRequest) -> HttpResponse:
+    raise PermissionDenied
+
+
+def reads(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(len(request.body)))
+
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("wms.kernel.urls")),
+    *(
+        path(f"{prefix}{name}/", view)
+        for prefix in ("api/", "")
+        for name, view in {"broken": broken, "refused": refused, "reads": reads}.items()
+    ),
+]
+
+pytestmark = pytest.mark.urls(__name__)
+
+
+@pytest.fixture(autouse=True)
+def _strict(settings: Settings) -> None:
+    strict = "wms.kernel.middleware.StrictRequests"
+    settings.MIDDLEWARE = [strict, *(name for name in settings.MIDDLEWARE if name != strict)]
+
+
+@pytest.fixture
+def visitor() -> Client:
+    return Client(raise_request_exception=False)
+
+
+def test_a_live_process_says_so_without_asking_anybody(visitor: Client) -> None:
+    answer = visitor.get("/healthz")  # without the mark django_db: the database would refuse
+    assert (answer.status_code, answer.json()) == (200, {"status": "alive"})
+
+
+@pytest.mark.django_db
+def test_a_process_that_reaches_everything_is_ready(visitor: Client) -> None:
+    answer = visitor.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "database": "up", "broker": "up"})
+    assert "no-store" in answer.headers["Cache-Control"]
+
+
+def nowhere(**options: object) -> Connection:
+    return Connection("redis+socket:///nowhere/valkey.sock")
+
+
+@pytest.mark.django_db
+def test_without_its_broker_it_is_not_ready_and_says_so(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_app, "connection_for_write", nowhere)
+    answer = visitor.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "not ready", "database": "up", "broker": "down"})
+
+
+@pytest.mark.django_db
+def test_without_its_database_it_is_not_ready_and_says_so(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*arguments: object) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(connection, "cursor", down)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    answer = visitor.get("/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "not ready", "database": "down", "broker": "up"})
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/readyz"])
+def test_health_is_only_read(visitor: Client, address: str) -> None:
+    assert visitor.post(address).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "code"),
+    [
+        ("/api/nowhere/", 404, "not_found"),
+        ("/api/refused/", 403, "forbidden"),
+        ("/api/broken/", 500, "internal_error"),
+        ("/api/reads/?a=%00", 400, "bad_request"),
+        ("/api/rea%00ds/", 400, "bad_request"),
+    ],
+)
+def test_below_api_every_answer_is_json_in_one_shape(visitor: Client, address: str, status: int, code: str) -> None:
+    answer = visitor.get(address)
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"] == "application/json"
+    assert set(answer.json()) == {"code", "detail"}
+    assert answer.json()["code"] == code
+    assert "secret" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"), [("/nowhere/", 404), ("/refused/", 403), ("/broken/", 500), ("/reads/?a=%00", 400)]
+)
+def test_elsewhere_the_answers_are_pages(visitor: Client, address: str, status: int) -> None:
+    answer = visitor.get(address)
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"].startswith("text/html")
+
+
+def test_a_body_beyond_the_limit_is_413(visitor: Client, settings: Settings) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+    answer = visitor.post("/api/reads/", b"x" * 11, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+def test_a_host_that_is_not_ours_is_400(visitor: Client) -> None:
+    answer = visitor.get("/api/reads/", HTTP_HOST="evil.example.org")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
+def test_a_writing_request_without_the_last_slash_is_not_redirected(visitor: Client, method: str) -> None:
+    answer = visitor.generic(method, "/api/reads")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "/api/reads/" in answer.json()["detail"]
+
+
+def test_a_reading_request_without_the_last_slash_is_redirected(visitor: Client) -> None:
+    answer = visitor.get("/api/reads")
+    assert (answer.status_code, answer.headers["Location"]) == (301, "/api/reads/")
