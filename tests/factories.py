@@ -13,6 +13,7 @@ from django.db import transaction
 
 from pilots.domain import ENDED, PilotStatus
 from pilots.models import Pilot
+from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
 from taskqueues.domain.definition import QueueDefinition
@@ -346,3 +347,8 @@ def make_pilot(
         submitted_at=NOW,
         ended_at=NOW if status in ENDED else None,
     )
+
+
+def make_pilot_token(pilot: Pilot | None = None, *, lifetime: timedelta = timedelta(hours=1)) -> str:
+    """Return a token of *pilot*, for the real clock, as the API measures it."""
+    return issue_pilot_token(pilot or make_pilot(), now=datetime.now(tz=UTC), lifetime=lifetime).token
