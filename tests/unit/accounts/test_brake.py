@@ -1,0 +1,60 @@
+"""When the brake on failed log-ins is on, and until when."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wms.accounts.domain import BRAKE_WINDOW, Failure, braked_until
+
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+
+def failures(count: int, *, name: bool, address: bool, seconds_ago: float = 10) -> list[Failure]:
+    failed_at = NOW - timedelta(seconds=seconds_ago)
+    return [Failure(failed_at=failed_at, same_name=name, same_address=address)] * count
+
+
+@pytest.mark.parametrize(
+    ("found", "braked"),
+    [
+        ([], False),
+        (failures(9, name=True, address=True), False),
+        (failures(10, name=True, address=True), True),
+        (failures(99, name=True, address=False), False),
+        (failures(100, name=True, address=False), True),
+        (failures(99, name=False, address=True), False),
+        (failures(100, name=False, address=True), True),
+        (failures(95, name=True, address=False) + failures(5, name=True, address=True), True),
+        (failures(9, name=True, address=True) + failures(50, name=False, address=True), False),
+        (failures(10, name=True, address=True, seconds_ago=300), False),
+        (failures(10, name=True, address=True, seconds_ago=299), True),
+    ],
+)
+def test_the_brake_is_on_from_a_number_of_failures_within_five_minutes(found: Sequence[Failure], braked: bool) -> None:
+    assert (braked_until(found, now=NOW) is not None) is braked
+
+
+def test_the_brake_lets_go_when_the_tenth_newest_failure_is_five_minutes_old() -> None:
+    found = failures(3, name=True, address=True, seconds_ago=200) + failures(9, name=True, address=True, seconds_ago=5)
+    assert braked_until(found, now=NOW) == NOW - timedelta(seconds=200) + BRAKE_WINDOW
+
+
+@given(
+    st.lists(
+        st.builds(
+            Failure,
+            failed_at=st.timedeltas(timedelta(minutes=-10), timedelta(0)).map(lambda ago: NOW + ago),
+            same_name=st.booleans(),
+            same_address=st.booleans(),
+        ),
+        max_size=300,
+    )
+)
+def test_the_brake_is_off_at_the_moment_it_names(found: list[Failure]) -> None:
+    until = braked_until(found, now=NOW)
+    if until is not None:
+        assert NOW < until <= NOW + BRAKE_WINDOW
+        assert braked_until(found, now=until) is None
