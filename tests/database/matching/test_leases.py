@@ -1,0 +1,300 @@
+"""Leases: reports, heartbeats, the end, and what happens to a job meanwhile (DESIGN §3.5)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from matching.models import Match
+from matching.services import expiry, leases
+from matching.services.leases import Answer, LeaseEndedError, PilotRevokedError, Usage
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob
+from tests.clock import pass_time, reset_clock
+from tests.factories import NOW, make_group, make_job, make_pilot
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import control
+from wms.jobs.services.transitions import IllegalTransitionError
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[None]:
+    """Run the expirer once, as a system that has been up for a while has, and set the clock right afterwards."""
+    expiry.expire_leases()
+    yield
+    reset_clock()
+
+
+def live_through(*, seconds: int) -> int:
+    """Let time go on with the expirer running all the while; return how many leases it ended."""
+    ended = 0
+    for _ in range(0, seconds, 10):
+        pass_time(seconds=10)
+        ended += expiry.expire_leases()
+    return ended
+
+
+@dataclass
+class Holder:
+    """A pilot with a lease, and its reports in short."""
+
+    match: Match
+
+    @property
+    def job(self) -> Job:
+        return Job.objects.get(pk=self.match.job_id)
+
+    @property
+    def statuses(self) -> list[str]:
+        return list(self.job.history.order_by("pk").values_list("status", flat=True))
+
+    def status(self, status: JobStatus, **said: str) -> Answer:
+        return leases.report_status(self.match.pk, status=status, **said)
+
+    def beat(self, *acknowledged: int, std_output: str | None = None, **usage: float) -> Answer:
+        return leases.heartbeat(self.match.pk, usage=Usage(**usage), std_output=std_output, acknowledged=acknowledged)
+
+    def finish(self, exit_code: int | None, minor: str | None = None, **usage: float) -> JobStatus:
+        return leases.finish(self.match.pk, exit_code=exit_code, minor=minor, usage=Usage(**usage), output_sandbox=None)
+
+    def asks(self, action: Action) -> None:
+        control.apply_to_one(action, self.match.job_id, by=self.job.owner, now=timezone.now())
+
+
+@pytest.fixture
+def holder() -> Holder:
+    job = make_job(group=make_group())
+    return lease_to(make_pilot(vo=job.vo))
+
+
+def lease_to(pilot: Pilot) -> Holder:
+    offer = OfferRequest(cpu_time_s=300_000)
+    return Holder(match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))[0])
+
+
+def test_a_job_runs_to_its_end(holder: Holder) -> None:
+    holder.status(JobStatus.RUNNING, minor="Started")
+    holder.beat(cpu_s=5.0, wall_s=6.0, memory_mb=100.0, disk_mb=1.0, std_output="hello")
+    holder.status(JobStatus.COMPLETING)
+    assert holder.finish(0, cpu_s=9.0, wall_s=10.0, memory_mb=50.0) is JobStatus.DONE
+    job = holder.job
+    assert holder.statuses == ["Matched", "Running", "Completing", "Done"]
+    assert (job.exit_code, job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb) == (0, 9.0, 10.0, 100.0, 1.0)
+    assert job.std_output_tail == "hello"
+    assert Match.objects.get().end_reason == "finished"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "status", "minor"),
+    [(0, "Done", "Execution complete"), (3, "Failed", "Exited with code 3"), (None, "Failed", "No exit code")],
+)
+def test_the_exit_code_decides(holder: Holder, exit_code: int | None, status: str, minor: str) -> None:
+    holder.status(JobStatus.RUNNING)
+    assert holder.finish(exit_code) == status
+    assert (holder.job.status, holder.job.minor_status) == (status, minor)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_payload_that_ends_before_any_status_came_through_still_ends(holder: Holder, silent: bool) -> None:
+    if silent:
+        holder.beat()
+        live_through(seconds=160)
+        assert holder.job.status == JobStatus.STALLED
+    assert holder.finish(0) is JobStatus.DONE
+
+
+def test_repeating_the_end_is_harmless(holder: Holder) -> None:
+    assert holder.finish(3) is JobStatus.FAILED
+    before = holder.statuses
+    assert holder.finish(0) is JobStatus.FAILED
+    assert holder.statuses == before
+
+
+def test_exit_code_222_sends_the_job_back_to_its_queue(holder: Holder) -> None:
+    assert holder.finish(222, minor="No room here") is JobStatus.WAITING
+    assert holder.statuses == ["Matched", "Rescheduled", "Waiting"]
+    assert holder.job.reschedules == 1
+    assert QueuedJob.objects.filter(pk=holder.match.job_id).exists()
+
+
+def test_a_lease_lasts_five_minutes_until_the_first_report_and_half_an_hour_after_each(holder: Holder) -> None:
+    assert holder.match.expires_at - holder.match.leased_at == timedelta(seconds=300)
+    pass_time(seconds=200)
+    first = holder.beat().expires_at
+    assert timedelta(seconds=1999) < first - holder.match.leased_at < timedelta(seconds=2060)
+    pass_time(seconds=1000)
+    assert timedelta(seconds=999) < holder.beat().expires_at - first < timedelta(seconds=1060)
+
+
+def test_a_lease_that_was_never_used_ends_after_its_time_and_the_grace(holder: Holder) -> None:
+    assert live_through(seconds=350) == 0
+    assert live_through(seconds=20) == 1
+    assert holder.statuses == ["Matched", "Rescheduled", "Waiting"]
+    assert Match.objects.get().end_reason == "expired"
+
+
+def test_nothing_can_be_reported_on_a_lease_that_has_expired(holder: Holder) -> None:
+    live_through(seconds=400)
+    before = holder.statuses
+    for report in (holder.beat, lambda: holder.status(JobStatus.RUNNING), lambda: holder.finish(0)):
+        with pytest.raises(LeaseEndedError):
+            report()
+    assert holder.statuses == before
+    assert holder.job.exit_code is None
+
+
+def test_after_three_reschedules_an_expired_job_fails() -> None:
+    job = make_job(reschedules=3)
+    holder = lease_to(make_pilot(vo=job.vo))
+    assert live_through(seconds=400) == 1
+    assert holder.job.status == JobStatus.FAILED
+    assert not QueuedJob.objects.exists()
+
+
+@pytest.mark.parametrize("before", [JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING])
+def test_five_missed_heartbeats_stall_a_job_and_the_next_one_revives_it(holder: Holder, before: JobStatus) -> None:
+    if before is not JobStatus.MATCHED:
+        holder.status(before)
+    holder.beat()
+    live_through(seconds=140)
+    assert holder.job.status == before
+    live_through(seconds=20)
+    assert holder.job.status == JobStatus.STALLED
+    holder.beat()
+    assert holder.job.status == before
+
+
+def test_a_status_revives_a_stalled_job_too(holder: Holder) -> None:
+    holder.beat()
+    live_through(seconds=200)
+    holder.status(JobStatus.COMPLETING)
+    assert holder.job.status == JobStatus.COMPLETING
+
+
+def test_an_outage_of_the_server_ends_no_lease(holder: Holder) -> None:
+    holder.status(JobStatus.RUNNING)
+    pass_time(hours=5)
+    assert expiry.expire_leases() == 0
+    assert holder.job.status == JobStatus.RUNNING
+    pass_time(seconds=1)
+    assert expiry.expire_leases() == 0
+    holder.beat()
+    assert holder.job.status == JobStatus.RUNNING
+
+
+def test_a_pilot_that_has_ended_loses_its_leases_at_once(holder: Holder) -> None:
+    holder.status(JobStatus.RUNNING)
+    Pilot.objects.update(status=PilotStatus.ABORTED, ended_at=NOW)
+    assert expiry.expire_leases() == 1
+    assert holder.statuses[-2:] == ["Rescheduled", "Waiting"]
+    assert Match.objects.get().end_reason == "pilot_ended"
+
+
+class TestKill:
+    def test_the_job_is_killed_at_once_and_the_order_repeated_until_acknowledged(self, holder: Holder) -> None:
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.KILL)
+        assert (holder.job.status, holder.job.minor_status) == ("Killed", "Marked for termination")
+        (order,) = holder.beat(cpu_s=3.0).commands
+        assert order.name == "kill"
+        assert holder.beat().commands == [order]
+        assert Match.objects.get().ended_at is None
+        assert holder.beat(order.pk).commands == []
+        assert Match.objects.get().end_reason == "killed"
+        assert holder.job.status == JobStatus.KILLED
+
+    def test_the_last_report_may_add_usage_but_no_status(self, holder: Holder) -> None:
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.KILL)
+        assert holder.finish(0, cpu_s=7.0) is JobStatus.KILLED
+        assert holder.job.cpu_s == 7.0
+        assert Match.objects.get().end_reason == "finished"
+
+    def test_a_last_report_after_the_acknowledgement_adds_usage(self, holder: Holder) -> None:
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.KILL)
+        holder.beat(holder.beat().commands[0].pk)
+        assert holder.finish(143, cpu_s=7.0) is JobStatus.KILLED
+        assert holder.job.cpu_s == 7.0
+        with pytest.raises(LeaseEndedError):
+            holder.beat()
+
+    def test_a_status_does_not_bring_a_killed_job_back(self, holder: Holder) -> None:
+        holder.asks(Action.KILL)
+        assert [order.name for order in holder.status(JobStatus.RUNNING).commands] == ["kill"]
+        assert holder.job.status == JobStatus.KILLED
+
+    def test_a_killed_job_whose_pilot_is_gone_stays_killed(self, holder: Holder) -> None:
+        holder.asks(Action.KILL)
+        assert live_through(seconds=400) == 1
+        assert holder.job.status == JobStatus.KILLED
+
+
+class TestReschedule:
+    def test_the_job_waits_again_only_when_its_pilot_has_let_go(self, holder: Holder) -> None:
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.RESCHEDULE)
+        assert holder.job.status == JobStatus.RESCHEDULED
+        assert not QueuedJob.objects.exists()
+        (order,) = holder.beat().commands
+        holder.beat(order.pk)
+        assert holder.job.status == JobStatus.WAITING
+        assert QueuedJob.objects.filter(pk=holder.match.job_id).exists()
+
+    def test_its_last_report_lets_go_too_and_says_nothing_of_the_next_attempt(self, holder: Holder) -> None:
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.RESCHEDULE)
+        assert holder.finish(0) is JobStatus.WAITING
+        assert holder.job.exit_code is None
+
+    def test_an_order_to_the_first_pilot_does_not_reach_the_second(self, holder: Holder) -> None:
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.RESCHEDULE)
+        holder.finish(None)
+        second = lease_to(make_pilot(vo=holder.job.vo))
+        assert second.match.job_id == holder.match.job_id
+        assert second.beat().commands == []
+
+    def test_an_expired_lease_lets_go_too(self, holder: Holder) -> None:
+        holder.asks(Action.RESCHEDULE)
+        live_through(seconds=400)
+        assert holder.job.status == JobStatus.WAITING
+        assert holder.job.reschedules == 1
+
+
+def test_a_job_that_completes_cannot_run_again(holder: Holder) -> None:
+    holder.status(JobStatus.COMPLETING)
+    with pytest.raises(IllegalTransitionError):
+        holder.status(JobStatus.RUNNING)
+    assert holder.job.status == JobStatus.COMPLETING
+
+
+def test_the_same_status_again_changes_its_words_only(holder: Holder) -> None:
+    holder.status(JobStatus.RUNNING, minor="Step 1")
+    holder.status(JobStatus.RUNNING, minor="Step 2", application="50 %")
+    assert (holder.job.minor_status, holder.job.application_status) == ("Step 2", "50 %")
+    assert holder.statuses == ["Matched", "Running", "Running"]
+
+
+def test_a_late_heartbeat_does_not_turn_usage_back(holder: Holder) -> None:
+    holder.beat(cpu_s=10.0)
+    holder.beat(cpu_s=5.0)
+    assert holder.job.cpu_s == 10.0
+
+
+def test_the_reports_of_a_revoked_pilot_are_refused(holder: Holder) -> None:
+    Pilot.objects.update(revoked_at=NOW)
+    with pytest.raises(PilotRevokedError):
+        holder.beat()
+    assert holder.job.heartbeat_at is None
