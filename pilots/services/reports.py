@@ -56,20 +56,21 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
     Raises:
         PilotRevokedError, PilotEndedError: nothing is kept.
     """
-    pilot = _locked(pilot_id)
-    _refuse_ended(pilot)
-    pilot.host_name, pilot.last_seen_at = found.host_name, now
-    pilot.node = {
-        **found.node,
-        "ok": found.ok,
-        "batch_id": found.batch_id,
-        "checks": [asdict(check) for check in found.checks],
-    }
-    pilot.save(update_fields=["host_name", "last_seen_at", "node"])
+    kept = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True).update(
+        host_name=found.host_name,
+        last_seen_at=now,
+        node={
+            **found.node,
+            "ok": found.ok,
+            "batch_id": found.batch_id,
+            "checks": [asdict(check) for check in found.checks],
+        },
+    )
+    if not kept:
+        _refuse_ended(_trusted(pilot_id))
     if not found.ok:
-        end_pilot(pilot.pk, status=PilotStatus.FAILED, reason=_why_unfit(found.checks), now=now)
-    pilot.refresh_from_db()
-    return pilot
+        end_pilot(pilot_id, status=PilotStatus.FAILED, reason=_why_unfit(found.checks), now=now)
+    return _trusted(pilot_id)
 
 
 @transaction.atomic(durable=True)
@@ -79,11 +80,10 @@ def leave(*, pilot_id: int, reason: str, now: datetime) -> Pilot:
     Raises:
         PilotRevokedError: nothing changes.
     """
-    pilot = _locked(pilot_id)
-    Pilot.objects.filter(pk=pilot.pk).update(last_seen_at=now)
-    end_pilot(pilot.pk, status=PilotStatus.DONE, reason=reason, now=now)
-    pilot.refresh_from_db()
-    return pilot
+    _trusted(pilot_id)
+    Pilot.objects.filter(pk=pilot_id).update(last_seen_at=now)
+    end_pilot(pilot_id, status=PilotStatus.DONE, reason=reason, now=now)
+    return _trusted(pilot_id)
 
 
 @transaction_required
@@ -114,18 +114,13 @@ def living_pilot(pilot_id: int) -> Pilot:
     Raises:
         PilotRevokedError, PilotEndedError: it does not.
     """
-    rows = Pilot.objects.select_related("vo", "group", "owner", "queue__ce__site")
-    pilot = _known(rows.filter(pk=pilot_id).first())
+    pilot = _trusted(pilot_id)
     _refuse_ended(pilot)
     return pilot
 
 
-@transaction_required
-def _locked(pilot_id: int) -> Pilot:
-    return _known(Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first())
-
-
-def _known(pilot: Pilot | None) -> Pilot:
+def _trusted(pilot_id: int) -> Pilot:
+    pilot = Pilot.objects.select_related("vo", "group", "owner", "queue__ce__site").filter(pk=pilot_id).first()
     if pilot is None or pilot.revoked_at is not None:
         raise PilotRevokedError("The credentials of this pilot were revoked; leave.")
     return pilot
