@@ -444,6 +444,7 @@ def test_the_output_of_one_job_is_not_that_of_another_of_the_same_owner() -> Non
         (gzip.compress(tar(("a", b"x" * 999)))[:-20], DamagedArchiveError),
         (gzip.compress(tar(("/etc/passwd", b"x"))), UnsafeArchiveError),
     ],
+    ids=["empty", "tar", "tar.bz2", "gzipped text", "broken off", "unsafe"],
 )
 def test_an_output_that_is_no_safe_tar_gz_is_refused(content: bytes, error: type[Exception], directory: Path) -> None:
     job = make_job()
