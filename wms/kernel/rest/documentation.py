@@ -3,11 +3,12 @@
 from http import HTTPStatus
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 
 from wms.kernel.rest.authentication import BearerAuthentication
+from wms.kernel.rest.serializers import StrictSerializer
 
 MEANING = {
     HTTPStatus.BAD_REQUEST: "The input is wrong.",
@@ -52,3 +53,15 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:  # noqa: ARG002 - the framework's signature
         """Return the definition of the scheme."""
         return {"type": "http", "scheme": "bearer", "description": self.target.scheme_description}
+
+
+class StrictSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+    """Strict serializers: the schema too says that no other field is taken."""
+
+    target_class = StrictSerializer
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: str) -> dict[str, Any]:  # noqa: ANN401 - the package's
+        """Return the schema of the serializer, closed."""
+        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)  # noqa: SLF001
+        return {**schema, "additionalProperties": False}

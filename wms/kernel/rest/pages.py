@@ -26,7 +26,13 @@ Row = TypeVar("Row", bound=Model)
 
 
 class PageQuery(StrictSerializer):
-    """What the query string of every list may hold; the serializers of lists' filters derive from it."""
+    """Base of the query strings of lists: its fields are filters; what turns pages is left to CursorPages."""
+
+    known_elsewhere = frozenset(PAGE_PARAMETERS)
+
+
+class PageParameters(StrictSerializer):
+    """What the query string of every list may hold beside its filters."""
 
     cursor = serializers.CharField(
         required=False, max_length=2000, help_text="From `next` or `previous` of another page; never built by hand."
@@ -69,7 +75,7 @@ class CursorPages(BasePagination):
             ValidationError: the cursor is not one of ours or of another order, or the size or the order is wrong.
         """
         asked = {name: request.query_params[name] for name in PAGE_PARAMETERS if name in request.query_params}
-        query = PageQuery.checked(asked)
+        query = PageParameters.checked(asked)
         self._url = request.build_absolute_uri()
         self._ordering = self._known_ordering(query.get("ordering", self.orderings[0]))
         self._column: Field[Any, Any] = self._column_of(queryset.model)
@@ -175,5 +181,5 @@ class CursorPages(BasePagination):
                 "description": str(field.help_text),
                 "schema": schemas[name],
             }
-            for name, field in PageQuery().fields.items()
+            for name, field in PageParameters().fields.items()
         ]

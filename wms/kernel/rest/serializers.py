@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
@@ -37,12 +37,15 @@ def unknown_fields(names: Iterable[object], *, known: frozenset[str]) -> dict[st
 class StrictSerializer(serializers.Serializer[Any]):
     """An object of which every field is known: others are refused, with the nearest known name suggested."""
 
+    #: Names that something else reads from the same input.
+    known_elsewhere: ClassVar[frozenset[str]] = frozenset()
+
     def to_internal_value(self, data: object) -> dict[str, Any]:
         """Return the validated values, or raise with everything that is wrong at once."""
         if not isinstance(data, Mapping):
             got = TYPE_NAMES.get(type(data), type(data).__name__)
             raise serializers.ValidationError({NON_FIELD_ERRORS: [f"Expected an object, got {got}."]})
-        known = frozenset(name for name, field in self.fields.items() if not field.read_only)
+        known = frozenset(name for name, field in self.fields.items() if not field.read_only) | self.known_elsewhere
         unknown = unknown_fields(data, known=known)
         try:
             values: dict[str, Any] = super().to_internal_value(data)
