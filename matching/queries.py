@@ -34,14 +34,15 @@ def preview(offer: ResourceOffer) -> Preview:
     with_jobs = TaskQueue.objects.with_jobs()
     so_far = Q()
     steps = {name: (so_far := so_far & condition(offer)) for name, condition in CONDITIONS.items()}
-    left = with_jobs.aggregate(**{name: Count("pk", filter=step) for name, step in steps.items()})
+    # NB: the prefix, for some conditions are named as columns.
+    left = with_jobs.aggregate(**{f"left_{name}": Count("pk", filter=step) for name, step in steps.items()})
     fitting = list(with_jobs.fitting(offer).select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))
     jobs = jobs_in([queue.pk for queue in fitting])
     drawn = [queue for queue in fitting if queue.priority > 0]
     highest = max((queue.cpu_time_s for queue in drawn), default=0)
     total = sum(queue.priority for queue in drawn if queue.cpu_time_s == highest)
     return Preview(
-        left=left,
+        left={name: left[f"left_{name}"] for name in steps},
         task_queues=[
             PreviewQueue(
                 task_queue=queue,

@@ -25,7 +25,7 @@ from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.jobs.services.transitions import IllegalTransitionError
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from taskqueues.services import priorities
 from tests.factories import NOW, make_group, make_queued_job, make_task_queue, make_user, make_vo
 from wms.accounts.models import Group
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def priority_of(*queues: TaskQueue) -> list[float]:

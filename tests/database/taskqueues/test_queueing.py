@@ -124,7 +124,6 @@ def test_a_job_waits_in_one_queue_only(alice: User, group: Group) -> None:
         queueing.enqueue([waiting(1, definition_of(alice, group, cpu_time_s=5000))], now=NOW)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_only_empty_queues_are_removed_and_their_groups_marked() -> None:
     full, empty = make_task_queue(), make_task_queue()
     make_queued_job(task_queue=full)
@@ -133,7 +132,6 @@ def test_only_empty_queues_are_removed_and_their_groups_marked() -> None:
     assert list(ChangedGroup.objects.values_list("group", flat=True)) == [empty.group_id]
 
 
-@pytest.mark.django_db(transaction=True)
 def test_removal_looks_at_the_given_queues_only() -> None:
     one, other = make_task_queue(), make_task_queue()
     assert queueing.remove_empty(now=NOW, task_queue_ids=[one.pk]) == 1

@@ -1,0 +1,74 @@
+"""A VO with a waiting job, a pilot at a site, and clients that act as pilots and people."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from pilots.models import Pilot
+from pilots.services.tokens import issue_pilot_token
+from resources.models import Queue
+from tests import factories
+from wms.accounts.models import VO, Group, User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Alice's jobs wait; Bob shares her group; Charlie is a stranger; Mallory manages the VO; Olga operates."""
+
+    vo: VO
+    prod: Group
+    alice: User
+    bob: User
+    charlie: User
+    mallory: User
+    olga: User
+    queue: Queue
+    pilot: Pilot
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    vo = factories.make_vo(name="lhcb", setup="LHCb-Production", setups=["LHCb-Devel"])
+    prod = factories.make_group(name="lhcb_prod", vo=vo, shares_jobs=True)
+    site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
+    queue = factories.make_queue(name="grid", ce=factories.make_ce(name="ce01.cern.ch", site=site))
+    return World(
+        vo=vo,
+        prod=prod,
+        alice=factories.make_user(username="alice", groups=[prod]),
+        bob=factories.make_user(username="bob", groups=[prod]),
+        charlie=factories.make_user(username="charlie", groups=[factories.make_group()]),
+        mallory=factories.make_user(username="mallory", manages=[vo]),
+        olga=factories.make_user(username="olga", operator=True),
+        queue=queue,
+        pilot=factories.make_pilot(vo=vo, queue=queue),
+    )
+
+
+def bearer(token: str) -> APIClient:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    return client
+
+
+@pytest.fixture
+def client_of() -> Callable[[User | Pilot], APIClient]:
+    def client_of(who: User | Pilot) -> APIClient:
+        if isinstance(who, User):
+            return bearer(factories.make_token(who))
+        return bearer(issue_pilot_token(who, now=timezone.now()).token)
+
+    return client_of
+
+
+@pytest.fixture
+def pilot(world: World, client_of: Callable[[User | Pilot], APIClient]) -> APIClient:
+    return client_of(world.pilot)
+
+
+def offer(**said: object) -> dict[str, object]:
+    return {"cpu_time_s": 300_000, "request_id": str(uuid4()), "memory_mb": 4000, **said}
