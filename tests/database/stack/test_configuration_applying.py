@@ -1,0 +1,429 @@
+"""The configuration file against the database: what it stores, what it leaves alone, what it says."""
+
+# ruff: noqa: E501 - rows of tables
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from matching.models import Limit
+from pilots.models import Director
+from resources.domain.words import ResourceState, SiteTokenPurpose
+from resources.models import (
+    ComputingElement,
+    Platform,
+    Queue,
+    RequirementDefinition,
+    Site,
+    SiteToken,
+    StorageElement,
+)
+from resources.services import issue_site_token
+from taskqueues.models import ChangedGroup, SubmitPool
+from taskqueues.services import submit_pools
+from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
+from wms.accounts.domain import digest_of
+from wms.accounts.models import VO, Group, User
+from wms.kernel.secrets import decrypt
+from wms.stack.configuration.applying import Outcome, configure
+from wms.stack.configuration.exporting import export
+from wms.stack.configuration.problems import ConfigurationError
+
+pytestmark = pytest.mark.django_db
+
+EXAMPLE = (Path(__file__).parents[3] / "docs" / "configuration.example.yaml").read_text()
+ENVIRON = {
+    "ALICE_PASSWORD": "alice-knows",
+    "CERN_DST": "key of the store",
+    "CERN_REGISTER": "register-me",
+    "CERN_ADVERTISE": "advertise-me",
+}
+
+
+def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVIRON) -> Outcome:
+    """Apply a configuration file."""
+    return configure(text.encode(), environ=environ, now=NOW, dry_run=dry_run)
+
+
+def problems_of(text: str) -> list[str]:
+    """Return what is wrong with a configuration file."""
+    with pytest.raises(ConfigurationError) as refusal:
+        apply(text)
+    return list(map(str, refusal.value.problems))
+
+
+def counts() -> list[int]:
+    """Return how many rows of each kind there are."""
+    models = (VO, Group, User, RequirementDefinition, Platform, StorageElement, Site, ComputingElement, Queue)
+    return [model.objects.count() for model in (*models, SiteToken, Director, Limit)]
+
+
+# ---- The whole example -----------------------------------------------------------------------------------------------
+
+
+def test_the_whole_example_is_stored() -> None:
+    apply(EXAMPLE)
+
+    vo = VO.objects.get(name="lhcb")
+    assert (vo.setup, vo.setups) == ("LHCb-Production", ["LHCb-Devel", "LHCb-Production"])
+    assert [user.username for user in vo.managers.all()] == ["bob"]
+    production = Group.objects.get(name="lhcb_prod")
+    assert (production.vo, production.priority, production.shares_jobs) == (vo, 3000.0, True)
+    alice, bob = User.objects.get(username="alice"), User.objects.get(username="bob")
+    assert alice.check_password("alice-knows")
+    assert [dn.dn for dn in alice.dns.all()] == ["/DC=ch/DC=example/CN=alice"]
+    assert alice.default_group == Group.objects.get(name="lhcb_user")
+    assert (bob.is_staff, bob.is_superuser, bob.is_active, bob.has_usable_password()) == (True, False, True, False)
+    assert {membership.group.name for membership in bob.memberships.all()} == {"lhcb_user", "lhcb_prod"}
+    memory, software = RequirementDefinition.objects.order_by("name")
+    assert (memory.kind, memory.unit, software.kind, list(software.vos.all())) == ("capacity", "MB", "set", [vo])
+    assert Platform.objects.get().runs == ["x86_64-el8", "x86_64-el9"]
+    element = StorageElement.objects.get()
+    assert decrypt(element.credential_encrypted) == "key of the store"
+    site = Site.objects.get()
+    assert (list(site.vos.all()), site.state) == ([vo], ResourceState.ACTIVE)
+    assert (site.parameters, site.vo_parameters) == ({"SoftwareTag": "AppVersion1"}, {"lhcb": {"Memory": 4000}})
+    assert (site.throttle_policy, site.max_submitting_jobs, site.max_jobs) == ("level0", 5, None)
+    assert list(site.storage_elements.all()) == [element]
+    assert {(token.purpose, bytes(token.digest)) for token in site.tokens.all()} == {
+        ("register", digest_of("register-me")),
+        ("advertise", digest_of("advertise-me")),
+    }
+    queue = Queue.objects.get()
+    assert (queue.ce.site, queue.ce.type, queue.ce.pilot_types) == (site, "local", ["generic", "private"])
+    assert (queue.name, queue.cpu_time_s, queue.platforms, queue.memory_mb) == ("grid", 300000, ["x86_64-el9"], 4000)
+    director = Director.objects.get()
+    assert (director.kind, list(director.sites.all()), director.job_types) == ("site", [site], ["MCSimulation"])
+    assert set(Limit.objects.values_list("site", "user", "job_type", "running", "waiting", "delay_s", "burst")) == {
+        (site.pk, None, "MCSimulation", 100, None, None, None),
+        (site.pk, None, "", None, None, 0.5, 3),
+        (None, alice.pk, "", None, 100000, None, None),
+    }
+
+
+def test_what_no_issue_has_built_yet_is_stored_with_a_warning() -> None:
+    warnings = [str(warning).partition(": ")[2] for warning in apply(EXAMPLE).warnings]
+    assert warnings == [
+        "storage_elements: is stored, but not enforced yet",
+        "sites[0].throttle: is stored, but not enforced yet",
+        "sites[0].storage_elements: is stored, but not enforced yet",
+        "sites[0].tokens.advertise: is stored, but not enforced yet",
+        "limits: is stored, but not enforced yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("sites: [{name: A, ces: [{name: c, identity: sudo}]}]", "sites[0].ces[0].identity"),
+        ("sites: [{name: A, ces: [{name: c, type: slurm}]}]", "sites[0].ces[0].type"),
+        ("directors: [{name: d, kind: taskqueue}]", "directors[0].kind"),
+    ],
+)
+def test_backends_and_directors_of_later_issues_warn(text: str, path: str) -> None:
+    assert [warning.path for warning in apply(text).warnings] == [path]
+
+
+def test_a_second_time_changes_nothing() -> None:
+    assert len(apply(EXAMPLE).differences) == 16
+    before = counts()
+    passwords = list(User.objects.order_by("pk").values_list("password", flat=True))
+
+    assert apply(EXAMPLE).differences == ()
+    assert counts() == before
+    assert list(User.objects.order_by("pk").values_list("password", flat=True)) == passwords
+
+
+def test_the_export_changes_nothing_and_tells_no_secret() -> None:
+    apply(EXAMPLE)
+    exported = export()
+    outcome = apply(exported, environ={})
+    assert outcome.differences == ()
+    for secret in ENVIRON.values():
+        assert secret not in exported
+    assert "password" not in exported.partition("\n")[2]
+
+
+def test_the_export_makes_the_same_configuration_elsewhere() -> None:
+    apply(EXAMPLE)
+    exported = export()
+    for rows in (
+        Limit.objects.all(),
+        Director.objects.all(),
+        Site.objects.all(),
+        Platform.objects.all(),
+        RequirementDefinition.objects.all(),
+        StorageElement.objects.all(),
+        User.objects.all(),
+        Group.objects.all(),
+        VO.objects.all(),
+    ):
+        rows.delete()
+    apply(exported, environ={})
+    assert export() == exported
+
+
+def test_odd_texts_survive_export() -> None:
+    site = make_site(
+        name="1e3", parameters={"Odd": ["no", "007", "1e3", "~", "2026-01-01", "${HOME}", "$${X}", "a: b #c"]}
+    )
+    site.parameters |= {"Flag": True, "One": 1, "Half": 0.5, "Big": 1e16, "Text": "true", "é\n": "line\nbreak\ttab"}
+    site.state, site.state_reason, site.state_until = ResourceState.BANNED, "= off", datetime(2030, 1, 1, tzinfo=UTC)
+    site.save()
+    make_ce(name="0x1f", site=site, options={"host": "${HOME}", "list": [1, {"deep": None}], "yes": False})
+    assert apply(export()).differences == ()
+
+
+# ---- What changes, and what stays ------------------------------------------------------------------------------------
+
+
+def test_differences_name_object_key_and_both_values() -> None:
+    apply(EXAMPLE)
+    changed = EXAMPLE.replace("priority: 1000, properties: []", "priority: 2000.5, properties: [JOB_SHARING]")
+    changed = changed.replace("max_pilots: 100", "max_pilots: 7").replace("running: 100}", "running: 99}")
+    changed = changed.replace("state: active", "state: banned").replace('reason: ""', "reason: power cut")
+    assert apply(changed, environ=ENVIRON | {"ALICE_PASSWORD": "b"}).differences == (
+        "~ group lhcb_user: priority 1000 → 2000.5, properties [] → [JOB_SHARING]",
+        "~ user alice: password changed",
+        "~ site LCG.CERN.ch: status {state: active, reason: '', until: null} → {state: banned, reason: power cut, until: null}",
+        "~ queue LCG.CERN.ch/ce01.cern.ch/grid: max_pilots 100 → 7",
+        "+ limit scope {site: LCG.CERN.ch, job_type: MCSimulation} running 99",
+        "- limit scope {site: LCG.CERN.ch, job_type: MCSimulation} running 100",
+    )
+    assert User.objects.get(username="alice").check_password("b")
+    assert Site.objects.get().state == ResourceState.BANNED
+    assert Site.objects.get().state_changed_at == NOW
+
+
+def test_a_key_that_is_left_out_stays_as_it_is() -> None:
+    apply(EXAMPLE)
+    before = export()
+    assert apply("sites: [{name: LCG.CERN.ch, ces: [{name: ce01.cern.ch}]}]").differences == ()
+    assert apply("users: [{username: alice}]\nvos: [{name: lhcb, setup: LHCb-Production}]").differences == ()
+    assert export() == before
+
+
+def test_a_ban_by_an_operator_outlives_a_file_that_says_nothing_of_it() -> None:
+    apply("sites: [{name: A}]")
+    Site.objects.update(state=ResourceState.BANNED, state_reason="fire")
+    apply("sites: [{name: A, parameters: {x: 1}}]")
+    assert Site.objects.get().state == ResourceState.BANNED
+
+
+def test_what_the_file_does_not_name_is_not_deleted() -> None:
+    apply(EXAMPLE)
+    before = counts()
+    apply("groups: [{name: other, vo: lhcb}]")
+    assert counts() == [before[0], before[1] + 1, *before[2:]]
+
+
+def test_stated_lists_are_stated_in_full() -> None:
+    apply(EXAMPLE)
+    apply(
+        "vos: [{name: lhcb, setup: LHCb-Production, managers: [alice]}]\n"
+        "users: [{username: alice, dns: [/CN=new], groups: [lhcb_prod], default_group: null}]\n"
+        "platforms: {x86_64-el9: []}\nsites: [{name: LCG.CERN.ch, vos: []}]\nlimits: []\n"
+    )
+    alice = User.objects.get(username="alice")
+    assert [user.username for user in VO.objects.get().managers.all()] == ["alice"]
+    assert [dn.dn for dn in alice.dns.all()] == ["/CN=new"]
+    assert [membership.group.name for membership in alice.memberships.all()] == ["lhcb_prod"]
+    assert alice.default_group is None
+    assert Platform.objects.get().runs == ["x86_64-el9"]
+    assert not Site.objects.get().vos.exists()
+    assert not Limit.objects.exists()
+
+
+def test_a_dn_may_move_from_one_user_to_another() -> None:
+    make_user(username="alice", dns=["/CN=a"])
+    make_user(username="bob", dns=["/CN=b"])
+    apply('users: [{username: alice, dns: ["/CN=b"]}, {username: bob, dns: ["/CN=a"]}]')
+    assert [dn.dn for dn in User.objects.get(username="alice").dns.all()] == ["/CN=b"]
+
+
+def test_a_user_without_a_password_cannot_log_in() -> None:
+    apply("users: [{username: carol, suspended: true}]")
+    carol = User.objects.get(username="carol")
+    assert (carol.has_usable_password(), carol.is_active) == (False, False)
+
+
+def test_a_user_keeps_the_password_that_the_file_does_not_name() -> None:
+    make_user(username="alice", password="own")
+    apply("users: [{username: alice, staff: true}]")
+    assert User.objects.get(username="alice").check_password("own")
+
+
+def test_a_token_of_the_file_replaces_its_predecessor_and_no_other() -> None:
+    apply("sites: [{name: A, tokens: {register: first}}]")
+    issued = issue_site_token(Site.objects.get(), purpose=SiteTokenPurpose.REGISTER, now=NOW)
+    assert apply("sites: [{name: A, tokens: {register: second}}]").differences == ("~ site A: tokens changed",)
+    digests = {bytes(token.digest) for token in SiteToken.objects.all()}
+    assert digests == {digest_of("second"), digest_of(issued)}
+
+
+def test_a_changed_priority_marks_the_group_for_re_evaluation() -> None:
+    group = make_group(name="g", vo=make_vo(name="v"), priority=1.0)
+    apply("groups: [{name: g, vo: v, priority: 1.0}]")
+    assert not ChangedGroup.objects.exists()
+    apply("groups: [{name: g, vo: v, priority: 2.0}]")
+    assert [mark.group for mark in ChangedGroup.objects.all()] == [group]
+
+
+def test_changed_parameters_change_who_is_in_which_submit_pool() -> None:
+    site, vo = make_site(name="A"), make_vo(name="v")
+    queue = make_queue(ce=make_ce(site=site))
+    submit_pools.register(vo=vo, requirements={"Memory": 4000}, now=NOW)
+    pool = SubmitPool.objects.get()
+    assert not pool.queues.exists()
+    apply("sites: [{name: A, parameters: {memory: 8000}}]")
+    assert list(pool.queues.all()) == [queue]
+
+
+def test_a_limit_of_a_ce_finds_its_site() -> None:
+    make_ce(name="ce1", site=make_site(name="A"))
+    apply("limits: [{scope: {ce: ce1}, running: 1}]")
+    assert apply("limits: [{scope: {ce: ce1, site: A}, running: 1}]").differences == ()
+    assert apply(export()).differences == ()
+
+
+def test_references_may_be_to_what_the_database_holds() -> None:
+    make_vo(name="old")
+    apply("groups: [{name: g, vo: old}]")
+    assert Group.objects.get(name="g").vo.name == "old"
+
+
+def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> None:
+    text = "vos: [{name: v, setup: s, managers: [bob]}]"
+    (warning,) = apply(text + "\nusers: [{username: bobby}]").warnings
+    assert str(warning) == (
+        'line 1: vos[0].managers[0]: there is no user "bob", neither in the file nor in the database; '
+        'it is left out until there is. Did you mean "bobby"?'
+    )
+    bob = make_user(username="bob")
+    assert apply(text).differences == ("~ vo v: managers [] → [bob]",)
+    assert list(VO.objects.get().managers.all()) == [bob]
+
+
+# ---- Refusals that need the database ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("groups:\n- {name: g, vo: lchb}", 'line 2: groups[0].vo: there is no vo "lchb", neither in the file nor in the database. Did you mean "lhcb"?'),
+        ("users:\n- username: u\n  groups: [x]", 'line 3: users[0].groups[0]: there is no group "x", neither in the file nor in the database.'),
+        ("groups: [{name: staff, vo: atlas}]", "line 1: groups[0].vo: a group stays in its VO, which is lhcb; make another group for atlas"),
+        ('users: [{username: u, dns: ["/CN=alice"]}]', 'line 1: users[0].dns: "/CN=alice" is a DN of alice; it can be of one user only'),
+        ("users: [{username: u, groups: [staff], default_group: other}]", 'line 1: users[0].default_group: "other" must be one of the user\'s groups'),
+        ("vos: [{name: lhcb, setup: New}]", 'line 1: vos[0].setup: "New" must be one of setups (Production)'),
+        ("sites: [{name: A, ces: [{name: c, queues: [{name: q, cpu_time_s: 1, required_tags: [x]}]}]}]", "line 1: sites[0].ces[0].queues[0].required_tags: must be among the queue's tags, where x is missing"),
+        ("limits: [{scope: {ce: twice}, running: 1}]", "line 1: limits[0].scope.ce: name its site too: A, B have one of that name"),
+        ("limits: [{scope: {ce: twice, site: C}, running: 1}]", 'line 1: limits[0].scope.ce: the site C has no ce "twice"'),
+        ("sites: [{name: A, tokens: {register: used}}]", "line 1: sites[0].tokens.register: this token is in use elsewhere, or was revoked; choose another one"),
+        ("sites: [{name: A, tokens: {register: x, advertise: x}}]", "line 1: sites[0].tokens.register: this token is in use elsewhere, or was revoked; choose another one"),
+        ("sites: [{name: A, vo_parameters: {cms: {x: 1}}}]", 'line 1: sites[0].vo_parameters.cms: there is no vo "cms", neither in the file nor in the database.'),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_the_database_is_refused(text: str, problem: str) -> None:
+    lhcb = make_vo(name="lhcb")
+    make_vo(name="atlas")
+    make_user(username="alice", dns=["/CN=alice"])
+    make_group(name="staff", vo=lhcb)
+    make_group(name="other", vo=lhcb)
+    for name in ("A", "B"):
+        make_ce(name="twice", site=make_site(name=name))
+    site = make_site(name="C")
+    SiteToken.objects.create(site=site, purpose=SiteTokenPurpose.REGISTER, digest=digest_of("used"))
+    before = counts()
+
+    assert problems_of(text) == [problem]
+    assert counts() == before
+
+
+def test_all_problems_are_reported_and_nothing_is_written() -> None:
+    text = """\
+vos: [{name: lhcb, setup: P}]
+groups:
+  - {name: g, vo: atlas, priority: -1}
+  - {name: g h, vo: lhcb}
+  - {nam: x, vo: lhcb}
+sites:
+  - name: A
+    ces: [{name: c, queues: [{name: q, cpu_time_s: 0}, {name: r, cpu_time_s: 1, required_tags: [x]}]}]
+"""
+    assert [problem.partition(": ")[::2] for problem in map(str, problems_of(text))] == [
+        ("line 3", "groups[0].priority: must be from 0 to 1e+12"),
+        ("line 3", 'groups[0].vo: there is no vo "atlas", neither in the file nor in the database.'),
+        ("line 4", 'groups[1].name: "g h" will not do: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
+        ("line 5", "groups[2]: name is missing"),
+        ("line 5", 'groups[2].nam: unknown key. Did you mean "name"?'),
+        ("line 8", "sites[0].ces[0].queues[0].cpu_time_s: must be from 1 to 2147483647"),
+        ("line 8", "sites[0].ces[0].queues[1].required_tags: must be among the queue's tags, where x is missing"),
+    ]  # fmt: skip
+    assert counts() == [0] * 12
+
+
+# ---- Commands --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the example as a file, its variables set."""
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "wms.yaml"
+    path.write_text(EXAMPLE)
+    return path
+
+
+def run(*arguments: str) -> tuple[list[str], list[str]]:
+    """Run a command; return what it wrote and what it complained about."""
+    out, err = StringIO(), StringIO()
+    call_command(*arguments, stdout=out, stderr=err)
+    return out.getvalue().splitlines(), err.getvalue().splitlines()
+
+
+def test_a_dry_run_prints_the_difference_and_writes_nothing(example: Path) -> None:
+    before = counts()
+    out, err = run("configure", str(example), "--dry-run")
+    assert out[:3] == ["+ vo lhcb", "+ group lhcb_user", "+ group lhcb_prod"]
+    assert out[-1] == "dry run: nothing was changed"
+    assert "+ queue LCG.CERN.ch/ce01.cern.ch/grid" in out
+    assert err[-1] == "warning: line 56: limits: is stored, but not enforced yet"
+    assert counts() == before
+
+
+def test_the_command_says_when_there_is_nothing_to_change(example: Path) -> None:
+    run("configure", str(example))
+    assert run("configure", str(example))[0] == ["nothing to change"]
+
+
+def test_the_commands_make_a_round_trip(example: Path, tmp_path: Path) -> None:
+    run("configure", str(example))
+    exported = tmp_path / "exported.yaml"
+    exported.write_text("\n".join(run("export_configuration")[0]))
+    assert run("configure", str(exported))[0] == ["nothing to change"]
+
+
+def test_the_command_lists_the_problems_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "wms.yaml"
+    path.write_text("vos:\n- nam: x\n")
+    with pytest.raises(CommandError) as refusal:
+        run("configure", str(path))
+    assert str(refusal.value) == (
+        f"{path} is not accepted; nothing was changed. 3 problems:\n"
+        "line 2: vos[0]: name is missing\n"
+        "line 2: vos[0]: setup is missing\n"
+        'line 2: vos[0].nam: unknown key. Did you mean "name"?'
+    )
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="cannot be read: No such file or directory"):
+        run("configure", str(tmp_path / "none.yaml"))
+    with pytest.raises(CommandError, match="cannot be read: Is a directory"):
+        run("configure", str(tmp_path))

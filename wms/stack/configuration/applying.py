@@ -1,0 +1,86 @@
+"""`manage.py configure`: a file is read wholly, then compared, then written in one transaction."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from taskqueues.services import priorities, submit_pools
+from wms.kernel.db import LockKey, lock, transaction_required
+from wms.stack.configuration.document import Node, parse
+from wms.stack.configuration.plan import Plan, World, plan
+from wms.stack.configuration.problems import ConfigurationError, Remark, Unreadable
+from wms.stack.configuration.reading import Place, Reading
+from wms.stack.configuration.records import RecordOf
+from wms.stack.configuration.schema import Configuration
+
+logger = logging.getLogger(__name__)
+
+#: What decides where a job is eligible.
+_OF_ELIGIBILITY = frozenset({"parameters", "vo_parameters", "vos", "kind"})
+#: What decides the priorities of a group's task queues.
+_OF_PRIORITIES = frozenset({"priority", "properties"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a file changed, or would change."""
+
+    #: One line each: + made, ~ changed, - removed.
+    differences: tuple[str, ...]
+    warnings: tuple[Remark, ...]
+
+
+def configure(source: bytes, *, environ: Mapping[str, str], now: datetime, dry_run: bool = False) -> Outcome:
+    """Make the database say what the configuration file says; repeating it changes nothing.
+
+    Args:
+        source: the file, YAML in UTF-8.
+        environ: where ``${NAME}`` is looked up.
+        now: the edge's clock.
+        dry_run: write everything, then roll it back: what a dry run promises, the database has accepted.
+
+    Raises:
+        ConfigurationError: everything that is wrong with the file; nothing was written.
+    """
+    node = parse(source)
+    with transaction.atomic(durable=True):
+        lock(LockKey.CONFIGURE)
+        reading, world = Reading(environ), World()
+        made = _planned(node, reading=reading, world=world, now=now)
+        _write(made, world=world, now=now)
+        if dry_run:
+            transaction.set_rollback(True)
+    if made.differences and not dry_run:
+        logger.info("configuration.applied", extra={"changes": len(made.differences)})
+    return Outcome(differences=tuple(made.differences), warnings=tuple(sorted(set(reading.warnings))))
+
+
+def _planned(node: Node, *, reading: Reading, world: World, now: datetime) -> Plan:
+    try:
+        file = RecordOf(Configuration).read(node, Place(reading, ""))
+    except Unreadable as error:
+        raise ConfigurationError(reading.problems) from error
+    made = plan(file, world=world, reading=reading, now=now)
+    problems = [*reading.problems, *made.problems]
+    if problems:
+        raise ConfigurationError(problems)
+    return made
+
+
+@transaction_required
+def _write(made: Plan, *, world: World, now: datetime) -> None:
+    for identity in made.removed_limits:
+        world.limits.remove(identity)
+    for section, change in made.changes:
+        section.write(change)
+    for section, change in made.changes:
+        section.link(change)
+    for section, change in made.changes:
+        if section is world.groups and not change.is_new and change.changed & _OF_PRIORITIES:
+            priorities.mark_changed(group_id=world.groups.rows[change.identity].pk, now=now)
+    of_resources = [change for section, change in made.changes if section in world.of_resources()]
+    if any(change.changed & _OF_ELIGIBILITY for change in of_resources):
+        submit_pools.refresh(now=now)

@@ -1,0 +1,271 @@
+"""What a file would change, worked out wholly before anything is written."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from resources.domain.words import SiteTokenPurpose
+from wms.accounts.domain import digest_of
+from wms.kernel.names import did_you_mean
+from wms.stack.configuration.problems import Remark
+from wms.stack.configuration.reading import Reading, Use
+from wms.stack.configuration.records import Entry, Key, keys_of
+from wms.stack.configuration.schema import Configuration, LimitEntry
+from wms.stack.configuration.sections import Change, Identity, Section
+from wms.stack.configuration.supply import DirectorSection, LimitSection, identity_of
+from wms.stack.configuration.where import (
+    CESection,
+    DefinitionSection,
+    PlatformSection,
+    QueueSection,
+    SiteSection,
+    StorageElementSection,
+    tokens_in_use,
+    tokens_of,
+)
+from wms.stack.configuration.who import GroupSection, UserSection, VOSection
+
+#: NB: Any: the sections differ in type, and each change goes back to the section that it came from.
+AnySection = Section[Any, Any]
+
+
+class World:
+    """All that is stored, section by section, in the order in which they refer to one another."""
+
+    def __init__(self) -> None:
+        self.vos = VOSection()
+        self.groups = GroupSection(self.vos)
+        self.users = UserSection(self.groups)
+        self.definitions = DefinitionSection(self.vos)
+        self.platforms = PlatformSection()
+        self.storage_elements = StorageElementSection()
+        self.sites = SiteSection(self.vos, self.storage_elements)
+        self.ces = CESection(self.sites)
+        self.queues = QueueSection(self.ces)
+        self.directors = DirectorSection(self.sites)
+        self.limits = LimitSection(vos=self.vos, groups=self.groups, users=self.users, sites=self.sites, ces=self.ces)
+
+    def of_resources(self) -> tuple[AnySection, ...]:
+        """Return the sections on which it depends where a job is eligible."""
+        return (self.definitions, self.sites, self.ces, self.queues)
+
+    def named(self) -> Mapping[str, AnySection]:
+        """Return the sections whose objects others refer to, by noun."""
+        sections = (self.vos, self.groups, self.users, self.storage_elements, self.sites, self.ces)
+        return {section.record.noun: section for section in sections}
+
+
+@dataclass(slots=True)
+class Plan:
+    """Every change, in an order in which it can be written."""
+
+    changes: list[tuple[AnySection, Change[Any]]] = field(default_factory=list)
+    removed_limits: list[Identity] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    problems: list[Remark] = field(default_factory=list)
+
+
+def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
+    """Return what *file* changes in *world*; the reading's problems and warnings grow by those of references."""
+    _check_uses(reading, world=world)
+    made = Plan()
+    for section, identity, entry in _entries(file, world=world):
+        _compare(made, section, identity, entry, now=now)
+    if "limits" in file.source.lines:
+        _compare_limits(made, file, world=world, reading=reading, now=now)
+    made.problems += [*_taken_dns(made, world=world), *_taken_tokens(file)]
+    return made
+
+
+def _entries(file: Configuration, *, world: World) -> Iterator[tuple[AnySection, Identity, Entry]]:
+    """Yield every named entry of the file with its section, what others refer to first."""
+    for vo in file.vos:
+        yield world.vos, (vo.name,), replace(vo, managers=_known_managers(vo.managers, file, world=world))
+    simple: tuple[tuple[AnySection, tuple[Entry, ...]], ...] = (
+        (world.groups, file.groups),
+        (world.users, file.users),
+        (world.definitions, file.requirement_definitions),
+        (world.platforms, file.platforms),
+        (world.storage_elements, file.storage_elements),
+    )
+    for section, entries in simple:
+        for entry in entries:
+            yield section, (entry.name_of(),), entry
+    for site in file.sites:
+        yield world.sites, (site.name,), site
+        for ce in site.ces:
+            yield world.ces, (site.name, ce.name), ce
+            for queue in ce.queues:
+                yield world.queues, (site.name, ce.name, queue.name), queue
+    for director in file.directors:
+        yield world.directors, (director.name,), director
+
+
+def _known_managers(managers: Iterable[str], file: Configuration, *, world: World) -> tuple[str, ...]:
+    users = {user.username for user in file.users}
+    return tuple(name for name in managers if name in users or (name,) in world.users.rows)
+
+
+# ---- References ------------------------------------------------------------------------------------------------------
+
+
+def _check_uses(reading: Reading, *, world: World) -> None:
+    known = {
+        noun: {identity[-1] for identity in section.rows} | reading.names.get(noun, set())
+        for noun, section in world.named().items()
+    }
+    for use in reading.uses:
+        if use.name not in known[use.of]:
+            _note_unknown(use, sorted(known[use.of]), reading)
+
+
+def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
+    hint = did_you_mean(use.name, known)
+    sentence = f'there is no {use.of} "{use.name}", neither in the file nor in the database'
+    if use.may_be_missing:
+        reading.warnings.append(Remark(use.line, use.path, f"{sentence}; it is left out until there is.{hint}"))
+    else:
+        reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
+
+
+# ---- Differences -----------------------------------------------------------------------------------------------------
+
+
+def _compare(made: Plan, section: AnySection, identity: Identity, entry: Entry, *, now: datetime) -> None:
+    stored: Entry | None = section.entries.get(identity)
+    keys = [key for key in keys_of(section.record) if key.name != section.record.children]
+    merged = _merged(stored, entry, section.record).settled()
+    changed = frozenset(key.name for key in keys if stored is None or _differ(stored, merged, key))
+    secrets = frozenset(section.changed_secrets(identity, entry))
+    if stored is not None:
+        changed = changed - section.record.secrets | secrets
+    if not changed:
+        return
+    if not entry.source.broken:
+        made.problems += [merged.remark(key, sentence) for key, sentence in merged.mistakes()]
+        made.problems += _moved_group(section, stored, merged)
+    change = Change(identity=identity, entry=merged, changed=changed, is_new=stored is None, now=now)
+    made.changes.append((section, change))
+    made.differences.append(_difference(section, identity, stored, merged, changed=changed))
+
+
+def _merged(stored: Entry | None, entry: Entry, record: type[Entry]) -> Entry:
+    """Return the stored entry with what the file states; what it leaves out stays as it is."""
+    if stored is None:
+        return entry
+    # NB: Any: each value has been read by the kind that stands beside its annotation.
+    stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines if name != record.children}
+    return replace(stored, source=entry.source, **stated)
+
+
+def _differ(stored: Entry, merged: Entry, key: Key) -> bool:
+    before, after = getattr(stored, key.name), getattr(merged, key.name)
+    if isinstance(before, Mapping):  # NB: for Python True equals 1, for a resource it does not
+        return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
+    return bool(before != after)
+
+
+def _moved_group(section: AnySection, stored: Entry | None, merged: Entry) -> Iterator[Remark]:
+    if isinstance(section, GroupSection) and stored is not None:
+        before, after = getattr(stored, "vo", ""), getattr(merged, "vo", "")
+        if before != after:
+            yield merged.remark("vo", f"a group stays in its VO, which is {before}; make another group for {after}")
+
+
+def _difference(
+    section: AnySection, identity: Identity, stored: Entry | None, merged: Entry, *, changed: frozenset[str]
+) -> str:
+    label = f"{section.record.noun} {'/'.join([*identity[:-1], getattr(merged, section.record.named_by)])}"
+    if stored is None:
+        return f"+ {label}"
+    parts = [
+        f"{key.name} changed"
+        if key.name in section.record.secrets
+        else f"{key.name} {_shown(key, stored)} → {_shown(key, merged)}"
+        for key in keys_of(section.record)
+        if key.name in changed
+    ]
+    return f"~ {label}: {', '.join(parts)}"
+
+
+def _shown(key: Key, entry: Entry) -> str:
+    value = key.kind.plain(getattr(entry, key.name))
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+# ---- Limits ----------------------------------------------------------------------------------------------------------
+
+
+def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: Reading, now: datetime) -> None:
+    wanted = {}
+    for stated in file.limits:
+        entry = _placed(stated, file, world=world, reading=reading)
+        wanted[identity_of(entry)] = entry
+    names = frozenset(key.name for key in keys_of(LimitEntry))
+    for identity, entry in wanted.items():
+        if identity not in world.limits.rows:
+            change = Change(identity=identity, entry=entry, changed=names, is_new=True, now=now)
+            made.changes.append((world.limits, change))
+            made.differences.append(f"+ limit {_limit_shown(entry)}")
+    for identity in world.limits.rows:
+        if identity not in wanted:
+            made.removed_limits.append(identity)
+            made.differences.append(f"- limit {_limit_shown(world.limits.entries[identity])}")
+
+
+def _placed(entry: LimitEntry, file: Configuration, *, world: World, reading: Reading) -> LimitEntry:
+    """Return the limit with the site of the CE that it names."""
+    ce, site = entry.scope.ce, entry.scope.site
+    if ce is None:
+        return entry
+    in_file = {(site.name, ce.name) for site in file.sites for ce in site.ces}
+    sites = sorted({identity[0] for identity in in_file | world.ces.rows.keys() if identity[1] == ce})
+    if site is None and len(sites) == 1:
+        return replace(entry, scope=replace(entry.scope, site=sites[0]))
+    if site is None and sites:
+        reading.problems.append(
+            entry.scope.remark("ce", f"name its site too: {', '.join(sites)} have one of that name")
+        )
+    elif site is not None and sites and site not in sites:
+        reading.problems.append(entry.scope.remark("ce", f'the site {site} has no ce "{ce}"'))
+    return entry
+
+
+def _limit_shown(entry: LimitEntry) -> str:
+    return " ".join(
+        f"{key.name} {_shown(key, entry)}" for key in keys_of(LimitEntry) if getattr(entry, key.name) is not None
+    )
+
+
+# ---- What may exist once only ----------------------------------------------------------------------------------------
+
+
+def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
+    users = dict(world.users.entries)
+    planned = {change.identity: change.entry for section, change in made.changes if section is world.users}
+    owner: dict[str, str] = {}
+    for identity, entry in (users | planned).items():
+        for dn in entry.dns:
+            if owner.setdefault(dn, entry.username) != entry.username:
+                of_file = entry if identity in planned else planned[owner[dn],]
+                other = owner[dn] if of_file is entry else entry.username
+                yield of_file.remark("dns", f'"{dn}" is a DN of {other}; it can be of one user only')
+
+
+def _taken_tokens(file: Configuration) -> Iterator[Remark]:
+    used = tokens_in_use()
+    for site in file.sites:
+        for purpose, plain in tokens_of(site):
+            use = (site.name, str(purpose), False)
+            if used.setdefault(digest_of(plain), use) != use:
+                yield _taken(site.tokens, purpose)
+
+
+def _taken(tokens: Entry | None, purpose: SiteTokenPurpose) -> Remark:
+    sentence = "this token is in use elsewhere, or was revoked; choose another one"
+    return tokens.remark(purpose, sentence) if tokens is not None else Remark(1, "", sentence)

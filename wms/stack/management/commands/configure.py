@@ -1,0 +1,42 @@
+"""`manage.py configure FILE [--dry-run]`: make the database say what a configuration file says."""
+
+import os
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from wms.stack.configuration.applying import configure
+from wms.stack.configuration.document import MAX_BYTES
+from wms.stack.configuration.problems import ConfigurationError
+
+
+class Command(BaseCommand):
+    help = "Apply a configuration file. It is validated whole before anything is written; twice changes nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/configuration.example.yaml")
+        parser.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
+
+    def handle(self, *, file: Path, dry_run: bool, **options: object) -> None:  # noqa: ARG002 - Django's signature
+        try:
+            with file.open("rb") as stream:
+                source = stream.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
+        try:
+            outcome = configure(source, environ=os.environ, now=timezone.now(), dry_run=dry_run)
+        except ConfigurationError as error:
+            count = len(error.problems)
+            raise CommandError(
+                f"{file} is not accepted; nothing was changed. "
+                f"{count} {'problems' if count > 1 else 'problem'}:\n{error.detail}"
+            ) from error
+        for warning in outcome.warnings:
+            self.stderr.write(f"warning: {warning}")
+        for difference in outcome.differences:
+            self.stdout.write(difference)
+        if not outcome.differences:
+            self.stdout.write("nothing to change")
+        elif dry_run:
+            self.stdout.write("dry run: nothing was changed")
