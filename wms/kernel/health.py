@@ -11,6 +11,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
+from wms.kernel import pulse
+
 logger = logging.getLogger(__name__)
 
 #: Balancers ask every few seconds; an answer that comes later is none.
@@ -27,8 +29,8 @@ def alive(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's sign
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - Django's signature
-    """Answer 200 when database and broker can be reached, else 503 with what is down."""
-    parts = {"database": database_answers(), "broker": broker_answers()}
+    """Answer 200 when database and broker can be reached and beat is at work, else 503 with what is down."""
+    parts = {"database": database_answers(), "broker": broker_answers(), "beat": beat_works()}
     answer: dict[str, object] = {part: "up" if up else "down" for part, up in parts.items()}
     if all(parts.values()):
         return JsonResponse({"status": "ready", **answer})
@@ -56,3 +58,11 @@ def broker_answers() -> bool:
     except (OperationalError, OSError):
         return False
     return True
+
+
+def beat_works() -> bool:
+    """Return whether beat and a worker have shown within the last minute that they live."""
+    try:
+        return pulse.is_felt(pulse.BEAT)
+    except DatabaseError:
+        return False

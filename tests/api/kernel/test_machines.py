@@ -1,5 +1,7 @@
 """What machines that watch the system see, and what callers see when no view answers."""
 
+from datetime import timedelta
+
 import pytest
 from celery import current_app
 from django.core.exceptions import PermissionDenied
@@ -11,6 +13,9 @@ from kombu import Connection
 from pytest_django import Settings
 
 from wms.kernel import handlers
+from wms.kernel.db import DatabaseNow
+from wms.kernel.models import Pulse
+from wms.kernel.tasks import beat_pulse
 
 handler400 = handlers.bad_request
 handler403 = handlers.forbidden
@@ -60,9 +65,23 @@ def test_a_live_process_says_so_without_asking_anybody(visitor: Client) -> None:
 
 @pytest.mark.django_db
 def test_a_process_that_reaches_everything_is_ready(visitor: Client) -> None:
+    beat_pulse()
     answer = visitor.get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "database": "up", "broker": "up"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"status": "ready", "database": "up", "broker": "up", "beat": "up"},
+    )
     assert "no-store" in answer.headers["Cache-Control"]
+
+
+def not_ready(visitor: Client) -> set[str]:
+    """Return what /readyz says is down."""
+    answer = visitor.get("/readyz")
+    assert answer.status_code == 503
+    parts: dict[str, str] = answer.json()
+    assert parts.pop("status") == "not ready"
+    assert set(parts) == {"database", "broker", "beat"}
+    return {part for part, state in parts.items() if state == "down"}
 
 
 def nowhere(**options: object) -> Connection:
@@ -72,8 +91,8 @@ def nowhere(**options: object) -> Connection:
 @pytest.mark.django_db
 def test_without_its_broker_it_is_not_ready_and_says_so(visitor: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_app, "connection_for_write", nowhere)
-    answer = visitor.get("/readyz")
-    assert (answer.status_code, answer.json()) == (503, {"status": "not ready", "database": "up", "broker": "down"})
+    beat_pulse()
+    assert not_ready(visitor) == {"broker"}
 
 
 @pytest.mark.django_db
@@ -83,8 +102,17 @@ def test_without_its_database_it_is_not_ready_and_says_so(visitor: Client, monke
 
     monkeypatch.setattr(connection, "cursor", down)
     monkeypatch.setattr(connection, "close", lambda: None)
-    answer = visitor.get("/readyz")
-    assert (answer.status_code, answer.json()) == (503, {"status": "not ready", "database": "down", "broker": "up"})
+    assert not_ready(visitor) == {"database", "beat"}
+
+
+@pytest.mark.django_db
+def test_without_beat_it_is_not_ready_and_says_so(visitor: Client) -> None:
+    assert not_ready(visitor) == {"beat"}
+    beat_pulse()
+    Pulse.objects.update(beaten_at=DatabaseNow() - timedelta(seconds=60))
+    assert not_ready(visitor) == {"beat"}
+    beat_pulse()
+    assert visitor.get("/readyz").status_code == 200
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz"])
