@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from matching.models import Match
-from matching.queries import Preview
+from matching.queries.preview import Preview
 from matching.services import job_tokens
 from matching.services.leases import Answer, Usage
 from matching.services.offers import OfferRequest

@@ -29,7 +29,7 @@ from matching.api.serializers import (
     lease_out,
     preview_out,
 )
-from matching.queries import preview
+from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.match import match
 from pilots.api.authentication import PilotCredential

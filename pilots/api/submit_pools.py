@@ -87,7 +87,7 @@ class SubmitPoolsView(APIView):
         place = {level: asked[level] for level in ("site", "ce", "queue") if level in asked}
         if not place:
             pools = SubmitPool.objects.filter(vo=vo).select_related("vo").prefetch_related("queues__ce__site")
-            return Response({"submit_pools": SubmitPoolOut(pools.order_by("pk"), many=True).data})
+            return Response(AllSubmitPoolsOut({"submit_pools": pools.order_by("pk")}).data)
         queue = resolve_place(vo, **place).queue
         if queue is None:
             sentence = "Name the site, the CE and the queue, so that one queue is meant."

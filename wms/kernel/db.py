@@ -1,7 +1,8 @@
 """Transactions and locks: who may open, who must be inside, and in which order rows are locked.
 
 Lock order, for every transaction of the system: advisory → Pilot → Group → TaskQueue → QueuedJob → Job → Match →
-Counter; several rows of one table by primary key. A transaction that needs two of these takes them in this order.
+Counter; several rows of one table by primary key. A transaction that needs two of these takes them in this order, but
+for jobs that go (back) into a queue: that is the last locking step of a transaction (ADR 3).
 """
 
 from collections.abc import Callable

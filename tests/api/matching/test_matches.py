@@ -131,8 +131,7 @@ def test_a_pilot_that_was_revoked_gets_403(world: World, pilot: APIClient) -> No
 
 def test_a_job_runs_to_its_end_over_http(world: World, pilot: APIClient) -> None:
     job = factories.make_job(owner=world.alice, group=world.prod)
-    content = SimpleUploadedFile("in.txt", b"input")
-    given = sandboxes.upload(content, file_name="in.txt", owner=world.alice, now=timezone.now())
+    given = sandboxes.upload(io.BytesIO(b"input"), file_name="in.txt", owner=world.alice, now=timezone.now())
     InputSandbox.objects.create(job=job, sandbox=given.sandbox, file_name="in.txt")
 
     lease = lease_for(pilot)
@@ -184,7 +183,7 @@ def test_a_lease_that_has_ended_is_409_for_every_report(world: World, pilot: API
 def test_an_output_that_was_not_uploaded_for_the_job_is_refused(world: World, pilot: APIClient) -> None:
     factories.make_job(owner=world.alice, group=world.prod)
     lease = lease_for(pilot)
-    foreign = sandboxes.upload(output_archive(), file_name="x.tar.gz", owner=world.bob, now=timezone.now())
+    foreign = sandboxes.upload(io.BytesIO(b"hers"), file_name="x.txt", owner=world.bob, now=timezone.now())
     end = {"exit_code": 0, "usage": {}, "output_sandbox": sandboxes.reference_of(foreign.sandbox)}
     answer = pilot.post(f"/api/matches/{lease['match_id']}/finish/", end, format="json")
     assert answer.status_code == 400

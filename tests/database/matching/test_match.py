@@ -191,7 +191,8 @@ def test_a_registered_pilot_that_names_another_place_is_refused(group: Group, le
     make_job(group=group)
     pilot = make_pilot(vo=group.vo, queue=make_queue())
     with pytest.raises(NotYourQueueError):
-        ask(pilot, **{level: "another"})
+        named: dict[str, Any] = {level: "another"}
+        ask(pilot, **named)
     assert QueuedJob.objects.count() == 1
 
 

@@ -1,0 +1,100 @@
+"""What is always true of a live system, as questions to the database whose answers are the exceptions."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isclose
+from types import MappingProxyType
+
+from django.db.models import Exists, OuterRef, Q, Sum
+
+from matching.models import Match
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob, TaskQueue
+from wms.accounts.models import Group
+from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.models import Job
+
+#: A priority may lag behind by one recalculation; beyond that a sum is wrong.
+PRIORITY_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One exception: which invariant, and of which row."""
+
+    invariant: str
+    row: str
+
+
+def _waiting_jobs_stand_in_a_queue() -> Iterable[object]:
+    queued = QueuedJob.objects.filter(job_id=OuterRef("pk"))
+    return Job.objects.filter(~Exists(queued), status=JobStatus.WAITING)
+
+
+def _queued_jobs_are_waiting() -> Iterable[object]:
+    waiting = Job.objects.filter(pk=OuterRef("job_id"), status=JobStatus.WAITING)
+    return QueuedJob.objects.filter(~Exists(waiting))
+
+
+def _queued_jobs_stand_with_their_owner_and_priority() -> Iterable[object]:
+    theirs = Job.objects.filter(
+        pk=OuterRef("job_id"),
+        owner=OuterRef("task_queue__owner"),
+        group=OuterRef("task_queue__group"),
+        priority=OuterRef("user_priority"),
+    )
+    return QueuedJob.objects.filter(~Exists(theirs))
+
+
+def _held_jobs_have_an_open_lease() -> Iterable[object]:
+    lease = Match.objects.filter(job=OuterRef("pk"), ended_at__isnull=True)
+    return Job.objects.filter(~Exists(lease), status__in=HELD_BY_A_PILOT)
+
+
+def _open_leases_are_on_jobs_that_are_held_or_being_stopped() -> Iterable[object]:
+    stopping = {JobStatus.KILLED, JobStatus.RESCHEDULED, JobStatus.DELETED}
+    return Match.objects.filter(ended_at__isnull=True).exclude(job__status__in=HELD_BY_A_PILOT | stopping)
+
+
+def _pilots_that_matched_are_flagged() -> Iterable[object]:
+    matched = Match.objects.filter(pilot=OuterRef("pk"))
+    return Pilot.objects.filter(Exists(matched), Q(matched_at__isnull=True) | Q(status=PilotStatus.SUBMITTED))
+
+
+def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
+    sums: dict[int, float] = dict(
+        TaskQueue.objects.with_jobs().values_list("group").annotate(total=Sum("priority")).order_by("group")
+    )
+    for group in Group.objects.filter(pk__in=sums):
+        if not isclose(sums[group.pk], group.priority, rel_tol=PRIORITY_TOLERANCE):
+            yield group
+
+
+#: {invariant, as a sentence: the rows of which it is not true}.
+INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
+    {
+        "A waiting job stands in a task queue": _waiting_jobs_stand_in_a_queue,
+        "A job in a task queue is waiting": _queued_jobs_are_waiting,
+        "A job stands in a queue of its owner and group, at its priority": (
+            _queued_jobs_stand_with_their_owner_and_priority
+        ),
+        "A job that a pilot holds has an open lease": _held_jobs_have_an_open_lease,
+        "An open lease is on a job that is held, or is being stopped": (
+            _open_leases_are_on_jobs_that_are_held_or_being_stopped
+        ),
+        "A pilot that got a job is flagged": _pilots_that_matched_are_flagged,
+        "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
+    }
+)
+
+
+def violations() -> Iterator[Violation]:
+    """Yield every exception; none on a system that is well.
+
+    Each question is one statement, so that changes in flight are seen whole or not at all; priorities of a group may
+    lag for a second after one of its queues came or went.
+    """
+    for invariant, exceptions in INVARIANTS.items():
+        for row in exceptions():
+            yield Violation(invariant=invariant, row=str(row))

@@ -1,0 +1,70 @@
+"""`manage.py verify` finds what must never be, and nothing on a system that is well."""
+
+from collections.abc import Callable
+from io import StringIO
+from random import Random
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from matching.models import Match
+from matching.queries.invariants import INVARIANTS, violations
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob, TaskQueue
+from taskqueues.services import priorities
+from tests.factories import make_group, make_job, make_pilot, make_queued_job
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def healthy() -> None:
+    """One job waits, another is leased."""
+    group = make_group()
+    pilot = make_pilot(vo=group.vo)
+    for _ in range(2):
+        make_job(group=group)
+    match(OfferRequest(cpu_time_s=300_000), request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
+    priorities.recalculate()
+
+
+@pytest.mark.usefixtures("healthy")
+def test_a_healthy_system_has_no_exception() -> None:
+    out = StringIO()
+    call_command("verify", stdout=out)
+    assert out.getvalue() == f"{len(INVARIANTS)} invariants hold.\n"
+
+
+@pytest.mark.usefixtures("healthy")
+@pytest.mark.parametrize(
+    ("damage", "invariant"),
+    [
+        (lambda: QueuedJob.objects.all().delete(), "A waiting job stands in a task queue"),
+        (lambda: make_queued_job(job_id=10**9, task_queue=TaskQueue.objects.get()), "A job in a task queue is waiting"),
+        (
+            lambda: QueuedJob.objects.update(user_priority=9),
+            "A job stands in a queue of its owner and group, at its priority",
+        ),
+        (
+            lambda: Match.objects.update(ended_at=timezone.now()),
+            "A job that a pilot holds has an open lease",
+        ),
+        (
+            lambda: Job.objects.filter(status="Matched").update(status="Done", ended_at=timezone.now()),
+            "An open lease is on a job that is held, or is being stopped",
+        ),
+        (lambda: Pilot.objects.update(matched_at=None), "A pilot that got a job is flagged"),
+        (lambda: TaskQueue.objects.update(priority=1.5), "The priorities of a group's queues add up to its share"),
+    ],
+)
+def test_each_damage_is_found(damage: Callable[[], object], invariant: str) -> None:
+    assert list(violations()) == []
+    damage()
+    assert invariant in {violation.invariant for violation in violations()}
+    with pytest.raises(CommandError):
+        call_command("verify", stdout=StringIO())
