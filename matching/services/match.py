@@ -72,7 +72,9 @@ def match(request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: i
 
 
 def _lock_welcome(pilot_id: int) -> Pilot:
-    pilot = Pilot.objects.select_for_update(of=("self",)).get(pk=pilot_id)
+    pilot = Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first()
+    if pilot is None:
+        raise PilotNotWelcomeError("This pilot is not known any more; register again.")
     if pilot.revoked_at is not None:
         raise PilotNotWelcomeError("The credentials of this pilot were revoked; leave.")
     if pilot.ended_at is not None:

@@ -190,8 +190,8 @@ def test_a_registered_pilot_is_compared_with_its_own_place(group: Group) -> None
 def test_a_registered_pilot_that_names_another_place_is_refused(group: Group, level: str) -> None:
     make_job(group=group)
     pilot = make_pilot(vo=group.vo, queue=make_queue())
+    named: dict[str, Any] = {level: "another"}
     with pytest.raises(NotYourQueueError):
-        named: dict[str, Any] = {level: "another"}
         ask(pilot, **named)
     assert QueuedJob.objects.count() == 1
 
