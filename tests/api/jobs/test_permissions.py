@@ -1,0 +1,128 @@
+"""Every endpoint for jobs × every role."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from tests import factories
+from tests.api.jobs.conftest import World
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+#: Who asks, about a job of Alice in a group that shares jobs or not → whether the job exists for them.
+ROLES = [
+    ("alice", False, True),
+    ("alice", True, True),
+    ("bob", True, True),
+    ("bob", False, False),
+    ("dora", False, False),
+    ("dora", True, False),
+    ("charlie", True, False),
+    ("mallory", False, True),
+    ("olga", False, True),
+]
+#: Verb, path below the job, body, status of the job, status of the answer for who may see it.
+ENDPOINTS: list[tuple[str, str, object, JobStatus, int]] = [
+    ("get", "", None, JobStatus.WAITING, 200),
+    ("get", "", None, JobStatus.DELETED, 200),
+    ("get", "history/", None, JobStatus.WAITING, 200),
+    ("get", "peek/", None, JobStatus.RUNNING, 200),
+    ("patch", "", {"priority": 5}, JobStatus.WAITING, 200),
+    ("patch", "", {"priority": 5}, JobStatus.RUNNING, 409),
+    ("post", "kill/", None, JobStatus.WAITING, 200),
+    ("post", "kill/", None, JobStatus.DONE, 409),
+    ("post", "reschedule/", None, JobStatus.FAILED, 200),
+    ("post", "reschedule/", None, JobStatus.WAITING, 409),
+    ("post", "delete/", None, JobStatus.DONE, 200),
+    ("post", "delete/", None, JobStatus.RUNNING, 409),
+    ("post", "hold/", {"reason": "wait"}, JobStatus.WAITING, 200),
+    ("post", "hold/", None, JobStatus.RUNNING, 409),
+    ("post", "release/", None, JobStatus.HELD, 200),
+    ("post", "release/", None, JobStatus.WAITING, 409),
+]
+Everything = Callable[[], object]
+ClientOf = Callable[[User], APIClient]
+
+
+@pytest.mark.parametrize(("actor", "shared", "sees"), ROLES)
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: " ".join(map(str, endpoint[:2])) + endpoint[3])
+def test_who_may_do_what_to_a_job(
+    world: World,
+    client_of: ClientOf,
+    everything: Everything,
+    actor: str,
+    shared: bool,
+    sees: bool,
+    endpoint: tuple[str, str, object, JobStatus, int],
+) -> None:
+    verb, path, body, status, answer = endpoint
+    job = factories.make_job(owner=world.alice, group=world.prod if shared else world.users, status=status)
+    before = everything()
+    response = getattr(client_of(getattr(world, actor)), verb)(f"/api/jobs/{job.pk}/{path}", body, format="json")
+
+    assert response.status_code == (answer if sees else 404)
+    if response.status_code >= 400:
+        assert everything() == before
+    if response.status_code == 404:
+        assert response.json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [
+        ("get", ""),
+        ("post", ""),
+        ("get", "summary/"),
+        ("post", "bulk/"),
+        *((verb, f"1/{path}") for verb, path, *_ in ENDPOINTS),
+    ],
+)
+def test_nobody_is_told_to_log_in(db: None, everything: Everything, verb: str, path: str) -> None:
+    before = everything()
+    response = getattr(APIClient(), verb)(f"/api/jobs/{path}")
+
+    assert response.status_code == 401
+    assert everything() == before
+
+
+@pytest.mark.parametrize(("actor", "shared", "sees"), ROLES)
+def test_lists_summaries_and_bulk_actions_are_of_the_jobs_that_one_sees(
+    world: World, client_of: ClientOf, everything: Everything, actor: str, shared: bool, sees: bool
+) -> None:
+    job = factories.make_job(owner=world.alice, group=world.prod if shared else world.users)
+    client = client_of(getattr(world, actor))
+    before = everything()
+
+    found = client.get("/api/jobs/").json()["results"]
+    assert [row["id"] for row in found] == ([job.pk] if sees else [])
+    assert client.get("/api/jobs/summary/").json()["results"] == ([{"status": "Waiting", "count": 1}] if sees else [])
+    by_filter: Any = {"action": "kill", "filter": {"owner": "alice"}}
+    by_ids: Any = {"action": "kill", "ids": [job.pk]}
+    if not sees:
+        assert client.post("/api/jobs/bulk/", by_filter, format="json").json() == {"done": 0, "refused": []}
+        refused = client.post("/api/jobs/bulk/", by_ids, format="json").json()
+        assert refused == {"done": 0, "refused": [{"id": job.pk, "code": "not_found"}]}
+        assert everything() == before
+        return
+    assert client.post("/api/jobs/bulk/", by_ids, format="json").json() == {"done": 1, "refused": []}
+    assert Job.objects.get().status == JobStatus.KILLED
+
+
+def test_who_is_in_no_group_cannot_submit(client_of: ClientOf, world: World, everything: Everything) -> None:
+    before = everything()
+    response = client_of(world.olga).post("/api/jobs/", {"executable": "a"}, format="json")
+
+    assert (response.status_code, response.json()["code"]) == (400, "group_needed")
+    assert everything() == before
+
+
+def test_an_owner_who_left_the_group_still_has_the_job(world: World, client_of: ClientOf) -> None:
+    job = factories.make_job(owner=world.alice, group=world.prod)
+    world.alice.memberships.all().delete()
+    world.bob.memberships.all().delete()
+
+    assert client_of(world.alice).get(f"/api/jobs/{job.pk}/").status_code == 200
+    assert client_of(world.bob).get(f"/api/jobs/{job.pk}/").status_code == 404

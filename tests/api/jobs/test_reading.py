@@ -1,0 +1,213 @@
+"""Lists, summaries, single jobs, their history and their last lines."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from tests import factories
+from tests.api.jobs.conftest import World
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+JOBS = "/api/jobs/"
+
+
+def _ids(client: APIClient, query: str) -> list[int]:
+    response = client.get(f"{JOBS}?{query}")
+    assert response.status_code == 200, response.json()
+    return [row["id"] for row in response.json()["results"]]
+
+
+@pytest.fixture
+def jobs(world: World) -> dict[str, Job]:
+    """Jobs of Alice, one of each kind, oldest first."""
+    make = factories.make_job
+    return {
+        "waiting": make(owner=world.alice, group=world.users, job_name="first", job_group="set"),
+        "running": make(
+            owner=world.alice,
+            group=world.prod,
+            status=JobStatus.RUNNING,
+            site=world.cern,
+            job_type="MCSimulation",
+            submitted_at=factories.NOW + timedelta(hours=1),
+        ),
+        "done": make(owner=world.bob, group=world.prod, status=JobStatus.DONE, site=world.ral),
+        "deleted": make(owner=world.alice, group=world.users, status=JobStatus.DELETED),
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["done", "running", "waiting"]),
+        ("ordering=id", ["waiting", "running", "done"]),
+        ("ordering=submitted_at", ["waiting", "running", "done"]),
+        ("ordering=-submitted_at", ["done", "running", "waiting"]),
+        ("status=Waiting", ["waiting"]),
+        ("status=waiting,%20RUNNING", ["running", "waiting"]),
+        ("status=Deleted", ["deleted"]),
+        ("status=Deleted,Done", ["deleted", "done"]),
+        ("site=LCG.CERN.ch", ["running"]),
+        ("site=LCG.NOWHERE", []),
+        ("owner=bob", ["done"]),
+        ("group=lhcb_prod", ["done", "running"]),
+        ("vo=lhcb", ["done", "running", "waiting"]),
+        ("vo=atlas", []),
+        ("job_name=first", ["waiting"]),
+        ("job_group=set", ["waiting"]),
+        ("job_type=MCSimulation", ["running"]),
+        ("submitted_after=2026-06-01T13:00:00Z", ["running"]),
+        ("submitted_after=2026-06-01T15:00:00%2B02:00", ["running"]),
+        ("submitted_before=2026-06-01T13:00:00Z", ["done", "waiting"]),
+        ("owner=alice&group=lhcb_prod&status=Running", ["running"]),
+    ],
+)
+def test_filters_narrow_the_list(alice: APIClient, jobs: dict[str, Job], query: str, expected: list[str]) -> None:
+    assert _ids(alice, query) == [jobs[name].pk for name in expected]
+
+
+def test_a_submission_is_found_by_its_job_group_id(alice: APIClient, jobs: dict[str, Job]) -> None:
+    assert _ids(alice, f"job_group_id={jobs['running'].submission_id}") == [jobs["running"].pk]
+
+
+def test_pages_follow_one_another_and_keep_the_filter(alice: APIClient, world: World) -> None:
+    submission = factories.make_submission(owner=world.alice, group=world.users)
+    made = [factories.make_job(submission=submission, job_group="x").pk for _ in range(5)]
+    factories.make_job(submission=submission)
+    seen: list[int] = []
+    url: str | None = f"{JOBS}?page_size=2&job_group=x&ordering=submitted_at"
+    while url is not None:
+        page = alice.get(url).json()
+        seen += [row["id"] for row in page["results"]]
+        url = page["next"]
+
+    assert seen == made
+
+
+def test_a_list_takes_as_many_queries_for_thirty_jobs_as_for_one(alice: APIClient, world: World) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert alice.get(JOBS).status_code == 200
+        return len(captured)
+
+    queue = world.cern.ces.get().queues.get()
+    factories.make_job(owner=world.alice, group=world.users)
+    for_one = queries()
+    for number in range(29):
+        status = JobStatus.RUNNING if number % 2 else JobStatus.WAITING
+        factories.make_job(owner=world.alice, group=world.users, status=status, site=world.cern, queue=queue)
+
+    assert queries() == for_one == 2
+
+
+def test_a_summary_counts_by_what_is_asked(alice: APIClient, jobs: dict[str, Job]) -> None:
+    def counted(query: str) -> object:
+        return alice.get(f"{JOBS}summary/?{query}").json()["results"]
+
+    assert counted("") == [
+        {"status": "Done", "count": 1},
+        {"status": "Running", "count": 1},
+        {"status": "Waiting", "count": 1},
+    ]
+    assert counted("group_by=site,owner&group=lhcb_prod") == [
+        {"site": "LCG.CERN.ch", "owner": "alice", "count": 1},
+        {"site": "LCG.RAL.uk", "owner": "bob", "count": 1},
+    ]
+    assert counted("group_by=group,job_type,status&owner=alice") == [
+        {"group": "lhcb_prod", "job_type": "MCSimulation", "status": "Running", "count": 1},
+        {"group": "lhcb_user", "job_type": "User", "status": "Waiting", "count": 1},
+    ]
+    assert counted("status=deleted&group_by=site") == [{"site": None, "count": 1}]
+
+
+def test_a_waiting_job_tells_its_queue_and_everything_asked_for(alice: APIClient, world: World) -> None:
+    job = factories.make_job(owner=world.alice, group=world.users, sites=["LCG.CERN.ch"], priority=3)
+    answer = alice.get(f"{JOBS}{job.pk}/").json()
+
+    assert answer["task_queue"] is not None
+    assert answer["description"]["sites"] == ["LCG.CERN.ch"]
+    assert answer["description"]["cpu_time_s"] == 86400
+    expected = {
+        "id": job.pk,
+        "status": "Waiting",
+        "minor_status": "",
+        "application_status": "",
+        "priority": 3,
+        "owner": "alice",
+        "group": "lhcb_user",
+        "vo": "lhcb",
+        "site": None,
+        "ce": None,
+        "queue": None,
+        "pilot": None,
+        "reschedules": 0,
+        "exit_code": None,
+        "ended_at": None,
+        "job_group_id": str(job.submission_id),
+        "submitted_at": "2026-06-01T12:00:00Z",
+        "usage": {"cpu_s": None, "wall_s": None, "memory_mb": None, "disk_mb": None},
+        "has_output": False,
+    }
+    assert {name: answer[name] for name in expected} == expected
+
+
+def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, world: World) -> None:
+    queue = world.cern.ces.get().queues.get()
+    job = factories.make_job(
+        owner=world.alice, group=world.users, status=JobStatus.DONE, site=world.cern, queue=queue, pilot_id=7
+    )
+    Job.objects.update(exit_code=0, cpu_s=1.5, wall_s=2.5, max_memory_mb=100, max_disk_mb=3)
+    answer = alice.get(f"{JOBS}{job.pk}/").json()
+
+    assert (answer["site"], answer["ce"], answer["queue"]) == ("LCG.CERN.ch", "ce01.cern.ch", queue.name)
+    assert (answer["pilot"], answer["task_queue"], answer["exit_code"]) == (7, None, 0)
+    assert answer["usage"] == {"cpu_s": 1.5, "wall_s": 2.5, "memory_mb": 100, "disk_mb": 3}
+
+
+def test_the_history_is_told_oldest_first(alice: APIClient, world: World) -> None:
+    [submitted] = alice.post(JOBS, {"executable": "a"}, format="json").json()["jobs"]
+    alice.post(f"{JOBS}{submitted['id']}/hold/", {"reason": "not yet"}, format="json")
+    alice.post(f"{JOBS}{submitted['id']}/release/")
+    lines = alice.get(f"{JOBS}{submitted['id']}/history/").json()
+
+    assert [(line["status"], line["minor_status"], line["source"]) for line in lines] == [
+        ("Received", "", "alice"),
+        ("Waiting", "", "alice"),
+        ("Held", "not yet", "alice"),
+        ("Waiting", "Released by alice", "alice"),
+    ]
+    assert sorted(line["changed_at"] for line in lines) == [line["changed_at"] for line in lines]
+
+
+def test_peek_tells_the_last_lines(alice: APIClient, world: World) -> None:
+    job = factories.make_job(
+        owner=world.alice, group=world.users, status=JobStatus.RUNNING, std_output_tail="step 1\nstep 2\n"
+    )
+    answer = alice.get(f"{JOBS}{job.pk}/peek/").json()
+
+    assert answer == {"id": job.pk, "status": "Running", "std_output": "step 1\nstep 2\n", "reported_at": None}
+
+
+def test_texts_of_others_do_not_reach_lists(alice: APIClient, jobs: dict[str, Job]) -> None:
+    row = alice.get(JOBS).json()["results"][0]
+
+    assert "description" not in row
+    assert "std_output" not in row
+
+
+def test_a_deleted_job_is_still_told_by_its_id(alice: APIClient, jobs: dict[str, Job]) -> None:
+    answer = alice.get(f"{JOBS}{jobs['deleted'].pk}/")
+
+    assert (answer.status_code, answer.json()["status"]) == (200, "Deleted")
+
+
+def test_reading_changes_nothing(alice: APIClient, jobs: dict[str, Job], everything: Callable[[], object]) -> None:
+    before = everything()
+    for path in ("", "summary/", f"{jobs['waiting'].pk}/", f"{jobs['waiting'].pk}/history/"):
+        alice.get(JOBS + path)
+    assert everything() == before

@@ -1,0 +1,201 @@
+"""POST /api/jobs/: what is taken in, and how it is answered."""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from rest_framework.test import APIClient
+
+from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
+from tests import factories
+from tests.api.jobs.conftest import World
+from wms.accounts.models import User
+from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox, SandboxUpload, Submission
+
+JOBS = "/api/jobs/"
+
+
+def test_a_submitted_job_waits_in_its_task_queue(alice: APIClient, world: World) -> None:
+    response = alice.post(JOBS, {"executable": "run.sh", "sites": ["LCG.CERN.ch"], "priority": 7}, format="json")
+
+    assert response.status_code == 201
+    answer = response.json()
+    assert set(answer) == {"job_group_id", "jobs", "warnings"}
+    assert answer["warnings"] == []
+    [submitted] = answer["jobs"]
+    job = Job.objects.get()
+    queued = QueuedJob.objects.get()
+    assert submitted == {"id": job.pk, "status": "Waiting", "task_queue": queued.task_queue_id}
+    assert (job.owner, job.group, job.vo, job.status) == (world.alice, world.users, world.vo, "Waiting")
+    assert (queued.job_id, queued.user_priority) == (job.pk, 7)
+    assert job.description["setup"] == "LHCb-Production"
+    assert str(job.submission_id) == answer["job_group_id"]
+    queue = queued.task_queue
+    assert (queue.sites, queue.cpu_time_s, queue.setup) == (["LCG.CERN.ch"], 300000, "LHCb-Production")
+
+
+def test_the_history_begins_with_received_and_waiting(alice: APIClient) -> None:
+    alice.post(JOBS, {"executable": "run.sh"}, format="json")
+
+    lines = JobHistory.objects.order_by("pk").values_list("status", "source")
+    assert list(lines) == [("Received", "alice"), ("Waiting", "alice")]
+
+
+def test_a_jdl_is_the_same_job_as_its_json(alice: APIClient) -> None:
+    jdl = '[ Executable = "run.sh"; Site = {"LCG.CERN.ch"}; CPUTime = 3600; JobName = "mine"; ]'
+    alice.post(JOBS, {"jdl": jdl}, format="json")
+    alice.post(
+        JOBS,
+        {"executable": "run.sh", "sites": ["LCG.CERN.ch"], "cpu_time_s": 3600, "job_name": "mine"},
+        format="json",
+    )
+
+    first, second = Job.objects.order_by("pk")
+    assert first.description == second.description
+    assert TaskQueue.objects.count() == 1
+
+
+def test_a_list_of_descriptions_and_jdl_is_one_submission(alice: APIClient) -> None:
+    body = {
+        "jobs": [
+            {"executable": "one.sh"},
+            {"jdl": 'Executable = "two.sh"; CPUTime = 100;'},
+            {"executable": "three.sh", "parameters": {"values": ["a", "b"]}, "arguments": "%s"},
+        ]
+    }
+    answer = alice.post(JOBS, body, format="json").json()
+
+    assert Submission.objects.count() == 1
+    jobs = Job.objects.order_by("pk")
+    assert [job["id"] for job in answer["jobs"]] == [job.pk for job in jobs]
+    assert [job.description["executable"] for job in jobs] == ["one.sh", "two.sh", "three.sh", "three.sh"]
+    assert [job.description["arguments"] for job in jobs] == ["", "", "a", "b"]
+
+
+def test_a_parametric_job_can_name_its_id(alice: APIClient) -> None:
+    body = {"executable": "run.sh", "arguments": "%n %j 100%%", "parameters": {"count": 3}}
+    alice.post(JOBS, body, format="json")
+
+    assert [job.description["arguments"] for job in Job.objects.order_by("pk")] == [
+        f"{number} {job.pk} 100%" for number, job in enumerate(Job.objects.order_by("pk"))
+    ]
+
+
+def test_a_percent_sign_of_a_single_job_stays(alice: APIClient) -> None:
+    alice.post(JOBS, {"executable": "date", "arguments": "+%j%%"}, format="json")
+
+    assert Job.objects.get().description["arguments"] == "+%j%%"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"executable": "run.sh", "group": "lhcb_prod"},
+        {"jdl": 'Executable = "run.sh"; OwnerGroup = "lhcb_prod";'},
+        {"jobs": [{"executable": "a"}, {"jdl": 'Executable = "b"; OwnerGroup = "lhcb_prod";'}]},
+    ],
+)
+def test_the_group_that_is_named_is_acted_in(alice: APIClient, world: World, body: dict[str, object]) -> None:
+    assert alice.post(JOBS, body, format="json").status_code == 201
+    assert set(Job.objects.values_list("group__name", flat=True)) == {"lhcb_prod"}
+
+
+def test_an_input_sandbox_is_given_under_the_name_of_its_upload(alice: APIClient, world: World) -> None:
+    digest = "ab" * 32
+    sandbox = Sandbox.objects.create(digest=digest, size_bytes=1, is_archive=False, created_at=factories.NOW)
+    SandboxUpload.objects.create(sandbox=sandbox, owner=world.alice, file_name="data.txt", uploaded_at=factories.NOW)
+    body = {"executable": "run.sh", "input_sandbox": [f"sha256:{digest}"], "parameters": {"count": 2}}
+
+    assert alice.post(JOBS, body, format="json").status_code == 201
+    given = InputSandbox.objects.values_list("file_name", "sandbox__digest")
+    assert list(given) == [("data.txt", digest)] * 2
+
+
+def test_requirements_register_one_submit_pool_for_all_jobs_alike(alice: APIClient, world: World) -> None:
+    world.cern.parameters = {"SoftwareTag": ["v1", "v2"]}
+    world.cern.save()
+    jobs = [{"executable": "run.sh", "requirements": {name: ["v1"]}} for name in ("SoftwareTag", "softwaretag")]
+
+    answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
+    pool = SubmitPool.objects.get()
+    assert pool.queues.count() == 1
+    assert answer["warnings"] == []
+    assert [job.submit_pools for job in Job.objects.all()] == [[pool.pk]] * 2
+    assert TaskQueue.objects.get().submit_pools == [pool.pk]
+
+
+def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, world: World) -> None:
+    world.cern.parameters = {"Memory": 1000}
+    world.cern.save()
+    jobs = [
+        {"executable": "a", "tags": ["quantum", "gpu"]},
+        {"executable": "b", "submit_pools": ["nowhere"]},
+        {"executable": "c", "cpu_time_s": 400_000},
+        {"executable": "d", "requirements": {"Memory": 8000}},
+        {"executable": "e", "input_data": ["/lhcb/file"]},
+    ]
+    response = alice.post(JOBS, {"jobs": jobs}, format="json")
+
+    assert response.status_code == 201
+    words = [("quantum",), ("nowhere",), ("400000", "300000"), ("input_data",), ("Memory", "8000")]
+    warnings = response.json()["warnings"]
+    assert len(warnings) == len(words)
+    for warning, expected in zip(warnings, words, strict=True):
+        assert all(word in warning for word in expected)
+
+
+def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, world: World) -> None:
+    queue = world.cern.ces.get().queues.get()
+    queue.job_types = ["MCSimulation"]
+    queue.save()
+
+    [warning] = alice.post(JOBS, {"executable": "a"}, format="json").json()["warnings"]
+    assert '"User"' in warning
+
+
+def test_a_request_asked_again_is_answered_as_before_and_changes_nothing(
+    alice: APIClient, world: World, everything: Callable[[], object]
+) -> None:
+    body = {"executable": "run.sh", "tags": ["quantum"], "request_id": str(uuid4())}
+    first = alice.post(JOBS, body, format="json")
+    before = everything()
+    # What the first found is no longer so, and the order of names has changed.
+    world.cern.delete()
+    again = alice.post(JOBS, dict(reversed(body.items())), format="json")
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json()
+    assert everything() == before
+
+
+def test_a_request_id_cannot_be_used_for_another_request(
+    alice: APIClient, world: World, everything: Callable[[], object]
+) -> None:
+    request_id = str(uuid4())
+    alice.post(JOBS, {"executable": "run.sh", "request_id": request_id}, format="json")
+    before = everything()
+    response = alice.post(JOBS, {"executable": "other.sh", "request_id": request_id}, format="json")
+
+    assert response.status_code == 409
+    assert response.json()["code"] == "request_id_conflict"
+    assert everything() == before
+
+
+def test_a_request_id_belongs_to_its_owner(
+    alice: APIClient, world: World, client_of: Callable[[User], APIClient]
+) -> None:
+    body = {"executable": "run.sh", "request_id": str(uuid4())}
+    first = alice.post(JOBS, body, format="json")
+    second = client_of(world.bob).post(JOBS, body, format="json")
+
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json()["job_group_id"] != second.json()["job_group_id"]
+
+
+def test_a_failed_request_does_not_use_up_its_id(alice: APIClient) -> None:
+    request_id = str(uuid4())
+    assert (
+        alice.post(JOBS, {"executable": "a", "setup": "None", "request_id": request_id}, format="json").status_code
+        == 400
+    )
+    assert alice.post(JOBS, {"executable": "a", "request_id": request_id}, format="json").status_code == 201

@@ -1,0 +1,175 @@
+"""The one place that changes the status of jobs."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from tests import factories
+from tests.factories import NOW
+from wms.jobs.domain.lifecycle import FINAL, TRANSITIONS, JobStatus
+from wms.jobs.models import Job, JobHistory
+from wms.jobs.services import transitions
+from wms.jobs.services.transitions import IllegalTransitionError
+
+pytestmark = pytest.mark.django_db
+LATER = NOW + timedelta(minutes=1)
+
+
+def _make(*statuses: JobStatus) -> list[int]:
+    submission = factories.make_submission()
+    return [factories.make_job(submission=submission, status=status).pk for status in statuses]
+
+
+def test_those_that_may_move_are_moved_and_the_others_are_named() -> None:
+    waiting, running, done = _make(JobStatus.WAITING, JobStatus.RUNNING, JobStatus.DONE)
+    recorded = transitions.record(
+        [done, running, waiting, 10**9], status=JobStatus.KILLED, minor="why", source="alice", now=LATER
+    )
+
+    assert recorded.moved == {waiting: JobStatus.WAITING, running: JobStatus.RUNNING}
+    assert recorded.refused == {done: JobStatus.DONE}
+    assert recorded.errors(JobStatus.KILLED).keys() == {done}
+    assert dict(Job.objects.values_list("pk", "status")) == {waiting: "Killed", running: "Killed", done: "Done"}
+    lines = JobHistory.objects.order_by("job").values_list("job", "status", "minor_status", "source", "changed_at")
+    assert list(lines) == [(job_id, "Killed", "why", "alice", LATER) for job_id in (waiting, running)]
+
+
+@pytest.mark.parametrize("target", list(JobStatus))
+@pytest.mark.parametrize("source", list(JobStatus))
+def test_the_table_decides_and_ended_at_goes_with_the_end(source: JobStatus, target: JobStatus) -> None:
+    [job_id] = _make(source)
+    recorded = transitions.record([job_id], status=target, source="x", now=LATER)
+
+    job = Job.objects.get()
+    if target in TRANSITIONS[source]:
+        assert recorded.moved == {job_id: source}
+        ended_at = NOW if source in FINAL else LATER
+        assert (job.status, job.status_changed_at) == (target, LATER)
+        assert job.ended_at == (ended_at if target in FINAL else None)
+    else:
+        assert recorded.refused == {job_id: source}
+        assert (job.status, job.status_changed_at) == (source, NOW)
+        assert not JobHistory.objects.exists()
+
+
+def test_what_may_move_can_be_narrowed_but_not_widened() -> None:
+    held, rescheduled, running = _make(JobStatus.HELD, JobStatus.RESCHEDULED, JobStatus.RUNNING)
+    recorded = transitions.record(
+        [held, rescheduled, running],
+        status=JobStatus.WAITING,
+        source="x",
+        now=LATER,
+        only_from={JobStatus.HELD, JobStatus.RUNNING},
+    )
+
+    assert recorded.moved.keys() == {held}
+
+
+def test_the_application_status_is_kept_unless_it_is_given() -> None:
+    [job_id] = _make(JobStatus.RUNNING)
+    Job.objects.update(application_status="event 7")
+    transitions.move(job_id, status=JobStatus.COMPLETING, source="x", now=LATER)
+    transitions.move(job_id, status=JobStatus.DONE, application="", source="x", now=LATER)
+
+    assert Job.objects.get().application_status == ""
+    lines = JobHistory.objects.order_by("pk").values_list("status", "application_status")
+    assert list(lines) == [("Completing", "event 7"), ("Done", "")]
+
+
+def test_further_columns_change_in_the_same_update() -> None:
+    [job_id] = _make(JobStatus.WAITING)
+    site = factories.make_site()
+    transitions.move(
+        job_id,
+        status=JobStatus.MATCHED,
+        source="matcher",
+        now=LATER,
+        also={"site_id": site.pk, "pilot_id": 7, "matched_at": LATER},
+    )
+
+    job = Job.objects.get()
+    assert (job.status, job.site, job.pilot_id, job.matched_at) == ("Matched", site, 7, LATER)
+
+
+def test_a_payload_begins_once() -> None:
+    [job_id] = _make(JobStatus.MATCHED)
+    for minutes, status in enumerate((JobStatus.RUNNING, JobStatus.STALLED, JobStatus.RUNNING)):
+        transitions.move(job_id, status=status, source="x", now=NOW + timedelta(minutes=minutes))
+
+    assert Job.objects.get().started_at == NOW
+
+
+def test_each_rescheduling_is_counted() -> None:
+    [job_id] = _make(JobStatus.FAILED)
+    transitions.move(job_id, status=JobStatus.RESCHEDULED, source="x", now=LATER)
+
+    assert Job.objects.get().reschedules == 1
+
+
+def test_a_single_move_that_is_refused_says_from_where_it_is_possible() -> None:
+    [job_id] = _make(JobStatus.DONE)
+    with pytest.raises(IllegalTransitionError, match=rf"Job {job_id} is Done; only a job that is .*Running.* Killed"):
+        transitions.move(job_id, status=JobStatus.KILLED, source="x", now=LATER)
+    with pytest.raises(IllegalTransitionError, match="does not exist"):
+        transitions.move(10**9, status=JobStatus.KILLED, source="x", now=LATER)
+
+
+def test_a_note_on_a_job_is_a_line_of_its_history_only_when_something_is_new() -> None:
+    [job_id] = _make(JobStatus.RUNNING)
+
+    def annotate(minor: str | None, application: str | None) -> bool:
+        return transitions.annotate(
+            job_id, minor=minor, application=application, source="pilot 1", now=LATER, only_from={JobStatus.RUNNING}
+        )
+
+    assert annotate("Application", "event 1")
+    assert annotate(None, "event 1")
+    assert annotate(None, "event 2")
+    lines = JobHistory.objects.order_by("pk").values_list("status", "minor_status", "application_status")
+    assert list(lines) == [("Running", "Application", "event 1"), ("Running", "Application", "event 2")]
+    assert Job.objects.get().application_status == "event 2"
+
+
+def test_a_note_on_a_job_in_another_status_is_not_taken() -> None:
+    [job_id] = _make(JobStatus.KILLED)
+
+    assert not transitions.annotate(job_id, minor="x", source="x", now=LATER, only_from={JobStatus.RUNNING})
+    assert Job.objects.get().minor_status == ""
+    assert not JobHistory.objects.exists()
+
+
+def test_however_many_jobs_take_one_lock_by_id_then_one_update_and_one_history() -> None:
+    submission = factories.make_submission()
+    ids = [factories.make_job(submission=submission, status=JobStatus.RUNNING).pk for _ in range(50)]
+    with CaptureQueriesContext(connection) as captured:
+        transitions.record(reversed(ids), status=JobStatus.KILLED, source="x", now=LATER)
+
+    lock, update, history = [query["sql"] for query in captured]
+    assert lock.startswith('SELECT "jobs_job"."id"')
+    assert lock.endswith('ORDER BY 1 ASC FOR UPDATE OF "jobs_job"')
+    assert update.startswith('UPDATE "jobs_job"')
+    assert "INSERT INTO jobs_jobhistory" in history
+    assert JobHistory.objects.count() == 50
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_status_is_only_changed_inside_a_transaction() -> None:
+    with pytest.raises(transaction.TransactionManagementError):
+        transitions.record([1], status=JobStatus.KILLED, source="x", now=LATER)
+
+
+@pytest.mark.parametrize(
+    ("change", "constraint"),
+    [
+        ({"status": "Lost"}, "job_status_is_known"),
+        ({"priority": 11}, "job_priority_is_0_to_10"),
+        ({"ended_at": NOW}, "job_ended_at_set_iff_final"),
+        ({"status": "Done"}, "job_ended_at_set_iff_final"),
+    ],
+)
+def test_the_database_refuses_jobs_that_cannot_be(change: dict[str, object], constraint: str) -> None:
+    _make(JobStatus.RUNNING)
+    with pytest.raises(IntegrityError, match=constraint), transaction.atomic():
+        Job.objects.update(**change)
