@@ -1,5 +1,6 @@
 """The match: one request of a pilot in, leases on the jobs that fit it best out (TQM, PIL, DESIGN §3.5)."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,8 +22,10 @@ from taskqueues.services import queueing
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
-from wms.kernel.db import database_now, transaction_required
+from wms.kernel.db import database_now
 from wms.kernel.errors import ForbiddenError
+
+logger = logging.getLogger(__name__)
 
 
 class PilotNotWelcomeError(ForbiddenError):
@@ -58,13 +61,14 @@ def match(request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: i
         drained: set[int] = set()
         if not leases.exists():
             offer, place = of_pilot(request, pilot=pilot, now=now)
-            for ordinal in range(max_jobs):
-                taken = claim(offer, chance=chance, may_wait=ordinal == 0)
-                if taken is None:
-                    break
-                job = _lease(taken, pilot=pilot, place=place, request_id=request_id, ordinal=ordinal, now=now)
+            ordinal = 0
+            while ordinal < max_jobs and (taken := claim(offer, chance=chance, may_wait=ordinal == 0)) is not None:
                 drained.add(taken.task_queue_id)
-                offer = _what_is_left(offer, job)
+                if not _mark_matched(taken, pilot=pilot, place=place, now=now):
+                    continue
+                offer = _what_is_left(offer, _lease(taken, pilot, place, request_id, ordinal=ordinal, now=now))
+                ordinal += 1
+            _flag(pilot, matched=ordinal > 0, now=now)
         answer = list(leases.select_related("job__owner", "job__group").order_by("ordinal"))
     if drained:
         queueing.remove_empty(now=now, task_queue_ids=drained)
@@ -82,10 +86,10 @@ def _lock_welcome(pilot_id: int) -> Pilot:
     return pilot
 
 
-@transaction_required
-def _lease(taken: QueuedJob, *, pilot: Pilot, place: Place, request_id: UUID, ordinal: int, now: datetime) -> Job:
-    transitions.move(
-        taken.job_id,
+def _mark_matched(taken: QueuedJob, *, pilot: Pilot, place: Place, now: datetime) -> bool:
+    """Move the job; False for one that does not wait, which must not be (``verify``) and must not stop the others."""
+    recorded = transitions.record(
+        [taken.job_id],
         status=JobStatus.MATCHED,
         minor=f"At {place.site.name}" if place.site is not None else "",
         source=f"pilot {pilot.pk}",
@@ -97,7 +101,13 @@ def _lease(taken: QueuedJob, *, pilot: Pilot, place: Place, request_id: UUID, or
             "matched_at": now,
         },
     )
-    Match.objects.create(
+    if not recorded.moved:
+        logger.error("match.job_in_queue_does_not_wait", extra={"job_id": taken.job_id})
+    return bool(recorded.moved)
+
+
+def _lease(taken: QueuedJob, pilot: Pilot, place: Place, request_id: UUID, *, ordinal: int, now: datetime) -> Job:
+    lease = Match.objects.create(
         job_id=taken.job_id,
         pilot=pilot,
         request_id=request_id,
@@ -106,14 +116,17 @@ def _lease(taken: QueuedJob, *, pilot: Pilot, place: Place, request_id: UUID, or
         leased_at=now,
         expires_at=now + timedelta(seconds=settings.WMS_LEASE_FIRST_S),
     )
-    # "Any Pilot Job receiving a payload for execution is immediately flagged" (PIL §2.3).
+    return lease.job
+
+
+def _flag(pilot: Pilot, *, matched: bool, now: datetime) -> None:
+    """Note that the pilot was heard of, and with its first job, at once, that it has matched (PIL §2.3)."""
     Pilot.objects.filter(pk=pilot.pk).update(
         status=PilotStatus.RUNNING,
-        matched_at=pilot.matched_at or now,
+        matched_at=pilot.matched_at or (now if matched else None),
         started_at=pilot.started_at or now,
         last_seen_at=now,
     )
-    return Job.objects.get(pk=taken.job_id)
 
 
 def _what_is_left(offer: ResourceOffer, job: Job) -> ResourceOffer:

@@ -135,6 +135,23 @@ def test_queues_are_drawn_in_proportion_to_their_priorities(group: Group) -> Non
     assert 266 <= drawn[(queues[group.pk].pk,)] <= 334
 
 
+def test_a_stray_row_in_a_queue_does_not_keep_others_from_matching(group: Group) -> None:
+    owner = make_user(groups=[group])
+    stray, good = (make_job(group=group, owner=owner, priority=p) for p in (10, 1))
+    Job.objects.filter(pk=stray.pk).update(status=JobStatus.HELD)
+    assert [lease.job for lease in ask(make_pilot(vo=group.vo))] == [good]
+    assert Job.objects.get(pk=stray.pk).status == JobStatus.HELD
+    assert not QueuedJob.objects.exists()
+
+
+def test_a_pilot_that_got_nothing_was_heard_of_but_is_not_flagged(group: Group) -> None:
+    pilot = make_pilot(vo=group.vo)
+    assert ask(pilot) == []
+    pilot.refresh_from_db()
+    assert pilot.last_seen_at is not None
+    assert pilot.matched_at is None
+
+
 def test_a_suspended_owner_gets_nothing(group: Group) -> None:
     job = make_job(group=group)
     job.owner.is_active = False
