@@ -19,7 +19,6 @@ from wms.stack.servers import (
     POSTGRES_STOP_SIGNAL,
     PostgresServer,
     ValkeyServer,
-    environment_of_embedded,
     environment_of_server,
 )
 
@@ -48,7 +47,7 @@ def _start_database(config: pytest.Config, guard: Guard, directory: Path) -> Non
     )
     postgres.create()
     _start(config, guard, postgres.command(), ready=postgres.is_ready, log=directory / "postgres.log")
-    os.environ.update(environment_of_embedded(database=postgres.url("wms"), redis=None))
+    os.environ["WMS_DATABASE_URL"] = postgres.url("wms")
 
 
 def _start_redis(config: pytest.Config, guard: Guard, directory: Path) -> None:
@@ -56,7 +55,7 @@ def _start_redis(config: pytest.Config, guard: Guard, directory: Path) -> None:
         return
     valkey = ValkeyServer(program=find_valkey(), sockets=directory)
     _start(config, guard, valkey.command(), ready=valkey.is_ready, log=directory / "valkey.log")
-    os.environ.update(environment_of_embedded(database=None, redis=valkey.url()))
+    os.environ["WMS_REDIS_URL"] = valkey.url()
 
 
 def _start(

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,18 +249,3 @@ def _directory(process: Path) -> Path | None:
         return (process / "cwd").readlink()
     except OSError:
         return None
-
-
-def environment_of_embedded(*, database: str | None, redis: str | None) -> Mapping[str, str]:
-    """Return the variables that lead every process of the system to its embedded servers.
-
-    Args:
-        database: the address of the embedded database; None when another one is used.
-        redis: the address of the embedded Valkey; None when another one is used.
-    """
-    found: dict[str, str] = {}
-    if database is not None:
-        found |= {"WMS_DATABASE_URL": database, "WMS_EMBEDDED": "1"}
-    if redis is not None:
-        found["WMS_REDIS_URL"] = redis
-    return found

@@ -3,11 +3,11 @@
 import asyncio
 import http.client
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from wms.stack.binaries import find_postgres, find_valkey
@@ -66,9 +66,9 @@ class System:
     directory: DataDirectory
     environment: Mapping[str, str]
 
-    def python(self, *arguments: str, death_signal: signal.Signals = signal.SIGTERM) -> list[str]:
+    def python(self, *arguments: str) -> list[str]:
         """Return the command line of a Python program that ends with the supervisor."""
-        return launched([sys.executable, *arguments], death_signal=death_signal)
+        return launched([sys.executable, *arguments])
 
     def manage(self, *arguments: str) -> list[str]:
         """Return the command line of a management command."""
@@ -83,12 +83,12 @@ def _no_more(_system: System) -> Sequence[Stage]:
     return ()
 
 
-def run(options: Options, *, announce: Callable[[System], None], more: MoreStages = _no_more) -> None:
+def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages = _no_more) -> None:
     """Run the whole system in the foreground until it is asked to stop.
 
     Args:
         options: how.
-        announce: called once, when everything is ready.
+        greeting: returns what to say once, when everything is ready.
         more: further stages.
 
     Raises:
@@ -103,13 +103,14 @@ def run(options: Options, *, announce: Callable[[System], None], more: MoreStage
             system, embedded = _embed(options, directory, sockets, guard)
             directory.write_environment(_for_other_commands(system))
             stages = [*embedded, *_own_stages(system), *more(system)]
-            asyncio.run(_supervise(stages, announce=lambda: announce(system)))
+            asyncio.run(_supervise(stages, greeting=partial(greeting, system)))
         finally:
             guard.finish()
 
 
-async def _supervise(stages: Sequence[Stage], *, announce: Callable[[], None]) -> None:
-    await Supervisor(stages=stages, output=Output(), announce=announce).run()
+async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str]) -> None:
+    output = Output()
+    await Supervisor(stages=stages, output=output, announce=lambda: output.text(greeting())).run()
 
 
 def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:

@@ -26,20 +26,21 @@ class Command(BaseCommand):
             project=settings.BASE_DIR, data=data_dir, port=port, web_workers=web_workers, configuration=config
         )
         try:
-            run(options, announce=self._announce)
+            run(options, greeting=_greeting)
         except StackError as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             return  # before the supervisor listened: nothing was started yet
 
-    def _announce(self, system: System) -> None:
-        address = system.options.address
-        self.stdout.write(
-            f"\nThe system is up at {address} (API: {address}api/docs/, administration: {address}admin/).\n"
-            f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"
-            "Next, in a second terminal: `uv run manage.py configure FILE` with your sites, groups and users, or\n"
-            "`uv run manage.py createsuperuser`; then `uv run manage.py token USER` for a first request.\n"
-        )
+
+def _greeting(system: System) -> str:
+    address = system.options.address
+    return (
+        f"\nThe system is up at {address} (API: {address}api/docs/, administration: {address}admin/).\n"
+        f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"
+        "Next, in a second terminal: `uv run manage.py configure FILE` with your sites, groups and users, or\n"
+        "`uv run manage.py createsuperuser`; then `uv run manage.py token USER` for a first request.\n"
+    )
 
 
 def add_options(parser: ArgumentParser) -> None:
