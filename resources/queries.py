@@ -1,23 +1,28 @@
 """Reads of what is configured: known names, what is eligible for whom, places and whether they take jobs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from resources.domain.parameters import LevelParameters, Parameters, inherit
 from resources.domain.requirements import Kinds, Requirements, canonical, check, satisfied
 from resources.domain.words import RequirementKind, ResourceState
-from resources.models import ComputingElement, Level, Platform, Queue, RequirementDefinition, Site, SiteToken
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 
 # ---- Known names -----------------------------------------------------------------------------------------------------
+
+
+NO_PARAMETERS: Parameters = MappingProxyType({})
 
 
 class Elements(Func):
@@ -102,32 +107,91 @@ def _elements(rows: QuerySet[Platform] | QuerySet[Queue], column: str) -> frozen
 # ---- What is eligible ------------------------------------------------------------------------------------------------
 
 
-def described_queues(vo: VO) -> Iterator[tuple[Queue, Parameters]]:
-    """Yield every queue that serves *vo*, with its CE and site at hand, and the parameters in force there (RFC7)."""
-    sites: dict[int, tuple[Site, Parameters]] = {
-        site.pk: (site, inherit({}, _own(site, vo))) for site in Site.objects.serving(vo)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedQueue:
+    """A queue with the parameters in force there, for one VO."""
+
+    queue_id: int
+    site: str
+    ce: str
+    queue: str
+    #: NB: one object for all queues that say the same, so that they are compared with requirements once.
+    parameters: Parameters
+
+
+def described_queues(vo: VO) -> list[DescribedQueue]:
+    """Return every queue at the sites that serve *vo*, by primary key, with its parameters for *vo* (RFC7)."""
+    said = _Said(vo)
+    sites = {pk: (name, said.at(NO_PARAMETERS, *own)) for pk, name, *own in _texts(Site.objects.serving(vo), "name")}
+    ces = {
+        pk: (name, sites[site_id][0], said.at(sites[site_id][1], *own))
+        for pk, name, site_id, *own in _texts(_ces_of(vo), "name", "site_id")
+        if site_id in sites  # else it came between the two statements
     }
-    ces: dict[int, tuple[ComputingElement, Parameters]] = {}
-    for ce in ComputingElement.objects.filter(site__in=sites):
-        ce.site, inherited = sites[ce.site_id]
-        ces[ce.pk] = (ce, inherit(inherited, _own(ce, vo)))
-    for queue in _queues_of(vo).order_by("pk"):
-        if queue.ce_id in ces:  # else it came between the two statements
-            queue.ce, inherited = ces[queue.ce_id]
-            yield queue, inherit(inherited, _own(queue, vo))
+    return [
+        DescribedQueue(
+            queue_id=pk, site=ces[ce_id][1], ce=ces[ce_id][0], queue=name, parameters=said.at(ces[ce_id][2], *own)
+        )
+        for pk, name, ce_id, *own in _texts(_queues_of(vo), "name", "ce_id")
+        if ce_id in ces
+    ]
 
 
-def eligible_queues(vo: VO, requirements: Requirements) -> list[Queue]:
-    """Return the queues that serve *vo* and meet *requirements* (canonical), by primary key.
+def eligible_queue_ids(vo: VO, requirements: Requirements) -> list[int]:
+    """Return the primary keys, sorted, of the queues that serve *vo* and meet *requirements* (canonical).
 
     Whether they take jobs at the moment is another question: a ban passes, eligibility is a fact of the resource.
     """
-    kinds = requirement_kinds(vo)
-    return [queue for queue, parameters in described_queues(vo) if satisfied(requirements, parameters, kinds)]
+    return eligible_among(described_queues(vo), requirements, kinds=requirement_kinds(vo))
 
 
-def _own(level: Level, vo: VO) -> LevelParameters:
-    return LevelParameters.read(level.parameters, level.vo_parameters, vo=vo.name)
+def eligible_among(queues: Sequence[DescribedQueue], requirements: Requirements, *, kinds: Kinds) -> list[int]:
+    """Return the primary keys of those *queues* that meet *requirements*, in their order.
+
+    For who has many requirements to compare with the same queues.
+    """
+    verdicts: dict[int, bool] = {}
+    found = []
+    for queue in queues:
+        verdict = verdicts.get(id(queue.parameters))
+        if verdict is None:
+            verdict = verdicts[id(queue.parameters)] = satisfied(requirements, queue.parameters, kinds)
+        if verdict:
+            found.append(queue.queue_id)
+    return found
+
+
+def eligible_queues(vo: VO, requirements: Requirements) -> list[Queue]:
+    """Return the rows of eligible_queue_ids, by primary key."""
+    return list(Queue.objects.filter(pk__in=eligible_queue_ids(vo, requirements)).order_by("pk"))
+
+
+class _Said:
+    """What levels say to one VO; what many of them say alike is worked out once."""
+
+    def __init__(self, vo: VO) -> None:
+        self._vo = vo
+        # NB: by the identity of what is inherited, which is kept alive as one of the values, or is NO_PARAMETERS.
+        self._known: dict[tuple[int, str, str], Parameters] = {}
+
+    def at(self, inherited: Parameters, general: str, by_vo: str) -> Parameters:
+        """Return what is in force at a level whose two columns hold these JSON texts."""
+        if (general, by_vo) == ("{}", "{}"):
+            return inherited
+        key = (id(inherited), general, by_vo)
+        if key not in self._known:
+            own = LevelParameters.read(json.loads(general), json.loads(by_vo), vo=self._vo.name)
+            self._known[key] = inherit(inherited, own)
+        return self._known[key]
+
+
+def _texts(rows: QuerySet[Any], *columns: str) -> Iterable[tuple[Any, ...]]:
+    """Return (primary key, columns, the two columns of parameters as JSON texts) of each row, by primary key."""
+    texts = {"general": Cast("parameters", TextField()), "by_vo": Cast("vo_parameters", TextField())}
+    found: Iterable[tuple[Any, ...]] = (
+        rows.annotate(**texts).order_by("pk").values_list("pk", *columns, "general", "by_vo")
+    )
+    return found
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------
