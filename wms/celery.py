@@ -3,7 +3,9 @@
 import os
 
 from celery import Celery
+from celery.signals import beat_init, celeryd_init
 
+from wms.kernel.checks import refuse_unsafe_start
 from wms.schedule import BEAT
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
@@ -12,3 +14,10 @@ app = Celery("wms")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.beat_schedule = BEAT
 app.autodiscover_tasks()
+
+
+@celeryd_init.connect
+@beat_init.connect
+def refuse_to_start_unsafe(**sent: object) -> None:  # noqa: ARG001 - Celery's signature
+    """Refuse what `manage.py check` refuses: system checks do not run when Celery starts."""
+    refuse_unsafe_start()

@@ -12,11 +12,15 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 #: True lets this process start with development defaults; `up` on embedded servers sets it, production never does.
 WMS_EMBEDDED = env.bool("WMS_EMBEDDED", default=False)
+#: Pages of errors show settings and code; for development on one's own machine only.
 DEBUG = env.bool("WMS_DEBUG", default=False)
 #: Known to everybody, so `check --deploy` and every production start refuse it (wms.kernel.checks).
 INSECURE_SECRET_KEY = "insecure-default-key-for-development-only-do-not-use-in-production"  # noqa: S105 - meant to be seen
+#: Signs sessions and the tokens of pilots and jobs: at least 50 random characters, the same on every machine.
 SECRET_KEY = env.str("WMS_SECRET_KEY", default=INSECURE_SECRET_KEY)
+#: Names under which clients and browsers reach the server; requests for other names are refused.
 ALLOWED_HOSTS = env.list("WMS_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+#: Origins such as https://wms.example.org of which the portal accepts forms, where a proxy speaks TLS in front of it.
 CSRF_TRUSTED_ORIGINS = env.list("WMS_CSRF_TRUSTED_ORIGINS", default=[])
 #: True behind TLS: cookies are then sent over HTTPS only.
 WMS_HTTPS = env.bool("WMS_HTTPS", default=False)
@@ -26,12 +30,14 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = WMS_HTTPS
 
 DATABASES = {
     "default": {
+        # PostgreSQL 15 or newer: postgres://user:password@host:5432/name.
         **env.db_url("WMS_DATABASE_URL", default="postgres://postgres@localhost:5432/wms"),
         # Persistent connections: opening one for each request costs 12 times as much (STACK §1).
         "CONN_MAX_AGE": env.int("WMS_DATABASE_CONNECTION_MAX_AGE_S", default=600),
         "CONN_HEALTH_CHECKS": True,
     }
 }
+#: Redis or Valkey, the broker of the background work: redis://host:6379/0, or redis+socket:///path for a Unix socket.
 WMS_REDIS_URL = env.str("WMS_REDIS_URL", default="redis://localhost:6379/0")
 
 CELERY_BROKER_URL = WMS_REDIS_URL
@@ -89,12 +95,16 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     "sandboxes": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"location": env.str("WMS_SANDBOX_DIR", default=str(WMS_DATA_DIR / "sandboxes"))},
+        "OPTIONS": {
+            # Input and output sandboxes; every web process must see the same directory.
+            "location": env.str("WMS_SANDBOX_DIR", default=str(WMS_DATA_DIR / "sandboxes")),
+        },
     },
 }
 STATIC_URL = "/static/"
-STATIC_ROOT = env.str("WMS_STATIC_ROOT", default=str(WMS_DATA_DIR / "static"))
-# Embedded: straight from the packages, for collectstatic takes 12 s.
+#: Where collectstatic puts style sheets and scripts; embedded none, for they come straight from the packages.
+STATIC_ROOT = env.str("WMS_STATIC_ROOT", default=None if WMS_EMBEDDED else str(WMS_DATA_DIR / "static"))
+# collectstatic takes 12 s.
 WHITENOISE_USE_FINDERS = WMS_EMBEDDED
 WHITENOISE_AUTOREFRESH = False
 
@@ -126,6 +136,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "wms.kernel.middleware.StrictRequests",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -182,6 +193,9 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["wms.kernel.rest.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "wms.kernel.rest.answer_error",
+    # OPTIONS and ?format= are no part of the contract: 405, and an unknown parameter.
+    "DEFAULT_METADATA_CLASS": None,
+    "URL_FORMAT_OVERRIDE": None,
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
@@ -201,5 +215,6 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # DEBUG, INFO, WARNING or ERROR.
     "root": {"handlers": ["console"], "level": env.str("WMS_LOG_LEVEL", default="INFO")},
 }

@@ -4,6 +4,13 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from wms.kernel import handlers
+
+handler400 = handlers.bad_request
+handler403 = handlers.forbidden
+handler404 = handlers.not_found
+handler500 = handlers.server_error
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/", include("wms.accounts.urls")),

@@ -51,3 +51,8 @@ def test_the_documented_table_is_the_one_of_the_settings_module() -> None:
     source = (BASE / "wms" / "settings.py").read_text(encoding="utf-8")
     documented = (BASE / "docs" / "settings.md").read_text(encoding="utf-8")
     assert documented == table_of(settings_in(source)), "run `manage.py document_settings`"
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    source = (BASE / "wms" / "settings.py").read_text(encoding="utf-8")
+    assert [setting.name for setting in settings_in(source) if not setting.meaning] == []
