@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -43,6 +43,7 @@ class JobActionView(APIView):
 def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = NothingIn) -> type[JobActionView]:
     """Return the view of one action."""
     view = type(f"Job{action.title()}View", (JobActionView,), {"action": action, "body": body, "__doc__": summary})
+    # NB: on the method, not on the class: the class's own would be one for all of its verbs.
     document = extend_schema(
         operation_id=f"jobs_{action}",
         summary=summary,
@@ -50,7 +51,7 @@ def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = 
         request=None if body is NothingIn else body,
         responses={200: JobOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
-    return document(view)
+    return extend_schema_view(post=document)(view)
 
 
 JobKillView = action_view(Action.KILL, summary="Kill a job; a pilot that holds it stops it")

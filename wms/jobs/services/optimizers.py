@@ -33,7 +33,7 @@ from wms.kernel.names import did_you_mean
 
 MAX_WARNINGS: Final = 50
 #: The eligible queues of each are looked up while the request waits.
-MAX_REQUIREMENT_SETS: Final = 1000
+MAX_REQUIREMENT_SETS: Final = 100
 
 
 @dataclass(slots=True, kw_only=True)
