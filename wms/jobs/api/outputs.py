@@ -2,20 +2,27 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries import GROUP_BY, Tally
 
-STATUSES = list(JobStatus)
+
+@extend_schema_field({"type": "string", "enum": list(JobStatus)}, component_name="JobStatus")
+class StatusField(serializers.ChoiceField):
+    """A status of a job; a component of its own in the schema, for other enumerations are called "status" too."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of the framework's field
+        super().__init__(**{"choices": list(JobStatus), **options})
 
 
 class SubmittedJobOut(serializers.Serializer[Any]):
     """One job that was taken in."""
 
     id = serializers.IntegerField(help_text="Its id.")
-    status = serializers.ChoiceField(choices=STATUSES, help_text="Waiting: it can be matched from now on.")
+    status = StatusField(help_text="Waiting: it can be matched from now on.")
     task_queue = serializers.IntegerField(help_text="Id of the task queue in which it waits.")
 
 
@@ -42,7 +49,7 @@ class JobRowOut(serializers.Serializer[Job]):
     """One job as a row of a list."""
 
     id = serializers.IntegerField(help_text="Its id.")
-    status = serializers.ChoiceField(choices=STATUSES, help_text="Where it is in its life.")
+    status = StatusField(help_text="Where it is in its life.")
     minor_status = serializers.CharField(help_text="Why, in words.")
     application_status = serializers.CharField(help_text="What the payload says of itself.")
     task_queue = serializers.IntegerField(
@@ -89,7 +96,7 @@ class HistoryOut(serializers.Serializer[Any]):
     """One change of a job's status."""
 
     changed_at = serializers.DateTimeField(help_text="When.")
-    status = serializers.ChoiceField(choices=STATUSES, help_text="The status from then on.")
+    status = StatusField(help_text="The status from then on.")
     minor_status = serializers.CharField(help_text="Why, in words.")
     application_status = serializers.CharField(help_text="What the payload says of itself.")
     source = serializers.CharField(  # type: ignore[assignment]  # the framework's attribute of this name is its own
@@ -101,7 +108,7 @@ class PeekOut(serializers.Serializer[Job]):
     """The last lines that a payload has written."""
 
     id = serializers.IntegerField(help_text="The job.")
-    status = serializers.ChoiceField(choices=STATUSES, help_text="Its status.")
+    status = StatusField(help_text="Its status.")
     std_output = serializers.CharField(source="std_output_tail", help_text="Last lines of its standard output.")
     reported_at = serializers.DateTimeField(
         source="heartbeat_at", allow_null=True, help_text="When its pilot sent them; null: nothing was sent yet."
@@ -111,7 +118,7 @@ class PeekOut(serializers.Serializer[Job]):
 class TallyOut(serializers.Serializer[Tally]):
     """How many jobs share these values."""
 
-    status = serializers.ChoiceField(choices=STATUSES, required=False, help_text="If counted by it.")
+    status = StatusField(required=False, help_text="If counted by it.")
     site = serializers.CharField(required=False, allow_null=True, help_text="If counted by it; null: matched nowhere.")
     owner = serializers.CharField(required=False, help_text="If counted by it.")
     group = serializers.CharField(required=False, help_text="If counted by it.")
