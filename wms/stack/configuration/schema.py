@@ -223,6 +223,7 @@ class QueueEntry(Entry):
     """One of ``queues`` of a computing element."""
 
     noun: ClassVar[str] = "queue"
+    terse: ClassVar[bool] = True
 
     name: Annotated[str, name()]
     cpu_time_s: Annotated[int, WholeNumber(least=1)]
@@ -250,6 +251,7 @@ class CEEntry(Entry):
     """One of ``ces`` of a site."""
 
     noun: ClassVar[str] = "ce"
+    terse: ClassVar[bool] = True
     children: ClassVar[str] = "queues"
 
     name: Annotated[str, name()]
