@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef
 
 from resources.domain.requirements import canonical, submit_pool_id
 from resources.models import Queue
-from resources.queries import eligible_queues
+from resources.queries import described_queues, eligible_among, eligible_queue_ids, requirement_kinds
 from taskqueues import sql
 from taskqueues.models import SubmitPool, TaskQueue
 from wms.accounts.models import VO
@@ -42,7 +42,7 @@ def register(*, vo: VO, requirements: object, now: datetime) -> RegisteredPool:
         pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted, refreshed_at=now, last_used_at=now)
         # Of two that make it at once one waits here for the other, and then finds it.
         SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
-        pool.queues.set(eligible_queues(vo, wanted))
+        pool.queues.set(eligible_queue_ids(vo, wanted))
     SubmitPool.objects.filter(pk=pool_id, last_used_at__lt=now - USE_IS_NOTED_EVERY).update(last_used_at=now)
     return RegisteredPool(id=pool_id, queues=Queue.objects.filter(submit_pools=pool_id).count())
 
@@ -51,8 +51,10 @@ def register(*, vo: VO, requirements: object, now: datetime) -> RegisteredPool:
 def refresh(*, now: datetime) -> None:
     """Find again which queues satisfy which pool: every 15 minutes, and when a resource has changed (RFC7)."""
     lock(LockKey.REFRESH_SUBMIT_POOLS)
-    for pool in SubmitPool.objects.select_related("vo").order_by("pk"):
-        pool.queues.set(eligible_queues(pool.vo, pool.requirements))
+    for vo in VO.objects.filter(submit_pools__isnull=False).distinct().order_by("pk"):
+        described, kinds = described_queues(vo), requirement_kinds(vo)
+        for pool in SubmitPool.objects.filter(vo=vo).order_by("pk"):
+            pool.queues.set(eligible_among(described, pool.requirements, kinds=kinds))
     SubmitPool.objects.update(refreshed_at=now)
 
 
