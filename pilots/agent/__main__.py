@@ -1,0 +1,52 @@
+"""``python3 agent.pyz --server URL --token-file PATH …``, or ``python -m pilots.agent …``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pilots.agent import credentials, linux, log, options
+from pilots.agent.clock import monotonic
+from pilots.agent.credentials import STANDARD_INPUT, BadTokenError
+from pilots.agent.loop import Pilot
+from pilots.agent.version import VERSION
+
+WRONG_USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a pilot to its end; return the exit code (see ``--help``)."""
+    started_at = monotonic()
+    _open_standard_streams()
+    given = options.parse(arguments)
+    # Before there is any secret in memory.
+    linux.hide_memory()
+    linux.adopt_orphans()
+    try:
+        token = credentials.read_token(given.token_file)
+    except BadTokenError as error:
+        sys.stderr.write(f"{error}\n")
+        return WRONG_USAGE
+    if not token.startswith(credentials.PILOT_TOKEN_PREFIX):
+        missing = [name for name in ("vo", "site", "ce", "queue") if not getattr(given, name)]
+        if missing:
+            named = ", ".join(f"--{name}" for name in missing)
+            sys.stderr.write(f"To register, the pilot must know where it is: give {named} too.\n")
+            return WRONG_USAGE
+    if given.remove_token_file and given.token_file != STANDARD_INPUT:
+        Path(given.token_file).unlink()
+    log.event("pilot.started", version=VERSION, server=given.server, work_directory=given.work_dir)
+    return Pilot(given, token=token, started_at=started_at).run()
+
+
+def _open_standard_streams() -> None:
+    """Keep the first three descriptors from being given to something else when the agent was started without them."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

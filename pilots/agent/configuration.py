@@ -1,0 +1,89 @@
+"""What the server tells every pilot before its first job (GET /api/pilots/config/)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pilots.agent import fields
+from pilots.agent.fields import Record
+
+
+@dataclass(frozen=True)
+class Place:
+    """The queue where the pilot runs; empty names for a pilot that was made by hand."""
+
+    site: str = ""
+    ce: str = ""
+    queue: str = ""
+    cpu_time_s: int | None = None
+    processors: int | None = None
+    memory_mb: int | None = None
+    platforms: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    required_tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Durations in seconds, sizes in the unit that the name says."""
+
+    protocol: int
+    server_time: datetime | None
+    #: By the pilot's clock, when the request for this was sent: what server_time is compared with.
+    asked_at: float
+    place: Place
+    heartbeat_s: float
+    match_retry_after_s: float
+    lease_first_s: float
+    lease_s: float
+    #: So long before a lease's end its payload is stopped.
+    lease_grace_s: float
+    sandbox_max_bytes: int
+    sandbox_max_unpacked_bytes: int
+    look_every_s: float
+    cpu_factor: float
+    min_free_disk_mb: float
+
+
+def parse(data: Record, *, asked_at: float) -> Configuration:
+    """Return the configuration in an answer; what is missing has the value that the server's settings begin with.
+
+    Raises:
+        MalformedAnswerError: a key has another form than the contract says, or there is no protocol.
+    """
+    watchdog = fields.optional_record(data, "watchdog")
+    heartbeat_s = fields.number(data, "heartbeat_s", 30)
+    return Configuration(
+        protocol=fields.whole(data, "protocol"),
+        server_time=fields.moment(data, "server_time"),
+        asked_at=asked_at,
+        place=_place(fields.optional_record(data, "place")),
+        heartbeat_s=heartbeat_s,
+        match_retry_after_s=fields.number(data, "match_retry_after_s", 10),
+        lease_first_s=fields.number(data, "lease_first_s", 300),
+        lease_s=fields.number(data, "lease_s", 1800),
+        lease_grace_s=fields.number(data, "lease_grace_s", 60),
+        sandbox_max_bytes=fields.whole(data, "sandbox_max_bytes", 10 * 1024 * 1024),
+        sandbox_max_unpacked_bytes=fields.whole(data, "sandbox_max_unpacked_bytes", 200 * 1024 * 1024),
+        look_every_s=min(fields.number(watchdog, "period_s", 10), heartbeat_s),
+        cpu_factor=fields.number(watchdog, "cpu_factor", 1.1),
+        min_free_disk_mb=fields.number(watchdog, "min_free_disk_mb", 500),
+    )
+
+
+def _place(data: Record) -> Place:
+    def size(name: str) -> int | None:
+        return None if data.get(name) is None else fields.whole(data, name)
+
+    return Place(
+        site=fields.text(data, "site", ""),
+        ce=fields.text(data, "ce", ""),
+        queue=fields.text(data, "queue", ""),
+        cpu_time_s=size("cpu_time_s"),
+        processors=size("processors"),
+        memory_mb=size("memory_mb"),
+        platforms=fields.names(data, "platforms"),
+        tags=fields.names(data, "tags"),
+        required_tags=fields.names(data, "required_tags"),
+    )

@@ -1,0 +1,193 @@
+"""The end of a job: its output goes to the server, then the last report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pilots.agent import log, sandbox
+from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
+from pilots.agent.clock import monotonic
+from pilots.agent.configuration import Configuration
+from pilots.agent.fields import MalformedAnswerError
+from pilots.agent.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
+from pilots.agent.persistence import InterruptedCallError
+from pilots.agent.sandbox import Limits, TooLargeError
+from pilots.agent.server import Usage
+from pilots.agent.slot import Slot
+from pilots.agent.workspace import Workspace
+
+#: The status Completing is good to know, and not worth waiting for.
+_SHORT_S = 5.0
+#: Somebody waits for the acknowledgement of an order to kill.
+_OUTPUT_OF_KILLED_S = 20.0
+_OUTPUT_S = 900.0
+#: A batch system kills a pilot some 30 s after it has told it to stop.
+_HAND_BACK_S = 15.0
+#: Of standard output and error each, when all the output is too large.
+_TAIL_BYTES = 1024 * 1024
+Result = TypeVar("Result")
+
+_UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """How a job ended, as it is to be reported.
+
+    Attributes:
+        exit_code: None: the payload had none.
+        minor: why, for its owner; None: the exit code says it.
+        reason: why it was stopped from outside (lease.ENDED and so on); None: it was not.
+        ran: whether the payload was started, so that there may be output.
+    """
+
+    exit_code: int | None
+    minor: str | None = None
+    reason: str | None = None
+    ran: bool = False
+
+
+class Delivery:
+    """Of one job."""
+
+    def __init__(self, slot: Slot, lease: Lease, *, workspace: Workspace, configuration: Configuration) -> None:
+        self._slot = slot
+        self._lease = lease
+        self._workspace = workspace
+        self._limits = Limits(
+            packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
+        )
+
+    def deliver(self, conclusion: Conclusion, *, usage: Usage) -> None:
+        """Tell the server; when it cannot be told, the lease runs out there and the job goes back to its queue."""
+        if conclusion.reason == ENDED:
+            return  # nothing more is reported, its job may already be another pilot's
+        try:
+            output, trouble = self._deliver_output(conclusion)
+            self._acknowledge_kills(usage)
+            status = self._finish(conclusion, usage=usage, output=output, trouble=trouble)
+            log.event("job.finished", job=self._lease.job.id, status=status)
+        except LeaseEndedError as error:
+            log.event("lease.ended", job=self._lease.job.id, error=error)
+        except (*_UNANSWERED, RefusedError) as error:
+            log.event("job.not_reported", job=self._lease.job.id, error=error)
+
+    # ---- output
+
+    def _deliver_output(self, conclusion: Conclusion) -> tuple[str | None, str | None]:
+        """Return (reference of what was stored, what was wrong with it); None for nothing."""
+        # A job that is handed back runs again from its start: what it wrote so far is of no use.
+        if not conclusion.ran or conclusion.reason in {STOPPED, EXPIRING}:
+            return None, None
+        patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else _OUTPUT_S
+        try:
+            if conclusion.reason is None:
+                self._say_completing()
+            return self._store_output(give_up_at=monotonic() + patience_s, reason=conclusion.reason)
+        except _UNANSWERED as error:
+            log.event("output.not_stored", job=self._lease.job.id, error=error)
+            return None, "the output could not be uploaded"
+        except RefusedError as error:
+            log.event("output.refused", job=self._lease.job.id, error=error)
+            return None, f"the output was refused: {error.detail}"
+        except OSError as error:
+            log.event("node.disk_trouble", error=error)
+            return None, f"the output could not be packed: {error.strerror}"
+
+    def _say_completing(self) -> None:
+        def once() -> None:
+            self._slot.server.report_status(self._lease, status="Completing")
+
+        try:
+            self._persistently(
+                "status.completing", once, give_up_at=monotonic() + _SHORT_S,
+                interrupted=lambda: self._better_to_do(None),
+            )  # fmt: skip
+        except (UnreachableError, MalformedAnswerError, RefusedError) as error:
+            log.event("status.not_reported", job=self._lease.job.id, error=error)
+
+    def _store_output(self, *, give_up_at: float, reason: str | None) -> tuple[str, str | None]:
+        job, directory = self._lease.job, self._workspace.job
+        packed = self._workspace.scratch / "output.tar.gz"
+        patterns = [*job.output_sandbox, job.std_output, job.std_error]
+        try:
+            sandbox.pack(directory, sandbox.chosen(directory, patterns), into=packed, limits=self._limits)
+            return self._store(packed, give_up_at=give_up_at, reason=reason), None
+        except TooLargeError as error:
+            trouble = f"the output is too large ({error})"
+        except RefusedError as error:
+            trouble = f"the output was refused ({error.detail})"
+        log.event("output.reduced", job=job.id, trouble=trouble)
+        streams = sandbox.chosen(directory, [job.std_output, job.std_error])
+        tail_bytes = min(_TAIL_BYTES, self._limits.packed_bytes // 4)
+        sandbox.pack_tails(directory, streams, into=packed, tail_bytes=tail_bytes)
+        kept = f"{trouble}; only the ends of standard output and error are kept"
+        return self._store(packed, give_up_at=give_up_at, reason=reason), kept
+
+    def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
+        def once() -> str:
+            return self._slot.server.store(self._lease, file=packed, give_up=lambda: self._better_to_do(reason))
+
+        return self._persistently(
+            "output.store", once, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(reason)
+        )
+
+    # ---- last reports
+
+    def _acknowledge_kills(self, usage: Usage) -> None:
+        """The payload is gone; so is the lease with this. What follows may still add usage and output."""
+        kills = self._lease.kills()
+        if not kills:
+            return
+
+        def once() -> None:
+            self._slot.server.heartbeat(self._lease, usage=usage, std_output=None, acknowledged=kills)
+
+        try:
+            self._persistently("kill.acknowledge", once, give_up_at=math.inf)
+            log.event("kill.acknowledged", job=self._lease.job.id)
+        except LeaseEndedError:
+            pass  # its answer was lost
+
+    def _finish(self, conclusion: Conclusion, *, usage: Usage, output: str | None, trouble: str | None) -> str:
+        said = [sentence for sentence in (conclusion.minor, trouble) if sentence]
+        if trouble and not conclusion.minor:
+            code = conclusion.exit_code
+            said.insert(0, "Execution complete" if code == 0 else f"Exited with code {code}")
+        minor = "; ".join(said) or None
+
+        def once() -> str:
+            return self._slot.server.finish(
+                self._lease, exit_code=conclusion.exit_code, minor=minor, usage=usage, output=output
+            )
+
+        try:
+            # No order is more important than this: it ends the lease, which is what each of them wants.
+            return self._persistently("job.finish", once, give_up_at=math.inf)
+        except RefusedError:
+            if output is None:
+                raise
+            return self._finish(conclusion, usage=usage, output=None, trouble=trouble or "the output was refused")
+
+    def _persistently(
+        self,
+        what: str,
+        attempt: Callable[[], Result],
+        *,
+        give_up_at: float,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> Result:
+        def until() -> float:
+            asked_at = self._slot.stop.asked_at
+            stop_at = math.inf if asked_at is None else asked_at + _HAND_BACK_S
+            return min(give_up_at, self._lease.over_at, stop_at)
+
+        return self._slot.persistence.call(what, attempt, until=until, interrupted=interrupted)
+
+    def _better_to_do(self, reason: str | None) -> bool:
+        """Whether an order came that makes the output worthless; a pilot that is to stop still delivers it."""
+        return self._slot.order(self._lease) not in {None, STOPPED, reason}

@@ -1,0 +1,83 @@
+"""Reads typed values out of the server's JSON; keys that are not asked for do not matter: newer servers say more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+Record = Mapping[str, object]
+
+
+class MalformedAnswerError(Exception):
+    """The server's answer lacks something, or has it in another form."""
+
+
+def record(value: object, name: str = "answer") -> Record:
+    """Return *value* as a JSON object."""
+    if not isinstance(value, dict):
+        raise MalformedAnswerError(f"{name} is no object")
+    return value
+
+
+def optional_record(data: Record, name: str) -> Record:
+    """Return the object *name*; an empty one when it is absent or null."""
+    value = data.get(name)
+    return {} if value is None else record(value, name)
+
+
+def text(data: Record, name: str, default: str | None = None) -> str:
+    """Return the string *name*; *default* when it is absent or null."""
+    value = data.get(name, default)
+    value = default if value is None else value
+    if not isinstance(value, str):
+        raise MalformedAnswerError(f"{name} is no string")
+    return value
+
+
+def number(data: Record, name: str, default: float | None = None) -> float:
+    """Return the number *name*; *default* when it is absent or null."""
+    value = data.get(name, default)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise MalformedAnswerError(f"{name} is no number")
+    return value
+
+
+def whole(data: Record, name: str, default: int | None = None) -> int:
+    """Return the number *name* as an integer; *default* when it is absent or null."""
+    return int(number(data, name, default))
+
+
+def names(data: Record, name: str) -> tuple[str, ...]:
+    """Return the list of strings *name*; an empty one when it is absent or null."""
+    value = data.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise MalformedAnswerError(f"{name} is no list of strings")
+    return tuple(value)
+
+
+def records(data: Record, name: str) -> tuple[Record, ...]:
+    """Return the list of objects *name*; an empty one when it is absent or null."""
+    value = data.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise MalformedAnswerError(f"{name} is no list")
+    return tuple(record(each, name) for each in value)
+
+
+def moment(data: Record, name: str) -> datetime | None:
+    """Return the time *name* (RFC 3339), with its zone; None when it is absent or null."""
+    written = text(data, name, "")
+    if not written:
+        return None
+    try:
+        # NB: Python 3.9 knows only fractions of 3 or 6 digits; the server sends no others.
+        found = datetime.fromisoformat(written.replace("Z", "+00:00"))  # noqa: FURB162 - nor does it know Z
+    except ValueError as error:
+        raise MalformedAnswerError(f"{name} is no time") from error
+    if found.tzinfo is None:
+        raise MalformedAnswerError(f"{name} has no zone")
+    return found

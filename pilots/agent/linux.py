@@ -1,0 +1,32 @@
+"""What the standard library does not offer of Linux's prctl(2)."""
+
+from __future__ import annotations
+
+import ctypes
+
+from pilots.agent import log
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def hide_memory() -> None:
+    """Keep other processes of the same user from reading this one's memory, environment and descriptors.
+
+    Without it a payload could read the tokens from ``/proc/<pid>/mem`` (PIL §3.1). Against root nothing helps.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent dies, so that none can slip away."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    try:
+        failed = ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0
+    except (OSError, AttributeError):
+        failed = True
+    if failed:
+        log.event("agent.prctl_failed", option=option)

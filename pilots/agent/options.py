@@ -1,0 +1,162 @@
+"""The command line of the agent; there is no token on it, for everybody on a node can read command lines."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pilots.agent.version import PROTOCOL, VERSION
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the agent was told; None: left to the server's configuration, or to what the node has."""
+
+    server: str
+    token_file: str
+    remove_token_file: bool
+    ca: Path | None
+    vo: str
+    site: str
+    ce: str
+    queue: str
+    stamp: str
+    work_dir: Path
+    max_jobs: int | None
+    max_idle_s: float
+    max_wait_s: float
+    patience_s: float
+    grace_s: float
+    cpu_time_s: int | None
+    wall_time_s: int | None
+    processors: int | None
+    memory_mb: int | None
+    platforms: tuple[str, ...]
+    tags: tuple[str, ...]
+    required_tags: tuple[str, ...]
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """Return the options; ends the process with 2 and a sentence when they are wrong."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    return Options(
+        server=given.server,
+        token_file=given.token_file,
+        remove_token_file=given.remove_token_file,
+        ca=given.ca,
+        vo=given.vo,
+        site=given.site,
+        ce=given.ce,
+        queue=given.queue,
+        stamp=given.stamp,
+        work_dir=given.work_dir,
+        max_jobs=given.max_jobs,
+        max_idle_s=given.max_idle_s,
+        max_wait_s=given.max_wait_s,
+        patience_s=given.patience_s,
+        grace_s=given.grace_s,
+        cpu_time_s=given.cpu_time_s,
+        wall_time_s=given.wall_time_s,
+        processors=given.processors,
+        memory_mb=given.memory_mb,
+        platforms=tuple(given.platform),
+        tags=tuple(given.tag),
+        required_tags=tuple(given.required_tag),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="agent.pyz",
+        description="A pilot: checks this node, then runs one job after another for the server, while time is left.",
+        epilog="Exit codes: 0 done, 1 the node or the pilot was refused, 2 wrong usage, 3 the server is not reachable.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"wms pilot agent {VERSION}, protocol {PROTOCOL}")
+    parser.add_argument("--server", type=_url, required=True, metavar="URL", help="such as https://wms.example.org")
+    parser.add_argument(
+        "--token-file",
+        required=True,
+        metavar="PATH",
+        help='file of mode 0600 with the token of a pilot or for registration in its first line; "-": standard input',
+    )
+    parser.add_argument(
+        "--remove-token-file", action="store_true", help="once it was read, so that no job of this user can read it"
+    )
+    parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
+    _add_place(parser.add_argument_group("registration, unless the token is a pilot's own"))
+    _add_work(parser.add_argument_group("work"))
+    _add_offer(parser.add_argument_group("offer, in place of what the server says of the queue"))
+    return parser
+
+
+def _add_place(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--vo", default="", help="for whose jobs")
+    group.add_argument("--site", default="")
+    group.add_argument("--ce", default="", help="computing element")
+    group.add_argument("--queue", default="")
+    group.add_argument("--stamp", default="", help="name of this pilot in its batch system")
+
+
+def _add_work(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--work-dir", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR", help="default: %(default)s"
+    )
+    group.add_argument("--max-jobs", type=_positive, metavar="N", help="leave after so many; default: no limit")
+    group.add_argument(
+        "--max-idle-s",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="leave after so long without a job (%(default)s)",
+    )
+    group.add_argument(
+        "--max-wait-s", type=_seconds, default=120.0, metavar="S", help="longest wait between two matches (%(default)s)"
+    )
+    group.add_argument(
+        "--patience-s", type=_seconds, default=300.0, metavar="S", help="with a server that is down (%(default)s)"
+    )
+    group.add_argument(
+        "--grace-s", type=_seconds, default=5.0, metavar="S", help="from SIGTERM to SIGKILL for a payload (%(default)s)"
+    )
+
+
+def _add_offer(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--cpu-time-s", type=_positive, metavar="S", help="reference-core seconds, per core")
+    group.add_argument("--wall-time-s", type=_positive, metavar="S", help="until the slot ends")
+    group.add_argument("--processors", type=_positive, metavar="N")
+    group.add_argument("--memory-mb", type=_positive, metavar="MB")
+    group.add_argument("--platform", action="append", default=[], metavar="NAME", help="may be repeated")
+    group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
+    group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and not (parts.query or parts.fragment)
+        known_port = parts.port != 0
+    except ValueError:
+        usable = known_port = False
+    if not usable or not known_port or parts.username is not None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as https://wms.example.org")
+    return text
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return number

@@ -1,0 +1,65 @@
+"""Calls that are made again until they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from pilots.agent import log
+from pilots.agent.backoff import Backoff
+from pilots.agent.bell import Bell
+from pilots.agent.client import UnreachableError
+from pilots.agent.clock import monotonic
+from pilots.agent.fields import MalformedAnswerError
+
+Result = TypeVar("Result")
+
+_FIRST_S = 0.2
+_LIMIT_S = 20.0
+
+
+class InterruptedCallError(Exception):
+    """Something more important than the call came up."""
+
+
+class Persistence:
+    """Tries again, with growing delays, what the network or the server spoilt."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+
+    def call(
+        self,
+        what: str,
+        attempt: Callable[[], Result],
+        *,
+        until: Callable[[], float],
+        interrupted: Callable[[], object] = lambda: None,
+    ) -> Result:
+        """Return what *attempt* returns.
+
+        Args:
+            what: for the log.
+            attempt: one try.
+            until: when to give up, by the pilot's clock; asked again after each try, for a lease may be renewed.
+            interrupted: true when the caller has something better to do; looked at between tries.
+
+        Raises:
+            UnreachableError, MalformedAnswerError: no try was answered in time.
+            InterruptedCallError: see above.
+            Exception: what *attempt* raises else.
+        """
+        backoff = Backoff(first_s=_FIRST_S, limit_s=_LIMIT_S)
+        while True:
+            try:
+                return attempt()
+            except (UnreachableError, MalformedAnswerError) as error:
+                asked_s = error.retry_after_s if isinstance(error, UnreachableError) else None
+                again_at = monotonic() + backoff.next_s(at_least_s=asked_s or _FIRST_S)
+                if again_at > until():
+                    raise
+                log.event("call.failed", call=what, error=error, again_in_s=again_at - monotonic())
+            while (left_s := again_at - monotonic()) > 0 and not interrupted():
+                self._bell.wait(left_s)
+            if interrupted():
+                raise InterruptedCallError(what)

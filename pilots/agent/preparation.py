@@ -1,0 +1,165 @@
+"""Everything before the payload starts: its files, the software that it needs, its program and environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pilots.agent import log, sandbox
+from pilots.agent.client import RefusedError, TooMuchError
+from pilots.agent.configuration import Configuration
+from pilots.agent.lease import InputSandbox, Lease
+from pilots.agent.payload import Program
+from pilots.agent.sandbox import UnsafeArchiveError
+from pilots.agent.server import Server
+from pilots.agent.workspace import Workspace
+
+#: As a shell says it.
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+#: "Run me elsewhere" (DESIGN §3.5).
+RESCHEDULE = 222
+
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class CannotRunError(Exception):
+    """The payload cannot be started here; *exit_code* is what the job ends with (None: it has none)."""
+
+    def __init__(self, exit_code: int | None, minor: str) -> None:
+        super().__init__(minor)
+        self.exit_code = exit_code
+        self.minor = minor
+
+
+class DamagedTransferError(Exception):
+    """What arrived is not what was sent."""
+
+
+def fetch_input(
+    server: Server,
+    lease: Lease,
+    given: InputSandbox,
+    *,
+    workspace: Workspace,
+    configuration: Configuration,
+    give_up: Callable[[], bool],
+) -> None:
+    """Fetch one input sandbox, compare its SHA-256, and put it into the job's directory.
+
+    Raises:
+        DamagedTransferError: to be tried again.
+        CannotRunError: trying again would not help.
+        UnreachableError, GivenUpError, LeaseEndedError: see Server.fetch.
+    """
+    arrived = workspace.scratch / "arriving"
+    sha256 = hashlib.sha256()
+    try:
+        with arrived.open("wb+") as file:
+            # A little more than announced is read, so that a longer file is seen as damaged and not as the right one.
+            server.fetch(lease, digest=given.digest, into=file, max_bytes=given.size_bytes, give_up=give_up)
+            file.seek(0)
+            while chunk := file.read(sandbox.CHUNK_BYTES):
+                sha256.update(chunk)
+            if sha256.hexdigest() != given.digest:
+                raise DamagedTransferError(f"the SHA-256 of {given.file_name} is another")
+            if given.is_archive:
+                file.seek(0)
+                sandbox.unpack(file, into=workspace.job, max_bytes=configuration.sandbox_max_unpacked_bytes)
+                return
+        sandbox.place(arrived, into=workspace.job, name=given.file_name)
+    except TooMuchError as error:
+        raise DamagedTransferError(str(error)) from error
+    except RefusedError as error:
+        raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be fetched: {error.detail}") from error
+    except (UnsafeArchiveError, *sandbox.DAMAGE) as error:
+        raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be unpacked: {error}") from error
+    except OSError as error:
+        log.event("node.disk_trouble", error=error)
+        raise CannotRunError(RESCHEDULE, f"The node could not store an input sandbox: {error.strerror}") from error
+
+
+def environment_of(lease: Lease, workspace: Workspace, configuration: Configuration) -> Mapping[str, str]:
+    """Return the payload's whole environment: nothing of the pilot's but the paths of the site and its language."""
+    job, place = lease.job, configuration.place
+    base = {
+        "PATH": os.environ.get("PATH") or _DEFAULT_PATH,
+        "HOME": str(workspace.job),
+        "PWD": str(workspace.job),
+        "TMPDIR": str(workspace.tmp),
+        "LANG": os.environ.get("LANG") or "C.UTF-8",
+    }
+    own = {
+        "WMS_JOB_ID": str(job.id),
+        "WMS_JOB_NAME": job.job_name,
+        "WMS_JOB_OWNER": job.owner,
+        "WMS_MATCH_ID": lease.match_id,
+        "WMS_PROCESSORS": str(job.processors),
+        "WMS_SITE": place.site,
+        "WMS_CE": place.ce,
+        "WMS_QUEUE": place.queue,
+    }
+    return {**base, **dict(job.environment), **{name: value for name, value in own.items() if value}}
+
+
+def check_software(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> None:
+    """Accept a node that has all paths and commands that the job needs.
+
+    Raises:
+        CannotRunError: one is missing; another node may have it.
+    """
+    for name in lease.job.software:
+        there = (
+            (workspace.job / name).exists() if "/" in name else shutil.which(name, path=environment["PATH"]) is not None
+        )
+        if not there:
+            raise CannotRunError(RESCHEDULE, f"Software is missing on the node: {name}")
+
+
+def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:
+    """Return what is to be executed: a file of the sandbox, an absolute path, or a command.
+
+    Raises:
+        CannotRunError: there is no such program, or the arguments cannot be split.
+    """
+    job = lease.job
+    try:
+        words = shlex.split(job.arguments)
+    except ValueError as error:
+        raise CannotRunError(None, f"The arguments cannot be split as a shell would: {error}") from error
+    return Program(
+        executable=_executable(job.executable, environment, workspace.job),
+        arguments=[job.executable, *words],
+        environment=environment,
+        directory=workspace.job,
+    )
+
+
+def _executable(name: str, environment: Mapping[str, str], directory: Path) -> Path:
+    """Return the absolute path of the program *name*."""
+    path = directory / name  # an absolute name stays what it is
+    own = not name.startswith("/") and path.is_file() and _is_inside(path, directory)
+    if own:
+        path.chmod(path.stat().st_mode | 0o500)  # archives and uploads forget the bit
+        return path
+    if not name.startswith("/") and "/" not in name:
+        found = shutil.which(name, path=environment["PATH"])
+        if found is not None:
+            return Path(directory, found)
+    elif name.startswith("/") and path.is_file():
+        if os.access(path, os.X_OK):
+            return path
+        raise CannotRunError(NOT_EXECUTABLE, f"The executable may not be executed on the node: {name}")
+    raise CannotRunError(NOT_FOUND, f"Executable not found: {name}")
+
+
+def _is_inside(path: Path, directory: Path) -> bool:
+    try:
+        path.resolve().relative_to(directory.resolve())
+    except ValueError:
+        return False
+    return True

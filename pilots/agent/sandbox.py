@@ -1,0 +1,274 @@
+"""Archives: what the job was given is unpacked, what it wrote is packed, and neither reaches out of its directory."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+MAX_MEMBERS = 10_000
+CHUNK_BYTES = 64 * 1024
+#: What a damaged archive makes the standard library raise, besides OSError.
+DAMAGE = (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+
+
+class UnsafeArchiveError(Exception):
+    """A member of the archive could touch something outside its directory, or there is too much of it."""
+
+
+class TooLargeError(Exception):
+    """The output is larger than the server takes."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one sandbox, in bytes: as it travels, and unpacked."""
+
+    packed_bytes: int
+    unpacked_bytes: int
+
+
+def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
+    """Unpack a tar archive, however compressed, and return the number of bytes written.
+
+    Every path is looked at on the disk, member by member: a parent must be a real directory, so that no link is
+    followed; a link may climb first and only then descend, so that it stays inside (the server has the same rule).
+
+    Raises:
+        UnsafeArchiveError: names the member; what came before it has been unpacked.
+        OSError, and those of DAMAGE: the archive cannot be read, or the disk is full.
+    """
+    left = max_bytes
+    with tarfile.open(fileobj=archive, mode="r|*", errorlevel=2) as members:
+        for number, member in enumerate(members, start=1):
+            left -= member.size if member.isreg() else 0
+            if left < 0 or member.size < 0:
+                raise UnsafeArchiveError(f"it unpacks to more than {max_bytes} bytes")
+            if number > MAX_MEMBERS:
+                raise UnsafeArchiveError(f"it has more than {MAX_MEMBERS} members")
+            _unpack_member(members, member, into)
+    return max_bytes - left
+
+
+def place(file: Path, *, into: Path, name: str) -> Path:
+    """Move a single file into the job's directory under *name*, and return where it is.
+
+    Raises:
+        UnsafeArchiveError: the name is none of a file in that directory.
+    """
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise UnsafeArchiveError(f"{name!r} is no name of a file")
+    target = into / name
+    _make_way(target, name)
+    file.rename(target)
+    target.chmod(0o644)
+    return target
+
+
+def pack(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limits: Limits) -> int:
+    """Write a .tar.gz of the files *names* (path, name within the archive); return how many there are.
+
+    Raises:
+        TooLargeError: they are more, or larger, than the server takes.
+    """
+    left = limits.unpacked_bytes
+    if len(names) > MAX_MEMBERS:
+        raise TooLargeError(f"more than {MAX_MEMBERS} files")
+    packed = 0
+    with into.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for path, name in names:
+            content = _open_inside(path, directory)
+            if content is None:
+                continue
+            with content:
+                info = _header(name, os.fstat(content.fileno()))
+                left -= info.size
+                if left < 0:
+                    raise TooLargeError(f"more than {limits.unpacked_bytes} bytes")
+                archive.addfile(info, content)
+                packed += 1
+            if file.tell() > limits.packed_bytes:
+                break
+    if into.stat().st_size > limits.packed_bytes:
+        raise TooLargeError(f"more than {limits.packed_bytes} bytes, packed")
+    return packed
+
+
+def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, tail_bytes: int) -> int:
+    """Write a .tar.gz of the last *tail_bytes* of each file: better than nothing when all of it is too large."""
+    packed = 0
+    with tarfile.open(into, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for path, name in names:
+            content = _open_inside(path, directory)
+            if content is None:
+                continue
+            with content:
+                info = _header(name, os.fstat(content.fileno()))
+                content.seek(max(0, info.size - tail_bytes))
+                tail = content.read(tail_bytes)
+                info.size = len(tail)
+                archive.addfile(info, io.BytesIO(tail))
+                packed += 1
+    return packed
+
+
+def chosen(directory: Path, patterns: Sequence[str]) -> list[tuple[Path, str]]:
+    """Return (path, name within the archive) of each file that a pattern names, once, in order of their names.
+
+    A pattern that names a directory means all that is in it. What leads out of *directory* is no match.
+    """
+    found: dict[str, Path] = {}
+    for pattern in patterns:
+        if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
+            continue
+        for path in _matches(directory, pattern):
+            for file in _files(path):
+                found[_safe_name(file.relative_to(directory))] = file
+    return [(found[name], name) for name in sorted(found)]
+
+
+def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+    parts = _parts(member.name)
+    if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        raise UnsafeArchiveError(f"{member.name!r} is neither a file nor a directory nor a link")
+    if not parts:
+        if member.isdir():
+            return  # the top itself
+        raise UnsafeArchiveError("a member has no name")
+    target = _make_parents(into, parts, member.name)
+    if member.isdir():
+        _make_directory(target, member.name)
+        return
+    _make_way(target, member.name)
+    if member.issym():
+        target.symlink_to(_link_target(member, depth=len(parts) - 1))
+    elif member.islnk():
+        source = into.joinpath(*_parts(member.linkname))
+        _make_parents(into, _parts(member.linkname), member.name)
+        if not _is_plain(source):
+            raise UnsafeArchiveError(f"{member.name!r} is a link to no file of the archive")
+        os.link(source, target, follow_symlinks=False)
+    else:
+        _write(archive, member, target)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    parts = tuple(part for part in name.split("/") if part not in {"", "."})
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise UnsafeArchiveError(f"{name!r} leads out of the directory")
+    return parts
+
+
+def _make_parents(into: Path, parts: Sequence[str], name: str) -> Path:
+    path = into
+    for part in parts[:-1]:
+        path /= part
+        _make_directory(path, name)
+    return path / parts[-1] if parts else path
+
+
+def _make_directory(path: Path, name: str) -> None:
+    try:
+        path.mkdir(mode=0o755)
+    except FileExistsError:
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise UnsafeArchiveError(f"{name!r} lies behind what is no directory") from None
+
+
+def _make_way(target: Path, name: str) -> None:
+    """Remove a plain file of that name, as tar does; anything else of that name is in the way."""
+    try:
+        kind = target.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(kind):
+        raise UnsafeArchiveError(f"{name!r} is already there, and no file")
+    target.unlink()
+
+
+def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
+    target = member.linkname
+    parts = [part for part in target.split("/") if part not in {"", "."}]
+    climbs = 0
+    while climbs < len(parts) and parts[climbs] == "..":
+        climbs += 1
+    # NB: ".." after a descent may pass another link, and lead anywhere.
+    if not target or target.startswith("/") or "\0" in target or climbs > depth or ".." in parts[climbs:]:
+        raise UnsafeArchiveError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
+    return target
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    content = archive.extractfile(member)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(target, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+        left = member.size
+        while content is not None and left > 0:
+            chunk = content.read(min(CHUNK_BYTES, left))
+            if not chunk:
+                raise EOFError("the archive is cut off")
+            file.write(chunk)
+            left -= len(chunk)
+        # Never setuid, setgid or sticky, and always the owner's to read and remove.
+        os.fchmod(file.fileno(), (member.mode & 0o755) | 0o600)
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _matches(directory: Path, pattern: str) -> Iterator[Path]:
+    literal = directory / pattern
+    if literal.exists():
+        yield literal  # a name may hold brackets that are meant
+        return
+    try:
+        yield from directory.glob(pattern)
+    except (OSError, ValueError, NotImplementedError):
+        return
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_symlink() or not path.is_dir():
+        yield path
+        return
+    for parent, _, names in os.walk(path):
+        for name in names:
+            yield Path(parent, name)
+
+
+def _safe_name(relative: Path) -> str:
+    """Return the name in the form that the server takes: UTF-8 without control characters."""
+    name = relative.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name)
+
+
+def _open_inside(path: Path, directory: Path) -> BinaryIO | None:
+    """Open a plain file whose real place is inside *directory*; None for anything else."""
+    try:
+        real = path.resolve(strict=True)
+        real.relative_to(directory.resolve())
+        file = open(os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115
+    except (OSError, ValueError, RuntimeError):
+        return None
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    return None
+
+
+def _header(name: str, status: os.stat_result) -> tarfile.TarInfo:
+    # Names and numbers of the node's users stay at home.
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = status.st_size, int(status.st_mtime), (status.st_mode & 0o755) | 0o600
+    return info

@@ -1,0 +1,192 @@
+"""The calls that a pilot makes, one function each; what they mean is in API.md, "Pilots"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pilots.agent import configuration, fields
+from pilots.agent.bell import Bell
+from pilots.agent.client import Answer, Client, RefusedError
+from pilots.agent.configuration import Configuration
+from pilots.agent.fields import Record
+from pilots.agent.lease import Command, Lease, LeaseEndedError, Renewal, parse_job, parse_renewal
+
+UNAUTHENTICATED = 401
+NOT_FOUND = 404
+NOTHING_FITS = 204
+#: A revoked pilot holds no leases; an ended one has lost them.
+PILOT_IS_OVER = frozenset({"pilot_revoked", "pilot_ended"})
+LEASE_ENDED = "lease_ended"
+
+
+@dataclass(frozen=True)
+class NothingFits:
+    """There is no job for this offer now."""
+
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a payload has used so far; None: not measured."""
+
+    cpu_s: float | None = None
+    wall_s: float | None = None
+    memory_mb: float | None = None
+    disk_mb: float | None = None
+
+    def as_record(self) -> Record:
+        """Return what was measured, rounded to what anybody could care for."""
+        measured = {"cpu_s": self.cpu_s, "wall_s": self.wall_s, "memory_mb": self.memory_mb, "disk_mb": self.disk_mb}
+        return {name: round(value, 3) for name, value in measured.items() if value is not None}
+
+
+class Server:
+    """The server as one pilot sees it; keeps the pilot's token, in memory only."""
+
+    def __init__(self, client: Client, *, token: str) -> None:
+        self._client = client
+        self._token = token
+        self._reports = 0
+
+    def register(self, wanted: Record) -> int:
+        """Exchange the token for that of one pilot, and return the pilot's id."""
+        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=wanted).record()
+        self._token = fields.text(answer, "token")
+        return fields.whole(answer, "pilot", 0)
+
+    def configuration(self) -> tuple[Configuration, Answer]:
+        """Return everything that a pilot must know, and the answer that it came in."""
+        answer = self._client.call("GET", "/api/pilots/config/", token=self._token)
+        return configuration.parse(answer.record(), asked_at=answer.sent_at), answer
+
+    def report(self, found: Record) -> None:
+        """Tell what the check of the node found, or ``{"leaving": why}``; the answer may renew the token."""
+        answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=found)
+        self._token = fields.text(answer.record(), "token", self._token)
+
+    def match(self, offer: Record, *, configuration: Configuration, bell: Bell) -> Lease | NothingFits:
+        """Ask for a job; the same ``request_id`` gets the same lease, so that a lost answer loses no job."""
+        answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
+        if answer.status == NOTHING_FITS:
+            return NothingFits(retry_after_s=answer.retry_after_s())
+        data = answer.record()
+        return Lease(
+            match_id=fields.text(data, "match_id"),
+            token=fields.text(data, "token"),
+            job=parse_job(fields.record(data.get("job"), "job")),
+            first=parse_renewal(data, sent_at=answer.sent_at),
+            configuration=configuration,
+            bell=bell,
+        )
+
+    def report_status(self, lease: Lease, *, status: str, minor: str | None = None) -> None:
+        """Say how far the job has come; renews the lease.
+
+        Raises:
+            LeaseEndedError: the lease is over.
+        """
+        body: dict[str, object] = {"status": status}
+        if minor is not None:
+            body["minor_status"] = minor
+        lease.renew(self._report(lease, "status", body))
+
+    def heartbeat(
+        self,
+        lease: Lease,
+        *,
+        usage: Usage,
+        std_output: str | None,
+        acknowledged: Sequence[int],
+        timeout_s: float | None = None,
+    ) -> tuple[Command, ...]:
+        """Renew the lease; return the orders that are still to be obeyed.
+
+        Raises:
+            LeaseEndedError: the lease is over.
+        """
+        body: dict[str, object] = {**usage.as_record(), "acknowledged": list(acknowledged)}
+        if std_output is not None:
+            body["std_output"] = std_output
+        renewal = self._report(lease, "heartbeat", body, timeout_s=timeout_s)
+        lease.renew(renewal)
+        return renewal.commands
+
+    def finish(
+        self, lease: Lease, *, exit_code: int | None, minor: str | None, usage: Usage, output: str | None
+    ) -> str:
+        """Hand the job back and return its status; repeating it is harmless.
+
+        Raises:
+            LeaseEndedError: the lease is over.
+        """
+        body: dict[str, object] = {"exit_code": exit_code, "usage": usage.as_record()}
+        if minor is not None:
+            body["minor_status"] = minor[:255]
+        if output is not None:
+            body["output_sandbox"] = output
+        answer = self._answer(lease, "finish", body, timeout_s=None)
+        return fields.text(answer.record(), "status", "")
+
+    def fetch(self, lease: Lease, *, digest: str, into: BinaryIO, max_bytes: int, give_up: Callable[[], bool]) -> None:
+        """Fetch an input sandbox; only the token of the match opens it."""
+        path = f"/api/matches/{lease.match_id}/sandboxes/{digest}/"
+        with _end_noticed(not_found_too=False):
+            self._client.download(path, token=lease.token, into=into, max_bytes=max_bytes, give_up=give_up)
+
+    def store(self, lease: Lease, *, file: Path, give_up: Callable[[], bool]) -> str:
+        """Store the output sandbox and return its reference."""
+        path = f"/api/matches/{lease.match_id}/sandboxes/"
+        name = f"job-{lease.job.id}-output.tar.gz"
+        with _end_noticed(not_found_too=False):
+            answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
+        return fields.text(answer.record(), "sandbox")
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        self._client.close()
+
+    def _report(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None = None) -> Renewal:
+        answer = self._answer(lease, name, body, timeout_s=timeout_s)
+        return parse_renewal(answer.record(), sent_at=answer.sent_at)
+
+    def _answer(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None) -> Answer:
+        """Report with one of the two tokens, by turns, for an answer renews the token that the report came with."""
+        self._reports += 1
+        pilots_first = self._reports % 2 == 1
+        path = f"/api/matches/{lease.match_id}/{name}/"
+        with _end_noticed(not_found_too=True):
+            try:
+                return self._report_as(lease, path, body, with_pilots=pilots_first, timeout_s=timeout_s)
+            except RefusedError as error:
+                if error.status != UNAUTHENTICATED:
+                    raise
+                return self._report_as(lease, path, body, with_pilots=not pilots_first, timeout_s=timeout_s)
+
+    def _report_as(
+        self, lease: Lease, path: str, body: Record, *, with_pilots: bool, timeout_s: float | None
+    ) -> Answer:
+        token = self._token if with_pilots else lease.token
+        answer = self._client.call("POST", path, token=token, body=body, timeout_s=timeout_s)
+        renewed = fields.text(answer.record(), "token", token)
+        if with_pilots:
+            self._token = renewed
+        else:
+            lease.token = renewed
+        return answer
+
+
+@contextmanager
+def _end_noticed(*, not_found_too: bool) -> Iterator[None]:
+    """Turn the refusals that mean the end of a lease into LeaseEndedError."""
+    try:
+        yield
+    except RefusedError as error:
+        gone = not_found_too and error.status == NOT_FOUND and error.code == "not_found"
+        if gone or error.status == UNAUTHENTICATED or error.code == LEASE_ENDED or error.code in PILOT_IS_OVER:
+            raise LeaseEndedError(str(error)) from error
+        raise

@@ -1,0 +1,8 @@
+"""Which agent this is, and which language it speaks with the server."""
+
+import platform
+
+VERSION = "0.1.0"
+#: Must equal the ``protocol`` of the server's configuration.
+PROTOCOL = 1
+USER_AGENT = f"wms-pilot-agent/{VERSION} (protocol {PROTOCOL}; Python {platform.python_version()})"

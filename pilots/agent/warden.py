@@ -1,0 +1,208 @@
+"""Stands between the pilot and one payload: started as a script of its own, imports nothing of the pilot.
+
+It adopts every process that the payload leaves behind, whatever session or group that made for itself, and when the
+payload ends, or the pilot does (even by SIGKILL), it ends all of them: nothing of a job outlives its lease.
+
+Standard input is a socket to the pilot. The pilot sends one line of JSON (executable, arguments, environment,
+directory, descriptors of standard output and error), then single letters: T (SIGTERM to all) and K (SIGKILL to all).
+The warden answers with one line of JSON: ``{"error": errno}`` when the payload could not be started, else
+``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}`` when no process is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+#: While processes are being killed, new ones are looked for so often.
+_AGAIN_S = 0.02
+_SHELL = "/bin/sh"
+
+
+def main() -> int:
+    """Run one payload to its end."""
+    wire = socket.socket(fileno=0)
+    order = json.loads(_line(wire))
+    _become_warden()
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    payload, failed_with = _start(order)
+    status, pilot_lives = _watch(wire, reading, payload)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    answer: dict[str, object] = {
+        "status": status,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "max_memory_mb": used.ru_maxrss / 1024,
+    }
+    if failed_with:
+        answer = {"error": failed_with}
+    if pilot_lives:
+        wire.sendall(json.dumps(answer).encode() + b"\n")
+    return 0
+
+
+def _line(wire: socket.socket) -> bytes:
+    """Return the first line, and not a byte more: orders may follow."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = wire.recv(1)
+        if not byte:
+            sys.exit(1)
+        line += byte
+    return line
+
+
+def _become_warden() -> None:
+    try:
+        library = ctypes.CDLL(None)
+        library.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+        # The payload, of the same user, must not answer the pilot in this process's place.
+        library.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)
+    except (OSError, AttributeError):
+        pass  # no Linux: what the payload leaves behind in a session of its own is not found
+
+
+def _start(order: dict[str, object]) -> tuple[int, int]:
+    """Start the payload; return (its process id, 0) or (the same, the error that kept it from starting)."""
+    outputs = {int(str(order[name])) for name in ("stdout", "stderr")}
+    for descriptor in outputs:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - no name in the standard library
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become_payload(order)
+        except OSError as error:
+            os.write(writing, str(error.errno or errno.EINVAL).encode())
+        finally:
+            os._exit(127)
+    os.close(writing)
+    for descriptor in outputs:
+        os.close(descriptor)
+    failed_with = os.read(reading, 16)  # closed without a word by a successful exec
+    os.close(reading)
+    return pid, int(failed_with or 0)
+
+
+def _become_payload(order: dict[str, object]) -> None:
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (
+        signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP,
+    ):  # fmt: skip
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.chdir(str(order["directory"]))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(int(str(order["stdout"])), 1)
+    os.dup2(int(str(order["stderr"])), 2)
+    executable, arguments = str(order["executable"]), order["arguments"]
+    environment = order["environment"]
+    assert isinstance(arguments, list)  # noqa: S101 - for the type checker
+    assert isinstance(environment, dict)  # noqa: S101 - for the type checker
+    try:
+        os.execve(executable, arguments, environment)  # noqa: S606 - running the user's program is the purpose
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        # A script without "#!": shells and execvp(3) run it by the shell, so users expect it.
+        os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606
+
+
+def _watch(wire: socket.socket, woken: int, payload: int) -> tuple[int, bool]:
+    """Wait until no process is left; return the payload's status and whether the pilot is still there."""
+    status, killing, pilot_lives = 0, False, True
+    while True:
+        gone = _reap()
+        if gone is None:
+            return status, pilot_lives
+        if payload in gone:
+            status, killing = gone[payload], True
+        if killing:
+            _signal_all(signal.SIGKILL)
+        watched = [woken, wire.fileno()] if pilot_lives else [woken]
+        readable, _, _ = select.select(watched, [], [], _AGAIN_S if killing else None)
+        if woken in readable:
+            _drain(woken)
+        if wire.fileno() in readable:
+            order = _order(wire)
+            pilot_lives = order != b""
+            killing = killing or not pilot_lives or b"K" in order
+            if b"T" in order:
+                _signal_all(signal.SIGTERM)
+
+
+def _order(wire: socket.socket) -> bytes:
+    try:
+        return wire.recv(64)
+    except ConnectionError:
+        return b""
+
+
+def _drain(pipe: int) -> None:
+    try:
+        while os.read(pipe, 4096):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _reap() -> dict[int, int] | None:
+    """Return the status of each child that has ended meanwhile; None when no child is left."""
+    gone: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return gone or None
+        if pid == 0:
+            return gone
+        gone[pid] = status
+
+
+def _signal_all(number: int) -> None:
+    for pid in _descendants():
+        try:
+            os.kill(pid, number)
+            if number == signal.SIGTERM:
+                os.kill(pid, signal.SIGCONT)  # one that was stopped could not even die
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as fast as can be
+        if not name.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - the same
+                parent = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    level = children.get(os.getpid(), [])
+    while level:
+        found += level
+        level = [child for pid in level for child in children.get(pid, [])]
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

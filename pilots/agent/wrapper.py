@@ -1,0 +1,146 @@
+"""One job from its lease to its last report (PIL §2.1, "Job Wrapper")."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from pilots.agent import log, preparation
+from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
+from pilots.agent.configuration import Configuration
+from pilots.agent.delivery import Conclusion, Delivery
+from pilots.agent.execution import Execution, Outcome
+from pilots.agent.fields import MalformedAnswerError
+from pilots.agent.heartbeat import Heartbeat
+from pilots.agent.lease import ENDED, EXPIRING, KILLED, STOPPED, InputSandbox, Lease, LeaseEndedError
+from pilots.agent.payload import End, name_of_signal
+from pilots.agent.persistence import InterruptedCallError
+from pilots.agent.preparation import NOT_EXECUTABLE, NOT_FOUND, RESCHEDULE, CannotRunError, DamagedTransferError
+from pilots.agent.slot import Slot
+from pilots.agent.workspace import Workspace
+
+#: Input that arrives damaged so often is damaged where it comes from.
+_TRANSFERS = 3
+_UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
+
+
+class Wrapper:
+    """Carries out one job."""
+
+    def __init__(self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float) -> None:
+        """Prepare the parts.
+
+        Args:
+            slot: what the pilot works with.
+            lease: of the job.
+            configuration: of the pilot.
+            wall_left_s: until the slot ends.
+        """
+        self._slot = slot
+        self._lease = lease
+        self._configuration = configuration
+        self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s)
+        self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
+
+    def run(self) -> bool:
+        """Do all of it; whatever happens is told to the server as far as it can be, and to the log.
+
+        Returns:
+            Whether the node did what it should; else it is to be looked at again before the next job.
+        """
+        job = self._lease.job
+        with self._heartbeat, Workspace(self._slot.work_directory, job_id=job.id) as workspace:
+            conclusion = self._conclude(workspace)
+            log.event(
+                "job.concluded", job=job.id, exit_code=conclusion.exit_code, minor=conclusion.minor,
+                reason=conclusion.reason,
+            )  # fmt: skip
+            Delivery(self._slot, self._lease, workspace=workspace, configuration=self._configuration).deliver(
+                conclusion, usage=self._execution.usage()
+            )
+        return conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
+
+    def _conclude(self, workspace: Workspace) -> Conclusion:
+        """Run the payload, if it can be; return what is to be reported."""
+        try:
+            workspace.make()
+            outcome = self._run(workspace)
+        except OSError as error:
+            log.event("node.trouble", error=error)
+            return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
+        except CannotRunError as error:
+            return Conclusion(error.exit_code, error.minor)
+        except LeaseEndedError as error:
+            self._lease.end(str(error))
+            return Conclusion(None, reason=ENDED)
+        except _UNANSWERED as error:
+            # Nothing but an order ends these calls early, or the end of the lease.
+            log.event("job.not_started", job=self._lease.job.id, error=error)
+            return _stopped(self._slot.order(self._lease) or EXPIRING, End())
+        return _conclusion_of(outcome)
+
+    def _run(self, workspace: Workspace) -> Outcome:
+        for given in self._lease.job.input_sandboxes:
+            self._fetch(given, workspace)
+        environment = preparation.environment_of(self._lease, workspace, self._configuration)
+        preparation.check_software(self._lease, environment, workspace)
+        program = preparation.program_of(self._lease, environment, workspace)
+        # The server's word that the lease is open, before anything is run: this process may have been stopped or
+        # suspended for longer than it knows.
+        self._say_running()
+        return self._execution.run(program, workspace=workspace, heartbeat=self._heartbeat)
+
+    def _fetch(self, given: InputSandbox, workspace: Workspace) -> None:
+        def once() -> None:
+            preparation.fetch_input(
+                self._slot.server,
+                self._lease,
+                given,
+                workspace=workspace,
+                configuration=self._configuration,
+                give_up=lambda: self._slot.order(self._lease) is not None,
+            )
+
+        for transfer in range(1, _TRANSFERS + 1):
+            try:
+                return self._slot.insist("sandbox.fetch", self._lease, once)
+            except DamagedTransferError as error:
+                log.event("sandbox.damaged", job=self._lease.job.id, error=error, transfer=transfer)
+        raise CannotRunError(RESCHEDULE, f"Input sandbox {given.file_name} arrives damaged")
+
+    def _say_running(self) -> None:
+        def once() -> None:
+            self._slot.server.report_status(self._lease, status="Running")
+
+        try:
+            self._slot.insist("status.running", self._lease, once)
+        except RefusedError as error:
+            log.event("status.refused", job=self._lease.job.id, error=error)
+        reason = self._slot.order(self._lease)
+        if reason is not None:
+            raise InterruptedCallError(reason)
+
+
+def _conclusion_of(outcome: Outcome) -> Conclusion:
+    end = outcome.end
+    if outcome.reason is not None:
+        return _stopped(outcome.reason, end)
+    if outcome.verdict is not None:
+        return Conclusion(None, outcome.verdict, ran=True)
+    if end.error_number is not None:
+        code = NOT_FOUND if end.error_number == errno.ENOENT else NOT_EXECUTABLE
+        return Conclusion(code, f"The executable cannot be run: {os.strerror(end.error_number)}", ran=True)
+    if end.signal_number is not None:
+        name = name_of_signal(end.signal_number)
+        return Conclusion(end.exit_code, f"Killed by signal {end.signal_number} ({name})", ran=True)
+    if end.exit_code is None:
+        return Conclusion(None, "The pilot lost track of the payload: it killed the process above it", ran=True)
+    return Conclusion(end.exit_code, ran=True)
+
+
+def _stopped(reason: str, end: End) -> Conclusion:
+    ran = end != End()
+    if reason == KILLED:
+        return Conclusion(end.exit_code, "Killed by order", reason=reason, ran=ran)
+    minor = {STOPPED: "Pilot was stopped", EXPIRING: "The pilot could not renew its lease"}.get(reason)
+    return Conclusion(RESCHEDULE, minor, reason=reason, ran=ran)

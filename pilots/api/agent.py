@@ -1,0 +1,62 @@
+"""The program of the pilots, for whoever is about to become one."""
+
+from http import HTTPStatus
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from pilots.services.agent_package import FILE_NAME, agent_package
+
+SHA256_HEADER = "X-Agent-SHA256"
+
+
+class AgentView(APIView):
+    """The pilot agent.
+
+    Open to everybody: a pilot that is about to install itself has no token yet, and there is no secret in it.
+    """
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:  # noqa: ARG002, FBT001, FBT002 - the framework's signature
+        """Give it to any client, whatever that says it accepts: there is only one form."""
+        return super().perform_content_negotiation(request, force=True)
+
+    @extend_schema(
+        operation_id="pilots_agent",
+        summary="The program that pilots run",
+        tags=["pilots"],
+        responses={
+            (HTTPStatus.OK, "application/zip"): OpenApiTypes.BINARY,
+            HTTPStatus.NOT_MODIFIED: OpenApiResponse(description="As the If-None-Match of the request."),
+        },
+        parameters=[
+            OpenApiParameter(
+                SHA256_HEADER,
+                str,
+                OpenApiParameter.HEADER,
+                response=[200, 304],
+                description="SHA-256 of the file, in hexadecimal; also in the configuration.",
+            )
+        ],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Fetch the agent, a Python zipapp of one file: `python3 agent.pyz --help`."""
+        package = agent_package()
+        tag = f'"{package.sha256}"'
+        given = [each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")]
+        if tag in given or "*" in given:
+            response = HttpResponse(status=HTTPStatus.NOT_MODIFIED)
+        else:
+            response = HttpResponse(package.content, content_type="application/zip")
+            response["Content-Disposition"] = f'attachment; filename="{FILE_NAME}"'
+        response["ETag"] = tag
+        response["Cache-Control"] = "public, no-cache"  # kept, but asked for whether it is still the same
+        response[SHA256_HEADER] = package.sha256
+        return response

@@ -1,0 +1,89 @@
+"""The agent as a process of its own, as a batch system runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from pilots.services.agent_package import agent_package
+from tests.agent.scripted import PILOT_TOKEN
+
+TIMEOUT_S = 60
+ROOT = Path(__file__).parents[2]
+
+
+class RunningAgent:
+    """A pilot that was started; ``with`` ends it."""
+
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        *options: str,
+        token: str = PILOT_TOKEN,
+        python: str = sys.executable,
+        packed: bool = False,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as the file that pilots fetch."""
+        self.work = directory / "work"
+        self.work.mkdir(exist_ok=True)
+        program = ["-m", "pilots.agent"]
+        if packed:
+            (directory / "agent.pyz").write_bytes(agent_package().content)
+            program = [str(directory / "agent.pyz")]
+        self._log = directory / "agent.log"
+        command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--work-dir", str(self.work), "--max-idle-s", "0", *options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={"PATH": os.environ["PATH"], **(environment or {})},
+                cwd=ROOT,
+            )
+        assert self.process.stdin is not None
+        self.process.stdin.write(token.encode() + b"\n")
+        self.process.stdin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def wait(self) -> int:
+        """Wait for its end; return the exit code."""
+        try:
+            return self.process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the agent does not end:\n{self.log}") from None
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+
+def processes_with(marker: str) -> list[int]:
+    """Return the processes whose command line or environment holds *marker*."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - Path would be made for each
+        if not name.isdecimal():
+            continue
+        try:
+            told = Path("/proc", name, "cmdline").read_bytes() + Path("/proc", name, "environ").read_bytes()
+            state = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if marker.encode() in told and state != "Z":
+            found.append(int(name))
+    return found

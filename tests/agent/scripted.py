@@ -1,0 +1,298 @@
+"""A stand-in for the server in what the real one does not do on demand: errors, lost answers, ends of leases.
+
+It speaks the pilots' part of the contract over real sockets, remembers every request, and does what a test tells it.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.parser import BytesParser
+from email.policy import HTTP
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+DROP = "drop the connection instead of answering"
+LOSE = "do it, and then drop the connection"
+
+PILOT_TOKEN = "wmsp_scripted"
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """One request that arrived."""
+
+    method: str
+    path: str
+    token: str
+    body: Any
+    user_agent: str
+    at: float
+
+
+@dataclass(kw_only=True)
+class Lease:
+    """One job that a pilot holds or held."""
+
+    match_id: str
+    token: str
+    job: dict[str, Any]
+    ended: str = ""
+    statuses: list[str] = field(default_factory=list)
+    heartbeats: list[dict[str, Any]] = field(default_factory=list)
+    finished: dict[str, Any] | None = None
+    output: bytes | None = None
+    commands: list[dict[str, Any]] = field(default_factory=list)
+    acknowledged: list[int] = field(default_factory=list)
+    finished_at: float = 0.0
+
+    def files(self) -> dict[str, str]:
+        """Return {name: text} of the output that was uploaded."""
+        assert self.output is not None
+        with tarfile.open(fileobj=io.BytesIO(self.output)) as archive:
+            return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
+
+
+class ScriptedServer:
+    """``with ScriptedServer() as server``: listens on a port of its own until the end."""
+
+    def __init__(self) -> None:
+        self.configuration: dict[str, Any] = {
+            "protocol": 1,
+            "pilot": 1,
+            "place": {"site": "LCG.Test.org", "ce": "ce1", "queue": "grid", "cpu_time_s": 300_000, "processors": 1}
+            | {"memory_mb": 2000, "platforms": ["x86_64-el9"], "tags": [], "required_tags": []},
+            "heartbeat_s": 0.2,
+            "match_retry_after_s": 1,
+            "lease_first_s": 300,
+            "lease_s": 1800,
+            "lease_grace_s": 60,
+            "watchdog": {"period_s": 0.1, "cpu_factor": 1.0, "min_free_disk_mb": 1},
+            "some_new_key": {"of": "tomorrow"},
+        }
+        self.seen: list[Seen] = []
+        self.waiting: list[dict[str, Any]] = []
+        self.leases: list[Lease] = []
+        self.sandboxes: dict[str, bytes] = {}
+        self.scripts: dict[str, list[object]] = {}
+        self.renewals: dict[str, str] = {}
+        self.node_reports: list[dict[str, Any]] = []
+        self.leaving: list[str] = []
+        self.changed = threading.Condition()
+        self._by_request: dict[str, Lease] = {}
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}"
+
+    # ---- what tests say
+
+    def add_job(self, executable: str, arguments: str = "", **more: Any) -> dict[str, Any]:
+        """Let a job wait."""
+        job = {"id": len(self.waiting) + len(self.leases) + 1, "owner": "alice", "group": "users"}
+        job |= {"executable": executable, "arguments": arguments, "std_output": "std.out", "std_error": "std.err"}
+        job |= {"cpu_time_s": 86400, "processors": 1, **more}
+        self.waiting.append(job)
+        return job
+
+    def add_sandbox(self, content: bytes, *, file_name: str, is_archive: bool = False) -> dict[str, Any]:
+        """Store an input sandbox; return how a job names it."""
+        digest = hashlib.sha256(content).hexdigest()
+        self.sandboxes[digest] = content
+        return {"sandbox": f"sha256:{digest}", "file_name": file_name} | {
+            "is_archive": is_archive,
+            "size_bytes": len(content),
+        }
+
+    def script(self, name: str, *actions: object) -> None:
+        """Do *actions* with the next requests whose path ends with *name*.
+
+        A status, (status, body), DROP, LOSE, or None: as usual.
+        """
+        self.scripts.setdefault(name, []).extend(actions)
+
+    def order(self, name: str, *, id: int = 1) -> None:  # noqa: A002 - the contract's word
+        with self.changed:
+            self.leases[-1].commands.append({"id": id, "name": name, "arguments": {}})
+
+    def end_lease(self) -> None:
+        with self.changed:
+            self.leases[-1].ended = "expired"
+
+    def requests_to(self, name: str) -> Sequence[Seen]:
+        return [seen for seen in self.seen if seen.path.endswith(name)]
+
+    def wait_until(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
+        """Wait until *condition* holds; it is looked at whenever a request has been answered."""
+        with self.changed:
+            if not self.changed.wait_for(condition, timeout_s):
+                raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
+
+    @property
+    def lease(self) -> Lease:
+        """The only lease, or the newest."""
+        return self.leases[-1]
+
+    # ---- what pilots are answered
+
+    def answer(self, seen: Seen) -> tuple[int, object]:
+        parts = [part for part in seen.path.split("/") if part][1:]
+        if parts == ["pilots", "register"]:
+            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
+        if parts == ["pilots", "config"]:
+            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
+        if parts == ["pilots", "report"]:
+            if "leaving" in seen.body:
+                self.leaving.append(seen.body["leaving"])
+            else:
+                self.node_reports.append(seen.body)
+            return 200, {"pilot": 7, "status": "Running", "token": None}
+        if parts == ["matches"]:
+            return self._match(seen.body)
+        lease = next((each for each in self.leases if each.match_id == parts[1]), None)
+        if lease is None:
+            return 404, {"code": "not_found", "detail": "no such lease"}
+        return self._on_lease(lease, parts[2:], seen)
+
+    def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
+        lease = self._by_request.get(offer["request_id"])
+        if lease is None:
+            if not self.waiting:
+                return 204, None
+            lease = Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=self.waiting.pop(0))
+            self.leases.append(lease)
+            self._by_request[offer["request_id"]] = lease
+        expires_at = _in(self.configuration["lease_first_s"])
+        return 201, {"match_id": lease.match_id, "expires_at": expires_at, "token": lease.token, "job": lease.job}
+
+    def _on_lease(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
+        is_job = seen.token == lease.token or seen.token.startswith("wmsj_renewed")
+        if parts[0] == "finish" and lease.finished is not None:
+            return 200, {"status": "Done"}
+        if lease.ended and not (parts[0] == "finish" and lease.ended == "killed"):
+            return 409, {"code": "lease_ended", "detail": f"This lease has ended ({lease.ended})."}
+        if parts[0] == "sandboxes":
+            if not is_job:
+                return 403, {"code": "forbidden", "detail": "only with the token of the match"}
+            return self._sandbox(lease, parts[1:], seen)
+        if parts[0] == "status":
+            lease.statuses.append(seen.body["status"])
+        if parts[0] == "heartbeat":
+            lease.heartbeats.append(seen.body)
+            lease.acknowledged += seen.body.get("acknowledged", [])
+            names = {command["id"]: command["name"] for command in lease.commands}
+            lease.commands = [c for c in lease.commands if c["id"] not in lease.acknowledged]
+            if any(names.get(each) == "kill" for each in seen.body.get("acknowledged", [])):
+                lease.ended = "killed"
+        if parts[0] == "finish":
+            lease.finished, lease.finished_at = seen.body, time.monotonic()
+            lease.ended = lease.ended or "finished"
+            return 200, {"status": "Done"}
+        answer: dict[str, Any] = {"commands": lease.commands, "expires_at": _in(self.configuration["lease_s"])}
+        kind = "job" if is_job else "pilot"
+        return 200, answer | ({"token": self.renewals[kind]} if kind in self.renewals else {})
+
+    def _sandbox(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
+        if seen.method == "GET":
+            content = self.sandboxes.get(parts[0])
+            return (200, content) if content is not None else (404, {"code": "no_sandbox", "detail": "no such sandbox"})
+        lease.output = seen.body
+        return 201, {"sandbox": f"sha256:{hashlib.sha256(seen.body).hexdigest()}"}
+
+    def next_action(self, path: str) -> object:
+        for name, actions in self.scripts.items():
+            if actions and path.endswith(name):
+                return actions.pop(0)
+        return None
+
+    def take(self, seen: Seen) -> tuple[int, object] | None:
+        """Remember the request and do what it asks for, or what the test wants; None: no answer."""
+        with self.changed:
+            self.seen.append(seen)
+            action = self.next_action(seen.path)
+            if action == DROP:
+                return None
+            if action is None or action == LOSE:
+                answer = self.answer(seen)
+                return None if action == LOSE else answer
+            if isinstance(action, tuple):
+                return action
+            assert isinstance(action, int)
+            return action, {"code": "scripted", "detail": "as the test says"}
+
+    def _handler(self) -> type["_Handler"]:
+        return type("_HandlerOfServer", (_Handler,), {"scripted": self})
+
+
+class _Handler(BaseHTTPRequestHandler):
+    scripted: ScriptedServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        self._do()
+
+    def do_POST(self) -> None:
+        self._do()
+
+    def _do(self) -> None:
+        answer = self.scripted.take(self._read())
+        if answer is None:
+            self.close_connection = True
+        else:
+            self._write(*answer)
+        with self.scripted.changed:
+            self.scripted.changed.notify_all()
+
+    def _read(self) -> Seen:
+        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kind = self.headers.get("Content-Type", "")
+        body: Any = content
+        if kind.startswith("multipart/form-data"):
+            message = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + content)
+            body = next(iter(message.iter_parts())).get_payload(decode=True)
+        elif content:
+            body = json.loads(content)
+        return Seen(
+            method=self.command,
+            path=urlsplit(self.path).path,
+            token=self.headers.get("Authorization", "").removeprefix("Bearer "),
+            body=body,
+            user_agent=self.headers.get("User-Agent", ""),
+            at=time.monotonic(),
+        )
+
+    def _write(self, status: int, body: object) -> None:
+        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        if status in {204, 429, 503}:
+            self.send_header("Retry-After", str(self.scripted.configuration["match_retry_after_s"]))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _in(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()

@@ -1,0 +1,298 @@
+"""What the agent does with one job, from the lease to the last report; the agent is a process of its own."""
+
+import io
+import shlex
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import StartAgent
+from tests.agent.running import processes_with
+from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
+
+
+def _archive(**files: str) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+def test_a_job_runs_and_its_output_comes_back(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'echo to standard output; echo to standard error >&2; echo kept > result.txt'")
+    server.waiting[0]["output_sandbox"] = ["result.*"]
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    lease = server.lease
+    assert lease.statuses == ["Running", "Completing"]
+    assert lease.finished is not None
+    assert lease.finished["exit_code"] == 0
+    assert lease.files() == {
+        "result.txt": "kept\n",
+        "std.err": "to standard error\n",
+        "std.out": "to standard output\n",
+    }
+    assert list(agent.work.iterdir()) == []
+    assert server.leaving == ["no job for me"]
+
+
+def test_the_payload_sees_a_small_environment_and_nothing_of_the_pilot(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.add_job("/bin/sh", "-c 'env; ls /proc/self/fd; pwd; read line || echo no input'", job_name="mine")
+    server.waiting[0]["environment"] = {"COLOR": "blue sky", "WMS_JOB_ID": "forged"}
+
+    agent = start(environment={"SECRET_OF_THE_SITE": "x", "LANG": "C.UTF-8"})
+
+    assert agent.wait() == 0, agent.log
+    lines = server.lease.files()["std.out"].splitlines()
+    told = dict(line.split("=", 1) for line in lines if "=" in line)
+    directory = told.pop("HOME")
+    for of_the_shell in ("_", "OLDPWD", "SHLVL"):
+        told.pop(of_the_shell, None)
+    assert directory.startswith(str(agent.work))
+    assert told.pop("TMPDIR").startswith(str(Path(directory).parent))
+    assert told.pop("PATH")
+    assert told == {
+        "PWD": directory,
+        "LANG": "C.UTF-8",
+        "COLOR": "blue sky",
+        "WMS_JOB_ID": "1",
+        "WMS_JOB_NAME": "mine",
+        "WMS_JOB_OWNER": "alice",
+        "WMS_MATCH_ID": server.lease.match_id,
+        "WMS_PROCESSORS": "1",
+        "WMS_SITE": "LCG.Test.org",
+        "WMS_CE": "ce1",
+        "WMS_QUEUE": "grid",
+    }
+    assert lines[-6:] == ["0", "1", "2", "3", directory, "no input"]  # 3 is of ls itself
+    assert PILOT_TOKEN not in agent.log
+    assert server.lease.token not in agent.log
+
+
+def test_arguments_are_split_as_a_shell_does_but_no_shell_reads_them(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("printf", "'%s\\n' 'two words' $HOME ';' '*' \"\"")
+
+    start().wait()
+
+    assert server.lease.files()["std.out"] == "two words\n$HOME\n;\n*\n\n"
+
+
+@pytest.mark.parametrize(
+    ("executable", "arguments", "exit_code", "minor"),
+    [
+        ("/bin/sh", "-c 'exit 3'", 3, None),
+        ("/bin/sh", "-c 'exit 222'", 222, None),
+        ("/bin/sh", "-c 'kill -TERM $$'", 143, "Killed by signal 15 (SIGTERM)"),
+        ("/bin/sh", "-c 'kill -SEGV $$'", 139, "Killed by signal 11 (SIGSEGV)"),
+        ("no-such-program", "", 127, "Executable not found: no-such-program"),
+        ("/no/such/program", "", 127, "Executable not found: /no/such/program"),
+        ("../../../bin/true", "", 127, "Executable not found: ../../../bin/true"),
+        ("/etc/passwd", "", 126, "The executable may not be executed on the node: /etc/passwd"),
+        ("/bin/sh", "'unbalanced", None, "The arguments cannot be split as a shell would: No closing quotation"),
+    ],
+)
+def test_how_an_end_is_reported(
+    server: ScriptedServer, start: StartAgent, executable: str, arguments: str, exit_code: int | None, minor: str | None
+) -> None:
+    server.add_job(executable, arguments)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == exit_code
+    assert server.lease.finished.get("minor_status") == minor
+
+
+def test_input_sandboxes_are_unpacked_or_put_under_their_names(server: ScriptedServer, start: StartAgent) -> None:
+    archive = server.add_sandbox(_archive(**{"lib/data.txt": "of the archive\n"}), file_name="x", is_archive=True)
+    script = server.add_sandbox(b"#!/bin/sh\ncat lib/data.txt $1\n", file_name="run.sh")
+    plain = server.add_sandbox(b"", file_name="empty")
+    server.add_job("run.sh", "empty", input_sandboxes=[archive, script, plain])
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.files()["std.out"] == "of the archive\n"
+    assert {seen.token for seen in server.seen if "/sandboxes/" in seen.path} == {server.lease.token}
+
+
+def test_a_script_without_an_interpreter_line_is_run_by_the_shell(server: ScriptedServer, start: StartAgent) -> None:
+    script = server.add_sandbox(b"echo by the shell: $1\n", file_name="run.sh")
+    server.add_job("./run.sh", "argument", input_sandboxes=[script])
+
+    start().wait()
+
+    assert server.lease.files()["std.out"] == "by the shell: argument\n"
+
+
+def test_a_damaged_input_sandbox_is_fetched_again(server: ScriptedServer, start: StartAgent) -> None:
+    given = server.add_sandbox(b"the right content", file_name="data")
+    server.add_job("cat", "data", input_sandboxes=[given])
+    digest = given["sandbox"].removeprefix("sha256:")
+    server.script(f"{digest}/", (200, b"the wrong content"), (200, b"the right content and more"))
+
+    assert start().wait() == 0
+
+    assert server.lease.files()["std.out"] == "the right content"
+
+
+def test_a_job_whose_input_arrives_damaged_again_and_again_goes_elsewhere(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    given = server.add_sandbox(b"the right content", file_name="data")
+    server.add_job("cat", "data", input_sandboxes=[given])
+    server.script(f"{given['sandbox'][7:]}/", *[(200, b"the wrong content")] * 3)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished == {
+        "exit_code": 222,
+        "minor_status": "Input sandbox data arrives damaged",
+        "usage": {},
+    }
+    assert server.lease.statuses == []
+
+
+def test_an_unsafe_archive_fails_the_job_and_leaves_nothing_outside(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    given = server.add_sandbox(_archive(**{"../../escaped": "x"}), file_name="x.tar.gz", is_archive=True)
+    server.add_job("true", input_sandboxes=[given])
+
+    agent = start()
+
+    assert agent.wait() == 0
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    assert "cannot be unpacked" in server.lease.finished["minor_status"]
+    assert list(agent.work.iterdir()) == []
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def test_an_input_sandbox_that_is_not_there_fails_the_job(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("true", input_sandboxes=[server.add_sandbox(b"x", file_name="data")])
+    server.sandboxes.clear()
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    assert "Input sandbox data cannot be fetched" in server.lease.finished["minor_status"]
+
+
+@pytest.mark.parametrize("missing", ["/no/such/release", "no-such-command"])
+def test_a_job_whose_software_is_missing_goes_elsewhere(
+    server: ScriptedServer, start: StartAgent, missing: str
+) -> None:
+    server.add_job("true", software=["/bin", "sh", missing])
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert server.lease.finished["minor_status"] == f"Software is missing on the node: {missing}"
+    assert server.lease.statuses == []
+
+
+def test_output_is_chosen_by_patterns_and_never_from_outside(server: ScriptedServer, start: StartAgent) -> None:
+    script = (
+        "mkdir -p plots/deep; echo 1 > plots/a.txt; echo 2 > plots/deep/b.txt; echo 3 > c.root; echo 4 > 'odd [1].dat';"
+        "ln -s /etc/passwd stolen.root; ln -s c.root alias.root; mkfifo pipe.root; echo 5 > $TMPDIR/t.root;"
+        "chmod 000 plots/deep; printf x > \"$(printf 'bell\\a.root')\""
+    )
+    server.add_job("/bin/sh", f"-c {shlex.quote(script)}", std_output="logs/out.txt", std_error="logs/out.txt")
+    server.waiting[0]["output_sandbox"] = ["plots", "*.root", "odd [1].dat", "absent", "../*", "/etc/hosts"]
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    files = server.lease.files()
+    assert files.pop("plots/deep/b.txt", "2\n") == "2\n"  # only root can read it
+    assert files == {
+        "alias.root": "3\n",
+        "bell\\x07.root": "x",
+        "c.root": "3\n",
+        "logs/out.txt": "",
+        "odd [1].dat": "4\n",
+        "plots/a.txt": "1\n",
+    }
+    assert list(agent.work.iterdir()) == []
+
+
+def test_of_too_large_an_output_the_ends_of_the_streams_are_kept(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["sandbox_max_bytes"] = 8000
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; seq 9999'", output_sandbox=["big"])
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+    assert server.lease.finished["minor_status"].startswith("Execution complete; the output is too large")
+    assert server.lease.files()["std.out"].endswith("9998\n9999\n")
+    assert len(server.lease.files()["std.out"]) == 2000
+
+
+def test_refused_output_is_reported_with_the_result(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'exit 5'")
+    refusal = (413, {"code": "sandbox_too_large", "detail": "A sandbox may have 1 byte."})
+    server.script("/sandboxes/", refusal, refusal)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 5
+    assert "output_sandbox" not in server.lease.finished
+    assert (
+        server.lease.finished["minor_status"]
+        == "Exited with code 5; the output was refused: A sandbox may have 1 byte."
+    )
+
+
+def test_usage_counts_all_processes(server: ScriptedServer, start: StartAgent) -> None:
+    burn = "import time; x = bytearray(50_000_000)\nwhile time.process_time() < 0.5: pass"
+    server.add_job("/bin/sh", f"-c {shlex.quote(f'head -c 3000000 /dev/zero > f; python3 -c {shlex.quote(burn)}')}")
+
+    agent = start()
+
+    assert agent.wait() == 0
+    assert server.lease.finished is not None, agent.log
+    assert server.lease.finished["exit_code"] == 0, server.lease.files()
+    usage = server.lease.finished["usage"]
+    assert 0.5 <= usage["cpu_s"] < 3
+    assert usage["wall_s"] >= 0.5
+    assert 50 <= usage["memory_mb"] < 300
+    assert 2.8 <= usage["disk_mb"] < 4
+
+
+def test_what_the_payload_leaves_behind_is_ended_with_it(server: ScriptedServer, start: StartAgent) -> None:
+    marker = "987654.25"
+    server.add_job("/bin/sh", f"-c 'env -i setsid sleep {marker} & (setsid setsid sleep {marker} &) ; exit 0'")
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+    assert processes_with(marker) == []
+
+
+def test_a_payload_that_kills_the_process_above_it_harms_only_itself(server: ScriptedServer, start: StartAgent) -> None:
+    marker = "987655.25"
+    server.add_job("/bin/sh", f"-c 'setsid sleep {marker} & kill -9 $PPID; sleep {marker}'")
+    server.add_job("true")
+
+    assert start().wait() == 0
+
+    killed, after = server.leases
+    assert killed.finished is not None
+    assert killed.finished["exit_code"] is None
+    assert after.finished is not None
+    assert after.finished["exit_code"] == 0
+    assert processes_with(marker) == []

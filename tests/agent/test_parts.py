@@ -1,0 +1,318 @@
+"""The agent's small parts: waiting, measuring, the look at the node, leases by the clock, the log."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pilots.agent import fields, heartbeat, lease, node, processes
+from pilots.agent import log as agent_log
+from pilots.agent.backoff import Backoff
+from pilots.agent.bell import Bell
+from pilots.agent.clock import monotonic
+from pilots.agent.configuration import Configuration, parse
+from pilots.agent.fields import MalformedAnswerError
+from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
+from pilots.agent.offer import Resources
+from pilots.agent.watchdog import PayloadLimits, Watchdog, disk_usage_mb
+from pilots.agent.workspace import remove_tree
+
+NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+
+# ---- waiting
+
+
+def test_delays_double_up_to_the_limit_and_spread() -> None:
+    backoff = Backoff(first_s=1, limit_s=60, chance=random.Random(5))
+    delays = [backoff.next_s() for _ in range(10)]
+
+    for delay_s, least_s in zip(delays, [1, 2, 4, 8, 16, 32, 60, 60, 60, 60], strict=True):
+        assert least_s <= delay_s < 1.5 * least_s
+    assert len(set(delays)) == 10
+
+
+def test_what_the_server_asks_for_is_never_cut_short() -> None:
+    backoff = Backoff(first_s=1, limit_s=5)
+
+    assert all(backoff.next_s(at_least_s=30) >= 30 for _ in range(5))
+
+
+def test_after_a_success_the_delays_begin_again() -> None:
+    backoff = Backoff(first_s=1, limit_s=60)
+    for _ in range(5):
+        backoff.next_s()
+    backoff.reset()
+
+    assert backoff.next_s() < 1.5
+
+
+def test_very_many_tries_are_no_overflow() -> None:
+    backoff = Backoff(first_s=1, limit_s=60)
+
+    assert [backoff.next_s() for _ in range(5000)][-1] < 90
+
+
+def test_a_rung_bell_wakes_at_once_and_only_once() -> None:
+    bell = Bell()
+    for _ in range(100_000):  # more than a pipe holds
+        bell.ring()
+    before = time.monotonic()
+    bell.wait(30)
+    assert time.monotonic() - before < 5
+
+    bell.wait(0.01)  # the rings of before are forgotten
+
+
+# ---- measuring
+
+STAT = "42 ({name}) S 7 42 42 0 -1 4194304 500 0 0 0 150 50 1000 2000 20 0 1 0 5000 1000000 256 18446744073709551615"
+
+
+@pytest.mark.parametrize("name", ["sh", "a b", "evil) R 1 1 1", "((", ") S 99 (", ""])
+def test_a_process_cannot_hide_behind_its_name(name: str) -> None:
+    ticks, page_mb = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE") / 1024**2
+
+    process = processes.parse_stat(STAT.format(name=name))
+
+    assert process == (42, 7, 200 / ticks, 3000 / ticks, 256 * page_mb)
+
+
+def test_descendants_are_found_at_any_depth() -> None:
+    family = {pid: processes.Process(pid, parent, 0, 0, 0) for pid, parent in [(2, 1), (3, 2), (4, 3), (5, 1), (6, 9)]}
+
+    assert [process.pid for process in processes.descendants(2, family)] == [3, 4]
+    assert list(processes.descendants(6, family)) == []
+
+
+def test_cpu_of_ended_children_is_counted_once(tmp_path: Path) -> None:
+    burn = "import time\nwhile time.process_time() < 0.4: pass\n"
+    told = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])\nprint('x', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", told], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as parent:
+        assert parent.stdout is not None
+        parent.stdout.read(1)
+        tree = processes.measure(os.getpid())
+        own = processes.snapshot()[os.getpid()].waited_cpu_s
+        parent.kill()
+
+    assert 0.4 <= tree.cpu_s - own < 1.5
+    assert tree.memory_mb > 1
+    assert tree.processes >= 1
+
+
+def test_disk_usage_follows_no_links_and_counts_a_file_once(tmp_path: Path) -> None:
+    (tmp_path / "job" / "deep").mkdir(parents=True)
+    (tmp_path / "job" / "deep" / "file").write_bytes(os.urandom(1_000_000))
+    os.link(tmp_path / "job" / "deep" / "file", tmp_path / "job" / "same")
+    (tmp_path / "big").write_bytes(os.urandom(3_000_000))
+    (tmp_path / "job" / "link").symlink_to("../big")
+    (tmp_path / "job" / "up").symlink_to("..")
+
+    assert 0.95 <= disk_usage_mb(tmp_path / "job") < 1.1
+
+
+def test_usage_never_goes_back_and_verdicts_name_the_limit(tmp_path: Path) -> None:
+    now = [100.0]
+    watchdog = Watchdog(PayloadLimits(cpu_s=10, wall_s=60), directory=tmp_path, root=2**30, clock=lambda: now[0])
+    assert watchdog.look() is None
+
+    watchdog.close(cpu_s=5, max_memory_mb=300)
+    now[0] = 130.0
+    assert watchdog.look() is None
+    assert (watchdog.usage.cpu_s, watchdog.usage.memory_mb, watchdog.usage.wall_s) == (5, 300, 30)
+
+    watchdog.close(cpu_s=10.5, max_memory_mb=1)
+    assert watchdog.look() == "CPU time limit exceeded: 10 s of 10 s"
+    assert watchdog.usage.memory_mb == 300
+
+
+def test_the_tail_is_the_last_lines_of_valid_text(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"first\n" * 5000 + b"\xc3\xa9\x00\xff last")
+    with path.open("rb") as file:
+        tail = heartbeat.tail_of(file.fileno())
+
+    assert tail.splitlines() == ["first"] * 19 + ["\u00e9\ufffd last"]
+
+    path.write_bytes(b"x" * 100_000)
+    with path.open("rb") as file:
+        assert heartbeat.tail_of(file.fileno()) == "x" * 4096
+
+
+def test_a_locked_directory_is_removed_all_the_same(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "locked" / "inner").mkdir(parents=True)
+    (top / "locked" / "inner" / "file").write_text("x")
+    (top / "link").symlink_to(tmp_path)
+    (top / "locked" / "inner").chmod(0)
+    (top / "locked").chmod(0)
+
+    remove_tree(top)
+
+    assert not top.exists()
+    assert tmp_path.exists()
+
+
+# ---- the node
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ({"ID": "almalinux", "ID_LIKE": "rhel centos fedora", "VERSION_ID": "9.4"}, "x86_64-el9"),
+        ({"ID": "centos", "ID_LIKE": "rhel fedora", "VERSION_ID": "7"}, "x86_64-el7"),
+        ({"ID": "rhel", "VERSION_ID": "8.10"}, "x86_64-el8"),
+        ({"ID": "fedora", "VERSION_ID": "41"}, "x86_64-fedora41"),
+        ({"ID": "debian", "VERSION_ID": "12"}, "x86_64-debian12"),
+        ({"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_ID": "24.04"}, "x86_64-ubuntu24"),
+        ({"ID": "arch"}, "x86_64-arch"),
+        ({}, "x86_64-linux"),
+    ],
+)
+def test_platforms_are_named_as_jobs_name_them(told: dict[str, str], name: str) -> None:
+    assert node.system_name(told, machine="x86_64") == name
+
+
+def test_the_batch_id_is_that_of_the_batch_system(tmp_path: Path) -> None:
+    advertisement = tmp_path / ".job.ad"
+    advertisement.write_text('MyType = "Job"\nClusterId = 12\nProcId = 3\nNotProcId = 9\n')
+
+    assert node.batch_id({"SLURM_JOB_ID": "77"}) == "77"
+    assert node.batch_id({"_CONDOR_JOB_AD": str(advertisement), "_CONDOR_SLOT": "slot1"}) == "12.3"
+    assert node.batch_id({"_CONDOR_SLOT": "slot1"}) == "slot1"
+    assert node.batch_id({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "limit_mb"),
+    [
+        ("0::/slurm/job_7\n", {"slurm/job_7/memory.max": "2147483648", "slurm/memory.max": "max"}, 2048),
+        ("0::/slurm/job_7\n", {"slurm/job_7/memory.max": "max", "slurm/memory.max": "1073741824"}, 1024),
+        ("0::/\n", {"memory.max": "1048576"}, 1),
+        ("0::/of/the/host\n", {"memory.max": "1048576"}, 1),
+        ("0::/\n", {}, None),
+        ("4:cpu:/\n3:memory:/condor/j\n", {"memory/condor/j/memory.limit_in_bytes": "536870912"}, 512),
+        ("3:memory:/j\n", {"memory/j/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ("", {}, None),
+    ],
+)
+def test_the_memory_limit_is_that_of_the_control_groups(
+    tmp_path: Path, membership: str, files: dict[str, str], limit_mb: float | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content + "\n")
+
+    assert node.memory_limit_mb(membership, tmp_path) == limit_mb
+
+
+def test_a_clock_that_is_far_off_makes_the_node_unfit(tmp_path: Path) -> None:
+    assert node.look(tmp_path, min_free_disk_mb=0, skew_s=-299).ok
+    assert node.look(tmp_path, min_free_disk_mb=0, skew_s=None).ok
+
+    off = node.look(tmp_path, min_free_disk_mb=0, skew_s=301)
+
+    assert [check.name for check in off.checks if not check.ok] == ["clock"]
+
+
+# ---- leases by the clock
+
+
+def _configuration(**more: object) -> Configuration:
+    told = {"protocol": 1, "server_time": NOON.isoformat(), "lease_first_s": 300, "lease_s": 1800, "lease_grace_s": 60}
+    return parse({**told, **more}, asked_at=monotonic())
+
+
+def _lease(configuration: Configuration, *, expires_at: datetime | None = None) -> Lease:
+    job = lease.parse_job({"id": 1, "executable": "true"})
+    first = Renewal(sent_at=monotonic(), expires_at=expires_at, commands=())
+    return Lease(match_id="m", token="t", job=job, first=first, configuration=configuration, bell=Bell())
+
+
+@pytest.mark.parametrize(
+    ("expires_in_s", "stops_in_s"),
+    [
+        (300, 240),
+        (100, 40),  # the server's word is shorter than its settings
+        (1800, 240),  # and longer: the shorter counts
+        (-5000, 240),  # the server's clock was set: its settings count
+        (None, 240),
+    ],
+)
+def test_a_payload_stops_a_minute_before_its_lease_ends(expires_in_s: float | None, stops_in_s: float) -> None:
+    expires_at = None if expires_in_s is None else NOON + timedelta(seconds=expires_in_s)
+
+    held = _lease(_configuration(), expires_at=expires_at)
+
+    assert stops_in_s - 5 < held.seconds_until_stop() <= stops_in_s
+    assert held.order() is None
+
+
+def test_the_report_that_was_sent_last_counts() -> None:
+    held, now = _lease(_configuration()), monotonic()
+
+    held.renew(Renewal(sent_at=now + 100, expires_at=NOON + timedelta(seconds=1900), commands=()))
+    held.renew(Renewal(sent_at=now + 50, expires_at=NOON + timedelta(seconds=1850), commands=()))
+
+    assert 1835 < held.seconds_until_stop() <= 1840
+
+
+def test_the_strongest_reason_to_stop_is_told() -> None:
+    held = _lease(_configuration(lease_first_s=0))
+    assert held.order() == EXPIRING
+
+    kill = lease.Command(id=3, name="kill")
+    held.renew(Renewal(sent_at=monotonic(), expires_at=None, commands=(kill, kill)))
+    assert held.order() == KILLED
+    assert held.kills() == (3,)
+
+    held.end("over")
+    assert held.order() == ENDED
+
+
+# ---- what is left of the slot
+
+
+def test_the_start_of_a_slot_is_offered_whole_and_later_what_is_left() -> None:
+    slot = Resources(
+        cpu_time_s=300_000, wall_time_s=450_000, processors=1, memory_mb=0, platforms=(), tags=(), required_tags=()
+    )
+
+    assert slot.cpu_left_s(20.5) == 300_000
+    assert slot.cpu_left_s(3000) == 300_000
+    assert slot.cpu_left_s(3001.5) == 296_998
+    assert slot.cpu_left_s(300_001) == -1
+
+
+# ---- answers and the log
+
+
+@pytest.mark.parametrize("wrong", [{}, {"protocol": "1"}, {"protocol": 1, "place": []}, {"protocol": True}])
+def test_a_malformed_configuration_is_an_error_of_its_own(wrong: dict[str, object]) -> None:
+    with pytest.raises(MalformedAnswerError):
+        parse(wrong, asked_at=0)
+
+
+@pytest.mark.parametrize("written", ["2026-06-01T12:00:00Z", "2026-06-01T14:00:00.000000+02:00"])
+def test_times_are_read_with_their_zone(written: str) -> None:
+    assert fields.moment({"at": written}, "at") == NOON
+
+
+@pytest.mark.parametrize("written", ["2026-06-01T12:00:00", "yesterday", 5])
+def test_times_without_a_zone_are_not_read(written: object) -> None:
+    with pytest.raises(MalformedAnswerError):
+        fields.moment({"at": written}, "at")
+
+
+def test_an_event_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    agent_log.event("job.finished", job=7, minor='two\nlines "and" more', left_s=1.5, nothing=None)
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.split(" ", 1)[1] == 'job.finished job=7 minor="two\\nlines \\"and\\" more" left_s=1.500'

@@ -1,0 +1,244 @@
+"""How the agent watches a payload and obeys: heartbeats, orders, limits, leases that end; real processes throughout."""
+
+import shlex
+import time
+
+from tests.agent.conftest import StartAgent
+from tests.agent.running import processes_with
+from tests.agent.scripted import LOSE, ScriptedServer
+
+#: Ignores SIGTERM, as do its child and its grandchild in a session of its own.
+STUBBORN = "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep {m}; sleep {m}' & echo started; sleep {m}; sleep {m}"
+
+
+def _stubborn(marker: str) -> str:
+    return f"-c {shlex.quote(STUBBORN.format(m=marker))}"
+
+
+def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'seq 1 99; printf \"\\\\0bytes \\\\377\\n\"; sleep 1000'")
+    agent = start()
+    server.wait_until(lambda: server.leases and any("std_output" in beat for beat in server.lease.heartbeats))
+    server.wait_until(lambda: len(server.lease.heartbeats) >= 3)
+    agent.stop()
+    assert agent.wait() == 0
+
+    told = [beat["std_output"] for beat in server.lease.heartbeats if "std_output" in beat]
+    assert told[-1].splitlines() == [*[str(n) for n in range(81, 100)], "bytes \ufffd"]
+    assert len(told) <= 2  # what has not changed is not sent again
+    last = server.lease.heartbeats[-1]
+    assert last["wall_s"] > 0
+    assert last["memory_mb"] > 0
+
+
+def test_heartbeats_begin_before_the_payload_does(server: ScriptedServer, start: StartAgent) -> None:
+    given = server.add_sandbox(b"x", file_name="data")
+    server.add_job("true", input_sandboxes=[given])
+    server.script(f"{given['sandbox'][7:]}/", *[503] * 3)
+    server.configuration["match_retry_after_s"] = 0.3
+
+    assert start().wait() == 0
+
+    first_beat = server.requests_to("/heartbeat/")[0]
+    assert first_beat.at < server.requests_to("/status/")[0].at
+
+
+def test_an_order_to_kill_ends_every_process_before_it_is_acknowledged(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    marker = "987651.25"
+    alive_when_acknowledged: list[int] = []
+    server.add_job("/bin/sh", _stubborn(marker))
+    agent = start("--grace-s", "0.5")
+    server.wait_until(
+        lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+    )
+    assert processes_with(marker)
+
+    server.order("kill", id=41)
+    server.wait_until(lambda: 41 in server.lease.acknowledged)
+    alive_when_acknowledged += processes_with(marker)
+
+    assert agent.wait() == 0
+    assert alive_when_acknowledged == []
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 137
+    assert server.lease.finished["minor_status"] == "Killed by order"
+    assert server.lease.files()["std.out"] == "started\n"
+
+
+def test_a_kill_is_obeyed_within_two_heartbeats(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["heartbeat_s"] = 1
+    server.add_job("sleep", "987652.25")
+    agent = start()
+    server.wait_until(lambda: server.leases and server.lease.heartbeats)
+    beats = len(server.lease.heartbeats)
+    server.order("kill")
+
+    server.wait_until(lambda: server.lease.acknowledged)
+
+    assert len(server.lease.heartbeats) <= beats + 2
+    assert agent.wait() == 0
+
+
+def test_unknown_orders_are_acknowledged_and_change_nothing(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("sleep", "1.5")
+    agent = start()
+    server.wait_until(lambda: server.leases and server.lease.heartbeats)
+    server.order("dance", id=8)
+
+    assert agent.wait() == 0
+
+    assert server.lease.acknowledged.count(8) == 1
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+    assert "command.unknown" in agent.log
+
+
+def test_peek_sends_the_output_again(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'echo seen; sleep 987653.25'")
+    agent = start()
+    server.wait_until(lambda: server.leases and any("seen" in b.get("std_output", "") for b in server.lease.heartbeats))
+    server.lease.heartbeats.clear()
+    server.order("peek", id=9)
+
+    server.wait_until(lambda: 9 in server.lease.acknowledged)
+
+    acknowledging = next(beat for beat in server.lease.heartbeats if 9 in beat["acknowledged"])
+    assert acknowledging["std_output"] == "seen\n"
+    agent.stop()
+    assert agent.wait() == 0
+
+
+def test_a_lease_that_ended_stops_the_payload_and_nothing_more_is_reported(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    marker = "987656.25"
+    server.add_job("/bin/sh", _stubborn(marker))
+    server.add_job("true")
+    agent = start("--grace-s", "30")
+    server.wait_until(lambda: server.leases and server.lease.heartbeats)
+    ended = server.lease
+    server.end_lease()
+
+    assert agent.wait() == 0
+
+    assert processes_with(marker) == []
+    last = [seen for seen in server.seen if ended.match_id in seen.path][-1]
+    assert last.path.endswith("/heartbeat/")
+    assert ended.finished is None
+    assert server.leases[1].finished is not None
+
+
+def test_a_lease_that_ended_before_the_start_runs_nothing(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("touch", "/tmp/wms-must-not-run")
+    server.script("/status/", (409, {"code": "lease_ended", "detail": "over"}))
+
+    assert start().wait() == 0
+
+    assert [seen.path.split("/")[-2] for seen in server.seen if server.lease.match_id in seen.path] == ["status"]
+
+
+def test_a_lease_that_cannot_be_renewed_stops_the_payload_in_time(server: ScriptedServer, start: StartAgent) -> None:
+    marker = "987657.25"
+    server.configuration |= {"lease_s": 4, "lease_grace_s": 2}
+    server.add_job("sleep", marker)
+    agent = start("--patience-s", "1")
+    server.wait_until(lambda: server.leases and server.lease.heartbeats)
+    renewed_at = time.monotonic()
+    server.script("/heartbeat/", *[500] * 1000)
+    server.script("/finish/", *[500] * 2)
+
+    server.wait_until(lambda: not processes_with(marker) and server.lease.statuses)
+
+    assert time.monotonic() - renewed_at < 4
+    agent.wait()
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert server.lease.finished["minor_status"] == "The pilot could not renew its lease"
+
+
+def test_a_server_that_is_away_for_a_while_costs_no_running_job(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("sleep", "1.2")
+    agent = start()
+    server.wait_until(lambda: server.leases and server.lease.heartbeats)
+    server.script("/heartbeat/", *[500] * 3, "drop the connection instead of answering")
+    server.script("/status/", 503)
+    server.script("/sandboxes/", 502, "drop the connection instead of answering")
+    server.script("/finish/", 500, LOSE)
+
+    assert agent.wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+    assert server.lease.output is not None
+    assert len(server.leases) == 1
+
+
+def test_a_payload_over_its_cpu_time_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    burn = "trap 'exit 0' TERM; while :; do :; done"
+    server.add_job("/bin/sh", f"-c {shlex.quote(burn)}", cpu_time_s=1)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    assert server.lease.finished["minor_status"].startswith("CPU time limit exceeded: ")
+    assert 1 <= server.lease.finished["usage"]["cpu_s"] < 3
+    assert server.lease.output is not None
+
+
+def test_a_payload_may_use_its_cpu_time_on_each_processor(server: ScriptedServer, start: StartAgent) -> None:
+    burn = "import time\nwhile time.process_time() < 1.2: pass"
+    server.add_job("python3", f"-c {shlex.quote(burn)}", cpu_time_s=1, processors=2)
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+
+
+def test_a_payload_that_outlives_the_slot_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("sleep", "987658.25")
+
+    assert start("--wall-time-s", "1").wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    assert server.lease.finished["minor_status"].startswith("Wall clock limit of the slot exceeded: ")
+
+
+def test_a_pilot_that_is_stopped_hands_its_job_back(server: ScriptedServer, start: StartAgent) -> None:
+    marker = "987659.25"
+    server.add_job("/bin/sh", _stubborn(marker))
+    agent = start("--grace-s", "0.3")
+    server.wait_until(
+        lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+    )
+
+    agent.stop()
+
+    assert agent.wait() == 0
+    assert processes_with(marker) == []
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert server.lease.finished["minor_status"] == "Pilot was stopped"
+    assert server.leaving == ["stopped by SIGTERM"]
+    assert list(agent.work.iterdir()) == []
+
+
+def test_a_pilot_that_is_killed_takes_its_payload_with_it(server: ScriptedServer, start: StartAgent) -> None:
+    marker = "987660.25"
+    server.add_job("/bin/sh", _stubborn(marker))
+    agent = start()
+    server.wait_until(
+        lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+    )
+
+    agent.process.kill()
+    agent.process.wait()
+
+    give_up_at = time.monotonic() + 10
+    while processes_with(marker) and time.monotonic() < give_up_at:
+        time.sleep(0.02)
+    assert processes_with(marker) == []

@@ -1,0 +1,77 @@
+"""The agent as one file: the same wherever it is built, recognisable, and open to everybody."""
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+from http import HTTPStatus
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from django.http import HttpResponse
+from rest_framework.test import APIRequestFactory
+
+from pilots.api.agent import AgentView
+from pilots.services.agent_package import agent_package
+
+
+def _fetch(**headers: str) -> HttpResponse:
+    answer = AgentView.as_view()(APIRequestFactory().get("/api/pilots/agent.pyz", headers=headers))
+    assert isinstance(answer, HttpResponse)
+    return answer
+
+
+def test_every_build_is_the_same_whatever_the_files_say_of_themselves() -> None:
+    first = agent_package()
+    agent_package.cache_clear()
+    os.utime(Path(__file__).parents[3] / "pilots" / "agent" / "version.py")
+
+    again = agent_package()
+
+    assert again == first
+    assert first.sha256 == hashlib.sha256(first.content).hexdigest()
+
+
+def test_it_holds_the_agent_and_nothing_else() -> None:
+    with ZipFile(io.BytesIO(agent_package().content)) as archive:
+        names = archive.namelist()
+
+    assert agent_package().content.startswith(b"#!/usr/bin/env python3\n")
+    assert names == sorted(names)
+    assert {name.rpartition("/")[0] for name in names} == {"", "pilots", "pilots/agent"}
+    assert all(name.endswith(".py") for name in names)
+
+
+def test_the_agent_imports_nothing_but_the_standard_library_and_itself(tmp_path: Path) -> None:
+    program = tmp_path / "agent.pyz"
+    program.write_bytes(agent_package().content)
+    told = (
+        "import sys; sys.path[:0] = [sys.argv[1]]; import pilots.agent.__main__;"
+        "print(*{name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", told, program], capture_output=True, text=True, check=True
+    )
+
+    assert set(ended.stdout.split()) == {"__main__", "pilots"}
+
+
+def test_everybody_may_fetch_it() -> None:
+    answer = _fetch(Accept="application/x-nonsense")
+
+    assert answer.status_code == HTTPStatus.OK
+    assert answer.content == agent_package().content
+    assert answer["X-Agent-SHA256"] == agent_package().sha256
+    assert answer["Content-Type"] == "application/zip"
+
+
+@pytest.mark.parametrize("given", ['"{tag}"', 'W/"{tag}"', '"other", "{tag}"', "*"])
+def test_who_has_it_already_is_told_so(given: str) -> None:
+    answer = _fetch(**{"If-None-Match": given.format(tag=agent_package().sha256)})
+
+    assert answer.status_code == HTTPStatus.NOT_MODIFIED
+    assert answer.content == b""
+    assert answer["ETag"] == f'"{agent_package().sha256}"'
