@@ -1,12 +1,21 @@
 """Settings: one module; whatever differs between machines is a ``WMS_…`` environment variable (STYLE 38)."""
 
+import os
 from pathlib import Path
 
 import environ
 
-env = environ.Env()
+from wms.stack.directory import environment_of_running
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+
+env = environ.Env()
+# A command in a second terminal finds the servers of the system that `up` runs here. Kept out of os.environ, by which
+# `up` itself decides what to embed.
+env.ENVIRON = {
+    **environment_of_running(Path(os.environ.get("WMS_DATA_DIR", BASE_DIR / "var"))),
+    **os.environ,
+}
 
 # ---- Machine and security --------------------------------------------------------------------------------------------
 
@@ -132,10 +141,12 @@ INSTALLED_APPS = [
     "wms.jobs",
     "pilots",
     "matching",
+    "wms.portal",
     "wms.stack",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "wms.kernel.middleware.StrictRequests",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -160,6 +171,19 @@ TEMPLATES = [
     },
 ]
 AUTH_USER_MODEL = "accounts.User"
+LOGIN_URL = "portal:log-in"
+LOGIN_REDIRECT_URL = "portal:jobs"
+LOGOUT_REDIRECT_URL = "portal:log-in"
+# Everything comes from this server, and nothing is written into a page: no inline script or style, no frame.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+        "object-src": ["'none'"],
+    },
+}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

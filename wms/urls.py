@@ -1,17 +1,23 @@
 """All addresses of the system."""
 
+from csp.decorators import csp_update
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from wms.kernel import handlers
+from wms.portal.views.log_in import admin_log_in
 
 handler400 = handlers.bad_request
 handler403 = handlers.forbidden
 handler404 = handlers.not_found
 handler500 = handlers.server_error
 
+#: Swagger's page has a style of its own in it, and pictures in its style sheet.
+docs_csp = csp_update({"style-src": ["'self'", "'unsafe-inline'"], "img-src": ["'self'", "data:"]})
+
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("admin/login/", admin_log_in),
     path("admin/", admin.site.urls),
     path("api/", include("wms.accounts.urls")),
     path("api/", include("resources.urls")),
@@ -20,6 +26,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("pilots.urls")),
     path("api/", include("matching.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    path("api/docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
     path("", include("wms.kernel.urls")),
+    path("", include("wms.portal.urls")),
 ]

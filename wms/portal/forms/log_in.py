@@ -1,0 +1,31 @@
+"""The form of the log-in."""
+
+from typing import Any
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from wms.accounts import services
+from wms.kernel.errors import TooManyError, WmsError
+
+
+class LogInForm(AuthenticationForm):
+    """Name and password; whether they open anything is decided where the API's log-in is decided."""
+
+    #: After so many seconds the brake lets the next attempt through; None: it is not on.
+    retry_after_s: int | None = None
+
+    def clean(self) -> dict[str, Any]:
+        """Log the user in, or refuse with a sentence that does not tell whether the name exists."""
+        username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        if username is None or not password:
+            return self.cleaned_data
+        address = "" if self.request is None else str(self.request.META.get("REMOTE_ADDR", ""))
+        try:
+            self.user_cache = services.log_in(username=username, password=password, address=address, now=timezone.now())
+        except WmsError as error:
+            if isinstance(error, TooManyError):
+                self.retry_after_s = error.retry_after_s
+            raise ValidationError(error.detail) from error
+        return self.cleaned_data

@@ -1,0 +1,211 @@
+"""The two forms that submit jobs; each makes the body that the REST API would be sent."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple
+from uuid import uuid4
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+
+from wms.accounts.models import Group
+from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY
+from wms.jobs.services.submission import RequestIdConflictError
+from wms.kernel.errors import WmsError
+
+MAX_FILES: Final = 20
+
+
+class KeptFile(NamedTuple):
+    """A file that was uploaded, as a hidden field says it."""
+
+    reference: str
+    name: str
+
+
+class Names(forms.CharField):
+    """Names separated by commas or line breaks."""
+
+    def __init__(self, *, label: str | None = None, help_text: str) -> None:
+        super().__init__(required=False, label=label, help_text=help_text)
+
+    def clean(self, value: object) -> list[str]:
+        """Return the names in their order."""
+        return [name for part in str(super().clean(value)).replace(",", "\n").splitlines() if (name := part.strip())]
+
+
+class Lines(forms.CharField):
+    """One value in each line."""
+
+    def clean(self, value: object) -> list[str]:
+        """Return the values without blanks around them and without empty lines."""
+        return [line.strip() for line in str(super().clean(value)).splitlines() if line.strip()]
+
+
+class FilesInput(forms.ClearableFileInput):
+    """Several files at once."""
+
+    allow_multiple_selected = True
+
+
+class Files(forms.FileField):
+    """Several files at once."""
+
+    widget = FilesInput
+
+    def clean(self, data: object, initial: object = None) -> "list[UploadedFile[Any]]":
+        """Return the files."""
+        given = data if isinstance(data, list | tuple) else [data] if data else []
+        if len(given) > MAX_FILES:
+            raise forms.ValidationError(f"Choose at most {MAX_FILES} files; pack more of them into an archive.")
+        return [file for one in given if isinstance(file := super(Files, self).clean(one, initial), UploadedFile)]
+
+
+class SubmissionForm(forms.Form):
+    """What both forms share: the group, and an id by which a form that is sent twice is taken once."""
+
+    group = forms.ChoiceField(required=False, help_text="In which you act.")
+    request_id = forms.UUIDField(widget=forms.HiddenInput)
+
+    #: {field of a description: field of this form}.
+    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __init__(
+        self, data: QueryDict | None = None, files: MultiValueDict[str, Any] | None = None, *, groups: Sequence[Group]
+    ) -> None:
+        super().__init__(data, files, initial={"request_id": uuid4()})
+        default = [] if len(groups) == 1 else [("", "my default group")]
+        choices = [(group.name, f"{group.name} ({group.vo.name})") for group in groups]
+        field = self.fields["group"]
+        if isinstance(field, forms.ChoiceField):
+            field.choices = [*default, *choices]
+
+    def body(self) -> dict[str, object]:
+        """Return the body of the request."""
+        given = self.cleaned_data
+        return {"request_id": str(given["request_id"]), **({"group": given["group"]} if given["group"] else {})}
+
+    def refuse(self, error: WmsError) -> None:
+        """Show what the service refused, each sentence beside the field that it is about; nothing was submitted."""
+        if isinstance(error, RequestIdConflictError):
+            sentence = "This form was sent before with other values, and those jobs are there. Submit once more if"
+            self.add_error(None, f"{sentence} you want these as well.")
+        else:
+            self._show(error.errors or {"": [error.detail]})
+        self.change_data("request_id", [str(uuid4())])
+
+    def change_data(self, name: str, values: list[str]) -> None:
+        """Let a hidden field hold other values when the form is shown again."""
+        data = QueryDict(mutable=True)
+        for other, given in self.data.lists() if isinstance(self.data, QueryDict) else ():
+            data.setlist(other, given)
+        data.setlist(name, values)
+        self.data = data
+
+    def _show(self, errors: Mapping[str, Sequence[str]]) -> None:
+        shown = {name for name, field in self.fields.items() if not field.widget.is_hidden}
+        for path, sentences in errors.items():
+            field = self.renamed.get(path.partition(".")[0], path.partition(".")[0])
+            for sentence in sentences:
+                self.add_error(field if field in shown else None, sentence)
+
+
+class SimpleForm(SubmissionForm):
+    """The fields that most jobs need."""
+
+    renamed = MappingProxyType({"input_sandbox": "input_files", "file": "input_files", "parameters": "values"})
+    #: Fields that a description has under the same name.
+    PLAIN: ClassVar[Sequence[str]] = (
+        "executable",
+        "arguments",
+        "job_name",
+        "cpu_time_s",
+        "priority",
+        "sites",
+        "banned_sites",
+        "output_sandbox",
+    )
+    field_order = (
+        *("executable", "arguments", "input_files", "output_sandbox", "values"),
+        *("job_name", "cpu_time_s", "priority", "sites", "banned_sites", "group"),
+    )
+
+    executable = forms.CharField(
+        max_length=1024, help_text="A program of the worker node, or one of the input files: ./run.sh"
+    )
+    arguments = forms.CharField(required=False, help_text="As the shell reads them.")
+    input_files = Files(
+        required=False, label="Input files", help_text="Put into the job's directory; archives are unpacked there."
+    )
+    kept = forms.Field(required=False, widget=forms.MultipleHiddenInput)
+    output_sandbox = Names(
+        label="Output files",
+        help_text="To bring back: names or patterns, such as *.root, log.txt; what it prints comes back anyway.",
+    )
+    job_name = forms.CharField(required=False, max_length=255, label="Job name")
+    cpu_time_s = forms.IntegerField(
+        min_value=1,
+        max_value=MAX_CPU_TIME_S,
+        initial=86400,
+        label="CPU time in seconds",
+        help_text="Of a reference core, per core.",
+    )
+    priority = forms.IntegerField(
+        min_value=0, max_value=MAX_PRIORITY, initial=1, help_text="0 to 10: chance beside your other jobs."
+    )
+    sites = Names(help_text="Where it may run; empty: anywhere.")
+    banned_sites = Names(label="Banned sites", help_text="Where it must not run.")
+    values = Lines(
+        required=False,
+        label="Parametric values",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="One per line; each makes a job, in which %s in arguments and names becomes the value.",
+    )
+
+    @property
+    def kept_files(self) -> list[KeptFile]:
+        """What was uploaded when the form was sent before, and need not be chosen again."""
+        given = self.data.getlist("kept") if isinstance(self.data, QueryDict) else []
+        return [KeptFile(*text.split(" ", 1)) for text in given if " " in text][:MAX_FILES]
+
+    def keep(self, files: Sequence[KeptFile]) -> None:
+        """Remember uploads for the next time that the form is sent."""
+        self.change_data("kept", [" ".join(file) for file in files])
+
+    def body(self) -> dict[str, object]:
+        """Return the body of the request; the input files are those that are kept."""
+        given = self.cleaned_data
+        body = {**super().body(), **{name: given[name] for name in self.PLAIN}}
+        if self.kept_files:
+            body["input_sandbox"] = [file.reference for file in self.kept_files]
+        if given["values"]:
+            body["parameters"] = {"values": given["values"]}
+        return body
+
+
+EXAMPLE: Final = """[
+  Executable = "/bin/echo";
+  Arguments = "Hello from %n";
+  JobName = "hello";
+  CPUTime = 500;
+  Parameters = 3;
+]"""
+
+
+class JdlForm(SubmissionForm):
+    """A JDL text."""
+
+    jdl = forms.CharField(
+        label="JDL",
+        strip=False,
+        initial=EXAMPLE,
+        widget=forms.Textarea(attrs={"rows": 18, "spellcheck": "false", "class": "code"}),
+        help_text="DIRAC's attribute names; Parameters makes many jobs of one text.",
+    )
+    field_order = ("jdl", "group")
+
+    def body(self) -> dict[str, object]:
+        """Return the body."""
+        return {**super().body(), "jdl": self.cleaned_data["jdl"]}

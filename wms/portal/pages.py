@@ -1,0 +1,106 @@
+"""What every page needs: who looks at it, and long lists page by page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+
+from wms.accounts import queries
+from wms.accounts.models import User
+from wms.jobs.models import Job, JobQuerySet
+
+ROWS_PER_PAGE = 50
+#: Names in the query string that turn pages; the others are filters.
+PAGE_PARAMETERS = ("before", "after")
+#: PostgreSQL's largest id; a larger one in an address is nobody's.
+LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What the head of a page says about who looks at it."""
+
+    username: str
+    #: In which group the user acts, in words.
+    acts_in: str
+    may_administer: bool
+
+
+def signed_in(request: HttpRequest) -> User:
+    """Return the user of the session, in a view that login_required guards.
+
+    Raises:
+        PermissionDenied: nobody; only in a view that forgot its guard.
+    """
+    if not isinstance(request.user, User):
+        raise PermissionDenied
+    return request.user
+
+
+def show(
+    request: HttpRequest, template: str, context: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK
+) -> HttpResponse:
+    """Return the page that *template* makes of *context* and of who looks at it."""
+    return render(request, template, {"header": header_of(signed_in(request)), **context}, status=status)
+
+
+def header_of(user: User) -> Header:
+    """Return what the head of *user*'s pages says."""
+    groups = queries.groups_of(user)
+    default = queries.default_group_of(user, groups=groups)
+    if default is not None:
+        acts_in = f"acting in {default.name}"
+    else:
+        acts_in = f"member of {len(groups)} groups" if groups else "in no group"
+    return Header(username=user.get_username(), acts_in=acts_in, may_administer=user.is_active and user.is_staff)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """Some rows of a list, newest first, and the query strings of the pages beside it; empty: there is none."""
+
+    rows: Sequence[Job]
+    newer: str
+    older: str
+
+
+def page_of(jobs: JobQuerySet, query: QueryDict) -> JobPage:
+    """Return the page that *query* asks for: what is older than ``before``, or newer than ``after``, or the first.
+
+    A page is found by the ids at its edges, so that it stays where it is while jobs come and go.
+    """
+    before, after = _id_in(query, "before"), _id_in(query, "after")
+    forwards = before is not None or after is None
+    if forwards:
+        found = jobs.order_by("-pk") if before is None else jobs.filter(pk__lt=before).order_by("-pk")
+    else:
+        found = jobs.filter(pk__gt=after).order_by("pk")
+    rows = list(found[: ROWS_PER_PAGE + 1])
+    more, rows = len(rows) > ROWS_PER_PAGE, rows[:ROWS_PER_PAGE]
+    if not forwards:
+        rows.reverse()
+    has_newer = before is not None if forwards else more
+    has_older = more if forwards else True
+    return JobPage(
+        rows=rows,
+        newer=_with(query, "after", rows[0].pk) if rows and has_newer else "",
+        older=_with(query, "before", rows[-1].pk) if rows and has_older else "",
+    )
+
+
+def filters_in(query: QueryDict) -> dict[str, str]:
+    """Return what *query* holds beside the place of a page, one value for each name, without empty ones."""
+    return {name: value for name in query if name not in PAGE_PARAMETERS and (value := query.get(name, ""))}
+
+
+def _id_in(query: QueryDict, name: str) -> int | None:
+    text = query.get(name, "")
+    return min(int(text), LARGEST_ID) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def _with(query: QueryDict, name: str, job_id: int) -> str:
+    return urlencode({**filters_in(query), name: job_id})

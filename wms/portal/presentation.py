@@ -1,0 +1,292 @@
+"""Jobs as pages show them: every word, badge and button is decided here, not in a template (STYLE 33)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.description import FIELDS, JobDescription, as_json
+from wms.jobs.domain.lifecycle import JobStatus, sources_of
+from wms.jobs.models import Job, JobHistory
+from wms.jobs.queries import Tally
+
+#: {status: look of its badge}; the badge says the status in words too.
+BADGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        JobStatus.RECEIVED: "waiting",
+        JobStatus.CHECKING: "waiting",
+        JobStatus.WAITING: "waiting",
+        JobStatus.HELD: "held",
+        JobStatus.MATCHED: "running",
+        JobStatus.RUNNING: "running",
+        JobStatus.COMPLETING: "running",
+        JobStatus.STALLED: "held",
+        JobStatus.RESCHEDULED: "waiting",
+        JobStatus.DONE: "done",
+        JobStatus.FAILED: "failed",
+        JobStatus.KILLED: "killed",
+        JobStatus.DELETED: "killed",
+    }
+)
+
+_POSSIBLE_FROM: Final[Mapping[Action, frozenset[JobStatus]]] = MappingProxyType(
+    {
+        Action.KILL: sources_of(JobStatus.KILLED),
+        Action.HOLD: sources_of(JobStatus.HELD),
+        Action.RELEASE: frozenset({JobStatus.HELD}),
+        Action.RESCHEDULE: sources_of(JobStatus.RESCHEDULED),
+        Action.DELETE: sources_of(JobStatus.DELETED),
+    }
+)
+#: These cannot be undone.
+_FINAL_ACTIONS: Final = frozenset({Action.KILL, Action.DELETE})
+DONE_WORDS: Final[Mapping[Action, str]] = MappingProxyType(
+    {
+        Action.KILL: "killed",
+        Action.HOLD: "held",
+        Action.RELEASE: "released",
+        Action.RESCHEDULE: "rescheduled",
+        Action.DELETE: "deleted",
+    }
+)
+
+_DEFAULTS: Final = as_json(JobDescription(executable=""))
+#: Reference-core seconds and megabytes, as the contract names them, in words.
+_LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {"cpu_time_s": "CPU time (s per core)", "memory_mb": "memory (MB)", "grid_ces": "computing elements"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """One action that a job's state allows."""
+
+    action: str
+    label: str
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One job in a list."""
+
+    id: int
+    name: str
+    status: str
+    badge: str
+    minor_status: str
+    owner: str
+    group: str
+    site: str
+    submitted_at: datetime
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many jobs of a list have one status, and the query string that shows them."""
+
+    status: str
+    badge: str
+    count: int
+    query: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One thing that is known about a job; an empty value: not yet."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of a job's history."""
+
+    at: datetime
+    status: str
+    badge: str
+    minor_status: str
+    application_status: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When something happened to a job."""
+
+    label: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """One job on its own page."""
+
+    row: Row
+    application_status: str
+    buttons: Sequence[Button]
+    facts: Sequence[Fact]
+    usage: Sequence[Fact]
+    moments: Sequence[Moment]
+    asked_for: Sequence[Fact]
+    history: Sequence[Change]
+    std_output_tail: str
+    reported_at: datetime | None
+    has_output: bool
+    submission: UUID
+
+
+def badge_of(status: str) -> str:
+    """Return how the badge of a status looks."""
+    return BADGES.get(status, "killed")
+
+
+def row_of(job: Job) -> Row:
+    """Return the line of *job* in a list."""
+    return Row(
+        id=job.pk,
+        name=job.job_name,
+        status=job.status,
+        badge=badge_of(job.status),
+        minor_status=job.minor_status,
+        owner=job.owner.username,
+        group=job.group.name,
+        site=job.site.name if job.site else "",
+        submitted_at=job.submitted_at,
+        changed_at=job.status_changed_at,
+    )
+
+
+def counts_of(tallies: Sequence[Tally], *, chosen: str, queries: Mapping[str, str]) -> list[Count]:
+    """Return the counts in the order of a job's life.
+
+    Args:
+        tallies: by status.
+        chosen: the status that the list is narrowed to; empty: none.
+        queries: {status: query string of the list narrowed to it}.
+    """
+    count_of = {tally.values["status"]: tally.count for tally in tallies}
+    return [
+        Count(
+            status=status,
+            badge=badge_of(status),
+            count=count_of[status],
+            query=queries[status],
+            is_chosen=status == chosen,
+        )
+        for status in JobStatus
+        if status in count_of
+    ]
+
+
+def buttons_of(job: Job) -> list[Button]:
+    """Return what the job's state allows."""
+    return [
+        Button(action=action, label=action.capitalize(), is_final=action in _FINAL_ACTIONS)
+        for action, sources in _POSSIBLE_FROM.items()
+        if job.status in sources
+    ]
+
+
+def all_buttons() -> list[Button]:
+    """Return every action, for many jobs at once."""
+    return [
+        Button(action=action, label=action.capitalize(), is_final=action in _FINAL_ACTIONS) for action in _POSSIBLE_FROM
+    ]
+
+
+def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None) -> JobView:
+    """Return everything that the page of *job* shows.
+
+    Args:
+        job: with its surroundings.
+        history: its changes, oldest first.
+        task_queue_id: of the queue in which it waits; None: it does not.
+    """
+    return JobView(
+        row=row_of(job),
+        application_status=job.application_status,
+        buttons=buttons_of(job),
+        facts=_facts(job, task_queue_id),
+        usage=_usage(job),
+        moments=_moments(job),
+        asked_for=_asked_for(job.description),
+        history=[_change(change) for change in history],
+        std_output_tail=job.std_output_tail,
+        reported_at=job.heartbeat_at,
+        has_output=job.output_sandbox_id is not None,
+        submission=job.submission_id,
+    )
+
+
+def _facts(job: Job, task_queue_id: int | None) -> list[Fact]:
+    place = [part for part in (job.queue and job.queue.ce.name, job.queue and job.queue.name) if part]
+    return [
+        Fact(label="Owner", value=job.owner.username),
+        Fact(label="Group", value=f"{job.group.name} ({job.vo.name})"),
+        Fact(label="Site", value=job.site.name if job.site else ""),
+        Fact(label="Computing element and queue", value=" / ".join(place)),
+        Fact(label="Pilot", value=_text(job.pilot_id)),
+        Fact(label="Task queue", value=_text(task_queue_id)),
+        Fact(label="Rescheduled", value=f"{job.reschedules} times" if job.reschedules else ""),
+        Fact(label="Exit code", value=_text(job.exit_code)),
+    ]
+
+
+def _usage(job: Job) -> list[Fact]:
+    used = (
+        ("CPU time", job.cpu_s, "s"),
+        ("Wall time", job.wall_s, "s"),
+        ("Memory, highest", job.max_memory_mb, "MB"),
+        ("Disk, highest", job.max_disk_mb, "MB"),
+    )
+    return [Fact(label=label, value=f"{value:,.1f} {unit}") for label, value, unit in used if value is not None]
+
+
+def _moments(job: Job) -> list[Moment]:
+    moments = (
+        ("Submitted", job.submitted_at),
+        ("Matched", job.matched_at),
+        ("Started", job.started_at),
+        ("Last sign of life", job.heartbeat_at),
+        ("Ended", job.ended_at),
+    )
+    return [Moment(label=label, at=at) for label, at in moments if at is not None]
+
+
+def _asked_for(description: Mapping[str, object]) -> list[Fact]:
+    """Return the fields of a description that say something else than its defaults, in the contract's order."""
+    return [
+        Fact(label=_LABELS.get(field, field.replace("_", " ")), value=_in_words(description[field]))
+        for field in FIELDS
+        if field in description and description[field] != _DEFAULTS[field]
+    ]
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name} = {_in_words(of_name)}" for name, of_name in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _change(change: JobHistory) -> Change:
+    return Change(
+        at=change.changed_at,
+        status=change.status,
+        badge=badge_of(change.status),
+        minor_status=change.minor_status,
+        application_status=change.application_status,
+        source=change.source,
+    )

@@ -1,0 +1,21 @@
+"""Addresses of the portal."""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, path
+from django.views.generic import RedirectView
+
+from wms.portal.views import actions, jobs, submit
+from wms.portal.views.log_in import LogInView
+
+app_name = "portal"
+urlpatterns: list[URLPattern] = [
+    path("", RedirectView.as_view(pattern_name="portal:jobs"), name="home"),
+    path("accounts/login/", LogInView.as_view(), name="log-in"),
+    path("accounts/logout/", LogoutView.as_view(), name="log-out"),
+    path("jobs/", jobs.job_list, name="jobs"),
+    path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
+    path("jobs/submit/", submit.submit_form, name="submit"),
+    path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
+    path("jobs/<int:pk>/", jobs.job_page, name="job"),
+    path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+]

@@ -1,0 +1,52 @@
+"""My jobs, and one of them."""
+
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_safe
+
+from wms.jobs import queries
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.portal import presentation
+from wms.portal.forms.filters import FilterForm
+from wms.portal.pages import filters_in, page_of, show, signed_in
+
+
+@login_required
+@require_safe
+def job_list(request: HttpRequest) -> HttpResponse:
+    """Show the jobs that the query string asks for, newest first."""
+    user, form, asked = signed_in(request), FilterForm(request.GET), filters_in(request.GET)
+    filters = form.filters(user)
+    page = page_of(queries.in_list(queries.search(user, filters)), request.GET)
+    every_status = form.filters(user, with_status=False)
+    counts = presentation.counts_of(
+        list(queries.summary(user, every_status, group_by=("status",))),
+        chosen=asked.get("status", ""),
+        queries={status: urlencode({**asked, "status": status}) for status in JobStatus},
+    )
+    context = {
+        "form": form,
+        "counts": counts,
+        "all_query": urlencode({name: value for name, value in asked.items() if name != "status"}),
+        "is_narrowed": bool(asked),
+        "rows": [presentation.row_of(job) for job in page.rows],
+        "page": page,
+        "buttons": presentation.all_buttons(),
+        "query": request.GET.urlencode(),
+    }
+    return show(request, "portal/jobs.html", context)
+
+
+@login_required
+@require_safe
+def job_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one job; what the user may not see does not exist."""
+    jobs = queries.with_surroundings(Job.objects.visible_to(signed_in(request)))
+    job = get_object_or_404(jobs, pk=pk)
+    task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
+    view = presentation.job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id)
+    return show(request, "portal/job.html", {"job": view})
