@@ -1,0 +1,186 @@
+"""Real jobs: submitted over REST, run by the agent as a process against the live server, their output fetched."""
+
+import io
+import json
+import tarfile
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from resources.domain.words import SiteTokenPurpose
+from resources.models import Queue
+from resources.services import issue_site_token
+from tests import factories
+from tests.agent.running import RunningAgent, processes_with
+from wms.accounts.models import VO
+from wms.jobs.models import JobHistory
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Alice's jobs run at one queue of the site."""
+
+    url: str
+    vo: VO
+    queue: Queue
+    alice: str
+
+    def ask(self, path: str, body: object = None, *, content: bytes | None = None, kind: str = "") -> Any:
+        """Return the JSON answer to Alice."""
+        headers = {"Authorization": f"Bearer {self.alice}", "Content-Type": kind or "application/json"}
+        data = content if content is not None else None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            received = answer.read()
+        return received if received[:2] == b"\x1f\x8b" else json.loads(received)
+
+    def submit(self, **description: object) -> int:
+        job_id: int = self.ask("/api/jobs/", {"group": "lhcb_user", **description})["jobs"][0]["id"]
+        return job_id
+
+    def upload(self, content: bytes, *, file_name: str) -> str:
+        boundary = uuid4().hex
+        form = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file_name}"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        ).encode()
+        form += content + f"\r\n--{boundary}--\r\n".encode()
+        kind = f"multipart/form-data; boundary={boundary}"
+        sandbox: str = self.ask("/api/sandboxes/", content=form, kind=kind)["sandbox"]
+        return sandbox
+
+    def output(self, job_id: int) -> dict[str, str]:
+        with tarfile.open(fileobj=io.BytesIO(self.ask(f"/api/jobs/{job_id}/output/"))) as archive:
+            return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
+
+    def wait_until(self, job_id: int, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        give_up_at = time.monotonic() + 30
+        while True:
+            job: dict[str, Any] = self.ask(f"/api/jobs/{job_id}/")
+            if condition(job):
+                return job
+            assert time.monotonic() < give_up_at, job
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def world(live_server: LiveServer, settings: Settings) -> World:
+    settings.WMS_HEARTBEAT_S = 1
+    settings.WMS_MATCH_RETRY_AFTER_S = 1
+    vo = factories.make_vo(name="lhcb")
+    group = factories.make_group(name="lhcb_user", vo=vo)
+    site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
+    queue = factories.make_queue(name="grid", ce=factories.make_ce(name="ce01", site=site), processors=2)
+    alice = factories.make_user(username="alice", groups=[group], default_group=group)
+    return World(url=live_server.url, vo=vo, queue=queue, alice=factories.make_token(alice))
+
+
+@pytest.fixture
+def start(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
+    """Return what starts a pilot that registers itself with the site's token."""
+    secret = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
+    place = ["--vo", "lhcb", "--site", "LCG.CERN.ch", "--ce", "ce01", "--queue", "grid", "--stamp", "s1"]
+
+    def start(*options: str) -> RunningAgent:
+        return RunningAgent(world.url, tmp_path, *place, *options, token=secret, packed=True)
+
+    return start
+
+
+@pytest.mark.django_db(transaction=True)
+def test_jobs_of_many_kinds_run_to_their_ends(world: World, start: Callable[..., RunningAgent]) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in {"lib/a.txt": "from the archive\n", "b.txt": "beside it\n"}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    sandboxes = [
+        world.upload(packed.getvalue(), file_name="input.tar.gz"),
+        world.upload(b"#!/bin/sh\ncat lib/a.txt b.txt\necho kept > $1\n", file_name="run.sh"),
+    ]
+    good = world.submit(
+        executable="run.sh",
+        arguments="'result 1.txt'",
+        input_sandbox=sandboxes,
+        output_sandbox=["result*"],
+        processors=2,
+        job_name="good",
+    )
+    failing = world.submit(executable="/bin/sh", arguments="-c 'echo sorry >&2; exit 3'")
+    elsewhere = world.submit(executable="true", software=["/cvmfs/lhcb.cern.ch/no-such-release"])
+
+    with start() as agent:
+        assert agent.wait() == 0, agent.log
+
+    done = world.ask(f"/api/jobs/{good}/")
+    assert done["status"] == "Done"
+    assert world.output(good) == {"result 1.txt": "kept\n", "std.err": "", "std.out": "from the archive\nbeside it\n"}
+    failed = world.ask(f"/api/jobs/{failing}/")
+    assert (failed["status"], failed["minor_status"]) == ("Failed", "Exited with code 3")
+    assert world.output(failing)["std.err"] == "sorry\n"
+    given_up = world.ask(f"/api/jobs/{elsewhere}/")
+    assert given_up["status"] == "Failed"
+    minors = JobHistory.objects.filter(job=elsewhere).values_list("minor_status", flat=True)
+    assert "Software is missing on the node: /cvmfs/lhcb.cern.ch/no-such-release" in set(minors)
+    statuses = list(JobHistory.objects.filter(job=good).order_by("pk").values_list("status", flat=True))
+    assert statuses[-4:] == ["Matched", "Running", "Completing", "Done"]
+    pilot = Pilot.objects.get()
+    assert (pilot.status, pilot.status_reason, pilot.stamp) == (PilotStatus.DONE, "no job for me", "s1")
+    assert pilot.node["ok"] is True
+    assert pilot.matched_at is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_running_job_shows_its_output_and_can_be_killed(world: World, start: Callable[..., RunningAgent]) -> None:
+    marker = "987662.25"
+    job_id = world.submit(executable="/bin/sh", arguments=f"-c 'echo begun; sleep {marker}; echo never'")
+
+    with start() as agent:
+        world.wait_until(job_id, lambda _: "begun" in json.dumps(world.ask(f"/api/jobs/{job_id}/peek/")))
+        assert processes_with(marker)
+        world.ask(f"/api/jobs/{job_id}/kill/", {})
+        assert agent.wait() == 0, agent.log
+
+    assert processes_with(marker) == []
+    assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Killed"
+    assert world.output(job_id)["std.out"] == "begun\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pilot_that_is_stopped_gives_its_job_back_to_the_queue(
+    world: World, start: Callable[..., RunningAgent]
+) -> None:
+    job_id = world.submit(executable="sleep", arguments="987663.25")
+
+    with start() as agent:
+        world.wait_until(job_id, lambda job: job["status"] == "Running")
+        agent.stop()
+        assert agent.wait() == 0, agent.log
+
+    job = world.ask(f"/api/jobs/{job_id}/")
+    assert job["status"] == "Waiting"
+    assert job["task_queue"] is not None
+    assert Pilot.objects.get().status_reason == "stopped by SIGTERM"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> None:
+    job_id = world.submit(executable="true")
+    token = factories.make_pilot_token(factories.make_pilot(vo=world.vo))
+
+    with RunningAgent(world.url, tmp_path, token=token) as agent:
+        assert agent.wait() == 0, agent.log
+
+    assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Done"
