@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _WIDTH = 9
 #: A line is cut here; a program that writes more without a line feed is not talking to people.
@@ -14,14 +15,43 @@ _LONGEST_LINE_BYTES = 64 * 1024
 class Output:
     """Standard output shared by everybody; when nobody reads it any more, the lines are dropped."""
 
+    def __init__(self) -> None:
+        self._block: Sequence[str] = ()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether lines can be drawn again in place."""
+        return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
     def line(self, name: str, text: str) -> None:
         """Write one line of *name*."""
         self.text(f"{name:<{_WIDTH}}| {text}")
 
     def text(self, text: str) -> None:
         """Write the text as it is, and a line feed."""
+        self._write(f"{self._erased()}{text}\n{self._drawn()}")
+
+    def block(self, lines: Sequence[str]) -> None:
+        """Show *lines*, none of them coloured, below everything else, in place of those of the last call.
+
+        Nothing happens where the output is no terminal.
+        """
+        if self.is_terminal:
+            erased = self._erased()
+            width = max(20, shutil.get_terminal_size().columns)
+            self._block = [line[: width - 1] for line in lines]  # one that is folded could not be erased
+            self._write(erased + self._drawn())
+
+    def _drawn(self) -> str:
+        return "".join(f"{line}\n" for line in self._block)
+
+    def _erased(self) -> str:
+        """Return what moves the cursor to the block's first line and clears from there on."""
+        return f"\x1b[{len(self._block)}F\x1b[J" if self._block else ""
+
+    def _write(self, text: str) -> None:
         try:
-            sys.stdout.write(f"{text}\n")
+            sys.stdout.write(text)
             sys.stdout.flush()
         except BrokenPipeError:
             # Python would report the lines that are still in its buffer when it ends.

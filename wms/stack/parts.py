@@ -1,8 +1,10 @@
-"""What the supervisor runs: services that stay, commands that end, and calls of our own."""
+"""What the supervisor runs: services that stay, commands that end, and calls and activities of our own."""
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from wms.stack.output import Output
 
 
 def _at_once() -> bool:
@@ -59,6 +61,16 @@ class Call:
     function: Callable[[], None]
 
 
-Part = Service | Command | Call
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """A coroutine of ours that has to return before anything after it is started; cancelled when all is to stop.
+
+    Only a StackError that it raises is expected; anything else is a mistake in the program.
+    """
+
+    function: Callable[[Output], Awaitable[None]]
+
+
+Part = Service | Command | Call | Activity
 #: Parts of one stage start together; the next stage starts when all of them are ready or done.
 Stage = Sequence[Part]

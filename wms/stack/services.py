@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class Options:
         port: where the web server listens, on this machine only.
         web_workers: processes of the web server.
         configuration: a file to apply before the web server starts.
+        defaults: variables of every part but the servers; what this process's own environment says comes first.
+        stay: whether to run until asked to stop; otherwise until all stages have been started.
     """
 
     project: Path
@@ -51,6 +53,8 @@ class Options:
     port: int
     web_workers: int
     configuration: Path | None = None
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    stay: bool = True
 
     @property
     def address(self) -> str:
@@ -84,7 +88,7 @@ def _no_more(_system: System) -> Sequence[Stage]:
 
 
 def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages = _no_more) -> None:
-    """Run the whole system in the foreground until it is asked to stop.
+    """Run the whole system in the foreground until it is asked to stop, or to its last stage.
 
     Args:
         options: how.
@@ -103,20 +107,20 @@ def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages
             system, embedded = _embed(options, directory, sockets, guard)
             directory.write_environment(_for_other_commands(system))
             stages = [*embedded, *_own_stages(system), *more(system)]
-            asyncio.run(_supervise(stages, greeting=partial(greeting, system)))
+            asyncio.run(_supervise(stages, greeting=partial(greeting, system), stay=options.stay))
         finally:
             guard.finish()
 
 
-async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str]) -> None:
+async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str], stay: bool) -> None:
     output = Output()
-    await Supervisor(stages=stages, output=output, announce=lambda: output.text(greeting())).run()
+    await Supervisor(stages=stages, output=output, announce=lambda: output.text(greeting()), stay=stay).run()
 
 
 def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
     """Return the system's surroundings, and the stages of those servers that no variable names."""
     path = os.pathsep.join(filter(None, [str(options.project), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    environment = {**options.defaults, **os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     environment["WMS_DATA_DIR"] = str(directory.path)
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     environment.setdefault("WMS_SECRET_KEY", directory.secret_key())

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
-from wms.stack.parts import Call, Command, Part, Service, Stage
+from wms.stack.parts import Activity, Call, Command, Part, Service, Stage
 
 _PROBE_EVERY_S = 0.05
 _LINES_KEPT = 30
@@ -39,17 +39,21 @@ class Supervisor:
         stages: started one after another, stopped in reverse.
         output: takes every line.
         announce: called once, when everything is ready.
+        stay: whether to go on then until asked to stop; otherwise that was all.
     """
 
-    def __init__(self, *, stages: Sequence[Stage], output: Output, announce: Callable[[], None]) -> None:
+    def __init__(
+        self, *, stages: Sequence[Stage], output: Output, announce: Callable[[], None], stay: bool = True
+    ) -> None:
         self._stages = stages
         self._output = output
         self._announce = announce
+        self._stay = stay
         self._running: list[list[_Child]] = []
         self._asked_to_stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Start all, wait for the signal, stop all.
+        """Start all, stay if that is wanted, stop all.
 
         Raises:
             StackError: something could not be started; everything that had been is stopped.
@@ -64,7 +68,8 @@ class Supervisor:
             if starting.done():
                 starting.result()
                 self._announce()
-                await waiting
+                if self._stay:
+                    await waiting
         finally:
             for task in (starting, waiting):
                 task.cancel()
@@ -93,6 +98,9 @@ class Supervisor:
     async def _start_part(self, part: Part) -> None:
         if isinstance(part, Call):
             await asyncio.to_thread(part.function)
+            return
+        if isinstance(part, Activity):
+            await part.function(self._output)
             return
         child = _Child(part, output=self._output)
         self._running[-1].append(child)
