@@ -60,7 +60,6 @@ def fetch_input(
     sha256 = hashlib.sha256()
     try:
         with arrived.open("wb+") as file:
-            # A little more than announced is read, so that a longer file is seen as damaged and not as the right one.
             server.fetch(lease, digest=given.digest, into=file, max_bytes=given.size_bytes, give_up=give_up)
             file.seek(0)
             while chunk := file.read(sandbox.CHUNK_BYTES):

@@ -76,7 +76,7 @@ class Wrapper:
         except _UNANSWERED as error:
             # Nothing but an order ends these calls early, or the end of the lease.
             log.event("job.not_started", job=self._lease.job.id, error=error)
-            return _stopped(self._slot.order(self._lease) or EXPIRING, End())
+            return _stopped(self._slot.order(self._lease) or EXPIRING, End(), ran=False)
         return _conclusion_of(outcome)
 
     def _run(self, workspace: Workspace) -> Outcome:
@@ -124,7 +124,7 @@ class Wrapper:
 def _conclusion_of(outcome: Outcome) -> Conclusion:
     end = outcome.end
     if outcome.reason is not None:
-        return _stopped(outcome.reason, end)
+        return _stopped(outcome.reason, end, ran=True)
     if outcome.verdict is not None:
         return Conclusion(None, outcome.verdict, ran=True)
     if end.error_number is not None:
@@ -138,8 +138,7 @@ def _conclusion_of(outcome: Outcome) -> Conclusion:
     return Conclusion(end.exit_code, ran=True)
 
 
-def _stopped(reason: str, end: End) -> Conclusion:
-    ran = end != End()
+def _stopped(reason: str, end: End, *, ran: bool) -> Conclusion:
     if reason == KILLED:
         return Conclusion(end.exit_code, "Killed by order", reason=reason, ran=ran)
     minor = {STOPPED: "Pilot was stopped", EXPIRING: "The pilot could not renew its lease"}.get(reason)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
+from uuid import uuid4
 
 from pilots.services.agent_package import agent_package
 from tests.agent.scripted import PILOT_TOKEN
@@ -71,6 +72,11 @@ class RunningAgent:
     @property
     def log(self) -> str:
         return self._log.read_text()
+
+
+def marker() -> str:
+    """Return a number of seconds to sleep by which a test knows its own processes, on a machine with other tests."""
+    return f"9{uuid4().int % 10**8:08}.25"
 
 
 def processes_with(marker: str) -> list[int]:

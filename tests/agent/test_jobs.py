@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import StartAgent
-from tests.agent.running import processes_with
+from tests.agent.running import marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 
 
@@ -273,19 +273,19 @@ def test_usage_counts_all_processes(server: ScriptedServer, start: StartAgent) -
 
 
 def test_what_the_payload_leaves_behind_is_ended_with_it(server: ScriptedServer, start: StartAgent) -> None:
-    marker = "987654.25"
-    server.add_job("/bin/sh", f"-c 'env -i setsid sleep {marker} & (setsid setsid sleep {marker} &) ; exit 0'")
+    mark = marker()
+    server.add_job("/bin/sh", f"-c 'env -i setsid sleep {mark} & (setsid setsid sleep {mark} &) ; exit 0'")
 
     assert start().wait() == 0
 
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 0
-    assert processes_with(marker) == []
+    assert processes_with(mark) == []
 
 
 def test_a_payload_that_kills_the_process_above_it_harms_only_itself(server: ScriptedServer, start: StartAgent) -> None:
-    marker = "987655.25"
-    server.add_job("/bin/sh", f"-c 'setsid sleep {marker} & kill -9 $PPID; sleep {marker}'")
+    mark = marker()
+    server.add_job("/bin/sh", f"-c 'setsid sleep {mark} & kill -9 $PPID; sleep {mark}'")
     server.add_job("true")
 
     assert start().wait() == 0
@@ -295,4 +295,4 @@ def test_a_payload_that_kills_the_process_above_it_harms_only_itself(server: Scr
     assert killed.finished["exit_code"] is None
     assert after.finished is not None
     assert after.finished["exit_code"] == 0
-    assert processes_with(marker) == []
+    assert processes_with(mark) == []

@@ -17,13 +17,16 @@ from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
 
 INTERPRETERS = sorted(
     {
-        str(found)
-        for minor in range(9, 15)
-        for found in [
-            *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"),
-            *(Path(directory, f"python3.{minor}") for directory in ("/usr/bin", "/usr/local/bin")),
-        ]
-        if found.exists()
+        sys.executable,
+        *(
+            str(found)
+            for minor in range(9, 15)
+            for found in [
+                *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"),
+                *(Path(directory, f"python3.{minor}") for directory in ("/usr/bin", "/usr/local/bin")),
+            ]
+            if found.exists()
+        ),
     }
 )
 
@@ -117,8 +120,8 @@ def test_a_pilot_made_by_hand_offers_what_the_node_has(server: ScriptedServer, s
 
 
 def test_a_slot_whose_time_is_over_takes_no_more_jobs(server: ScriptedServer, start: StartAgent) -> None:
-    server.configuration["place"]["cpu_time_s"] = 14
-    server.add_job("sleep", "4.1")
+    server.configuration["place"]["cpu_time_s"] = 16
+    server.add_job("sleep", "6.1")
     server.add_job("true")
 
     assert start().wait() == 0
@@ -192,7 +195,7 @@ def test_a_refused_pilot_ends_with_the_reason(server: ScriptedServer, start: Sta
 
 def test_a_revoked_pilot_stops_its_payload_and_leaves(server: ScriptedServer, start: StartAgent) -> None:
     revoked = (403, {"code": "pilot_revoked", "detail": "The credentials were revoked; leave."})
-    server.add_job("sleep", "987661.25")
+    server.add_job("sleep", "987654")
     agent = start()
     server.wait_until(lambda: server.leases and server.lease.heartbeats)
     server.script("/matches/", revoked)

@@ -22,7 +22,7 @@ from resources.domain.words import SiteTokenPurpose
 from resources.models import Queue
 from resources.services import issue_site_token
 from tests import factories
-from tests.agent.running import RunningAgent, processes_with
+from tests.agent.running import RunningAgent, marker, processes_with
 from wms.accounts.models import VO
 from wms.jobs.models import JobHistory
 
@@ -144,16 +144,16 @@ def test_jobs_of_many_kinds_run_to_their_ends(world: World, start: Callable[...,
 
 @pytest.mark.django_db(transaction=True)
 def test_a_running_job_shows_its_output_and_can_be_killed(world: World, start: Callable[..., RunningAgent]) -> None:
-    marker = "987662.25"
-    job_id = world.submit(executable="/bin/sh", arguments=f"-c 'echo begun; sleep {marker}; echo never'")
+    mark = marker()
+    job_id = world.submit(executable="/bin/sh", arguments=f"-c 'echo begun; sleep {mark}; echo never'")
 
     with start() as agent:
         world.wait_until(job_id, lambda _: "begun" in json.dumps(world.ask(f"/api/jobs/{job_id}/peek/")))
-        assert processes_with(marker)
+        assert processes_with(mark)
         world.ask(f"/api/jobs/{job_id}/kill/", {})
         assert agent.wait() == 0, agent.log
 
-    assert processes_with(marker) == []
+    assert processes_with(mark) == []
     assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Killed"
     assert world.output(job_id)["std.out"] == "begun\n"
 
@@ -162,7 +162,7 @@ def test_a_running_job_shows_its_output_and_can_be_killed(world: World, start: C
 def test_a_pilot_that_is_stopped_gives_its_job_back_to_the_queue(
     world: World, start: Callable[..., RunningAgent]
 ) -> None:
-    job_id = world.submit(executable="sleep", arguments="987663.25")
+    job_id = world.submit(executable="sleep", arguments="987654")
 
     with start() as agent:
         world.wait_until(job_id, lambda job: job["status"] == "Running")
