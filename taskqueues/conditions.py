@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from django.db.models import Q
 
+from resources.domain.words import PilotType
 from taskqueues.domain.offer import ResourceOffer
 
 ANYTHING = Q()
@@ -69,7 +70,22 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
 
 def all_conditions(offer: ResourceOffer) -> Q:
     """Return the condition under which a task queue fits *offer*."""
+    return _all(CONDITIONS, offer)
+
+
+def all_conditions_of_a_private_pilot(offer: ResourceOffer) -> Q:
+    """Return the condition under which a task queue fits what a private pilot of its own owner and group would offer.
+
+    Args:
+        offer: of a generic pilot in the same slot.
+    """
+    # Its own owner and group are who they must be; whether the VO is right and the owner trusted is asked as ever.
+    private = {**CONDITIONS, "pilot_type": lambda _offer: accepts("pilot_types", PilotType.PRIVATE)}
+    return _all(private, offer)
+
+
+def _all(conditions: Mapping[str, Callable[[ResourceOffer], Q]], offer: ResourceOffer) -> Q:
     fits = Q()
-    for condition in CONDITIONS.values():
+    for condition in conditions.values():
         fits &= condition(offer)
     return fits

@@ -8,7 +8,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Ln, Random
 
 from resources.models import Queue
-from taskqueues.conditions import all_conditions
+from taskqueues.conditions import all_conditions, all_conditions_of_a_private_pilot
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.models import VO, Group, User
 
@@ -32,6 +32,10 @@ class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
     def fitting(self, offer: ResourceOffer) -> Self:
         """Keep the queues of which every condition accepts *offer*."""
         return self.filter(all_conditions(offer))
+
+    def fitting_privately(self, offer: ResourceOffer) -> Self:
+        """Keep the queues that a private pilot of their own owner and group fits, in the slot of *offer* (generic)."""
+        return self.filter(all_conditions_of_a_private_pilot(offer))
 
     def in_lottery_order(self) -> Self:
         """Order by CPU segment, highest first; within it so that a queue is first with chance priority / sum (TQM).

@@ -1,6 +1,6 @@
 """The statements that the ORM cannot say."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from django.db import connection
 
@@ -23,6 +23,22 @@ def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_QUEUES, [list(signatures)])
         return {bytes(signature): pk for signature, pk in cursor.fetchall()}
+
+
+#: One statement with three arrays costs a fifth of the ORM's rows of parameters.
+_INSERT_QUEUED_JOBS = """
+INSERT INTO taskqueues_queuedjob (job_id, task_queue_id, user_priority)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::smallint[])
+"""
+
+
+@transaction_required
+def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
+    """Put jobs into queues: (job id, task queue id, user priority) each."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if columns:
+        with connection.cursor() as cursor:
+            cursor.execute(_INSERT_QUEUED_JOBS, columns)
 
 
 _KEEP_POOL = """

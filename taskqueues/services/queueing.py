@@ -47,13 +47,7 @@ def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
     for job in jobs:
         load.setdefault(job.definition, Counter())[job.user_priority] += 1
     queue_of = _find_or_create({definition: total_weight(levels) for definition, levels in load.items()}, now=now)
-    QueuedJob.objects.bulk_create(
-        (
-            QueuedJob(job_id=job.job_id, task_queue_id=queue_of[job.definition], user_priority=job.user_priority)
-            for job in jobs
-        ),
-        batch_size=5000,
-    )
+    sql.insert_queued_jobs((job.job_id, queue_of[job.definition], job.user_priority) for job in jobs)
     return {job.job_id: queue_of[job.definition] for job in jobs}
 
 

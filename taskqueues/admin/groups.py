@@ -1,0 +1,54 @@
+"""The page of groups: their priority is their share, so that each change marks the group (STYLE 32)."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Field, ForeignKey, Q
+from django.http import HttpRequest
+from django.utils import timezone
+
+from taskqueues.services.priorities import mark_changed
+from taskqueues.tasks import recalculate_changed_groups
+from wms.accounts.admin.people import MembershipInline
+from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin
+from wms.accounts.models import Group
+from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
+from wms.kernel.nudge import nudge
+
+
+class MemberInline(MembershipInline):
+    """Who may act in the group; new members are named exactly."""
+
+    verbose_name = "member"
+    verbose_name_plural = "members"
+
+    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Return the form field of a column; a user is typed, not chosen among all users of the system."""
+        if isinstance(db_field, ForeignKey) and db_field.name == "user":
+            return UserByNameField()
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+
+@admin.register(Group)
+class GroupAdmin(VOLevelAdmin[Group]):
+    """A manager sets the shares of the VO's groups, and who is in them."""
+
+    managers_may = EVERYTHING
+    choose_managed = frozenset({"vo"})
+    fixed_after_creation = ("name", "vo")
+    list_display = ("name", "vo", "priority", "properties")
+    list_select_related = ("vo",)
+    list_filter = (("vo", SeenRelatedFilter),)
+    search_fields = ("name",)
+    ordering = ("name",)
+    inlines = (MemberInline,)
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the groups of the VOs."""
+        return Q(vo__in=vos)
+
+    def save_model(self, request: HttpRequest, obj: Group, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+        """Save it, and have the priorities of its queues computed again within a second."""
+        super().save_model(request, obj, form, change)
+        mark_changed(group_id=obj.pk, now=timezone.now())
+        nudge(recalculate_changed_groups)

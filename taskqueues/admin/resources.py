@@ -1,0 +1,277 @@
+"""Pages of sites, computing elements, queues and definitions; their change refreshes submit pools (RFC7, STYLE 5)."""
+
+from typing import Any, TypeVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import Count, Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from resources.admin.rights import sites_serving, sites_serving_only
+from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
+from resources.domain.classad import ClassAdError, parse_expression
+from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site
+from resources.services import issue_site_token
+from taskqueues.services import submit_pools
+from wms.accounts.admin.rights import ServingVOsAdmin, VORights
+from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
+
+M = TypeVar("M", bound=Model)
+LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
+
+#: What each policy compares with (SAM).
+NEEDED_BY_POLICY = {
+    ThrottlePolicy.NONE: (),
+    ThrottlePolicy.MATCHES: ("max_matches",),
+    ThrottlePolicy.LEVEL0: ("max_submitting_jobs",),
+    ThrottlePolicy.LEVEL1: ("max_submitting_and_output_gathering_jobs",),
+    ThrottlePolicy.LEVEL2: ("max_jobs", "max_submitting_and_output_gathering_jobs"),
+    ThrottlePolicy.CUSTOM: ("throttle_requirements",),
+}
+
+
+class RefreshingAdmin(VORights, RowLevelAdmin[M]):
+    """Base of the pages of what decides which queues meet which requirements."""
+
+    managers_may = EVERYTHING
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+        """Save what belongs to the row, and look again which queues meet what."""
+        super().save_related(request, form, formsets, change)
+        submit_pools.refresh(now=timezone.now())
+
+    def delete_model(self, request: HttpRequest, obj: M) -> None:
+        """Delete the row, and look again which queues meet what."""
+        super().delete_model(request, obj)
+        submit_pools.refresh(now=timezone.now())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:
+        """Delete the rows, and look again which queues meet what."""
+        with transaction.atomic():
+            super().delete_queryset(request, queryset)
+            submit_pools.refresh(now=timezone.now())
+
+
+class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
+    """Base of the pages of the three levels."""
+
+
+class SiteForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """A site, with a throttle that has what its policy needs."""
+
+    def clean(self) -> dict[str, Any]:
+        """Check what concerns several fields."""
+        given = super().clean() or self.cleaned_data
+        for name in NEEDED_BY_POLICY.get(ThrottlePolicy(given.get("throttle_policy") or ""), ()):
+            if given.get(name) in {None, ""} and name in self.fields:
+                self.add_error(name, f"The policy {given['throttle_policy']} needs it.")
+        if expression := given.get("throttle_requirements"):
+            try:
+                parse_expression(expression)
+            except ClassAdError as error:
+                self.add_error("throttle_requirements", f"Not a ClassAd expression: {error}")
+        return given
+
+
+@admin.register(Site)
+class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
+    """A manager looks after the sites that serve the own VO only; those shared with others change operators."""
+
+    form = SiteForm
+    fixed_after_creation = ("name",)
+    list_display = ("name", "state", "state_reason", "state_until", "vo_names", "ce_count", "throttle_policy")
+    list_filter = ("state", ("vos", SeenRelatedFilter), "throttle_policy")
+    search_fields = ("name",)
+    ordering = ("name",)
+    readonly_fields = (*STATE_FIELDS, "ce_links")
+    filter_horizontal = ("storage_elements",)
+    actions = (*STATE_ACTIONS, "issue_registration_token", "issue_advertisement_token")
+    fieldsets = (
+        (None, {"fields": ("name", "vos", "ce_links", "storage_elements")}),
+        PARAMETER_FIELDSET,
+        (
+            "Throttle",
+            {
+                "fields": (
+                    ("throttle_policy", "throttle_when_expired", "throttle_advertisement_s"),
+                    ("max_matches", "max_submitting_jobs"),
+                    ("max_submitting_and_output_gathering_jobs", "max_jobs"),
+                    "throttle_requirements",
+                )
+            },
+        ),
+        STATE_FIELDSET,
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
+        """Return the sites with their VOs and the number of their CEs."""
+        return super().get_queryset(request).prefetch_related("vos").annotate(ce_count=Count("ces"))
+
+    @admin.display(description="VOs")
+    def vo_names(self, site: Site) -> str:
+        """Return which VOs it serves."""
+        return ", ".join(sorted(vo.name for vo in site.vos.all())) or "all"
+
+    @admin.display(description="CEs", ordering="ce_count")
+    def ce_count(self, site: Site) -> int:
+        """Return the annotation."""
+        count: int = vars(site)["ce_count"]
+        return count
+
+    @admin.display(description="computing elements")
+    def ce_links(self, site: Site) -> SafeString:
+        """Return links to its computing elements and their queues."""
+        if not site.name:
+            return format_html("{}", "Save the site first.")
+        ces = site.ces.order_by("name").annotate(queue_count=Count("queues"))
+        link = '<a href="{}">{}</a> ({} queues, {})'
+        rows = (
+            (
+                reverse("admin:resources_computingelement_change", args=[ce.pk]),
+                ce.name,
+                vars(ce)["queue_count"],
+                ce.state,
+            )
+            for ce in ces
+        )
+        add = reverse("admin:resources_computingelement_add")
+        more = format_html('<a href="{}?site={}">Add one</a>', add, site.pk)
+        return format_html("{}{}", format_html_join("", f"{link}, ", rows), more)
+
+    @admin.action(description="Issue a token for registration of pilots", permissions=["change"])
+    def issue_registration_token(self, request: HttpRequest, queryset: QuerySet[Site]) -> HttpResponse | None:
+        """Show a new token by which the site's pilots register."""
+        return self._issue(request, queryset, SiteTokenPurpose.REGISTER)
+
+    @admin.action(description="Issue a token for advertisements", permissions=["change"])
+    def issue_advertisement_token(self, request: HttpRequest, queryset: QuerySet[Site]) -> HttpResponse | None:
+        """Show a new token by which the site advertises its load."""
+        return self._issue(request, queryset, SiteTokenPurpose.ADVERTISE)
+
+    def _issue(self, request: HttpRequest, queryset: QuerySet[Site], purpose: SiteTokenPurpose) -> HttpResponse | None:
+        allowed = list(self.changeable(request, queryset).order_by("pk")[:2])
+        if len(allowed) != 1 or queryset.count() != 1:
+            self.message_user(request, "Choose one site that you may change.", messages.ERROR)
+            return None
+        (site,) = allowed
+        token = issue_site_token(site, purpose=purpose, now=timezone.now())
+        self.log_change(request, site, f"Token issued: {purpose}.")
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"New token of {site}",
+            "opts": self.opts,
+            "purpose": purpose,
+            "token": token,
+        }
+        return TemplateResponse(request, "admin/site_token.html", context, headers={"Cache-Control": "no-store"})
+
+
+@admin.register(ComputingElement)
+class ComputingElementAdmin(LevelAdmin[ComputingElement]):
+    """A manager looks after the CEs of the own sites."""
+
+    fixed_after_creation = ("site", "name")
+    choose_managed = frozenset({"site"})
+    list_display = ("name", "site", "type", "state", "state_reason", "state_until", "queue_count")
+    list_select_related = ("site",)
+    list_filter = ("state", "type", ("site", SeenRelatedFilter))
+    search_fields = ("name", "site__name")
+    ordering = ("site__name", "name")
+    readonly_fields = STATE_FIELDS
+    actions = STATE_ACTIONS
+    fieldsets = (
+        (None, {"fields": ("site", "name", "type", "options", "pilot_types", "identity")}),
+        PARAMETER_FIELDSET,
+        STATE_FIELDSET,
+    )
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the CEs of the sites that serve the VOs."""
+        return Q(site__in=sites_serving(vos))
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the CEs of the sites that serve no other VO."""
+        return Q(site__in=sites_serving_only(vos))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ComputingElement]:
+        """Return the CEs with the number of their queues."""
+        return super().get_queryset(request).annotate(queue_count=Count("queues"))
+
+    @admin.display(description="queues", ordering="queue_count")
+    def queue_count(self, ce: ComputingElement) -> int:
+        """Return the annotation."""
+        count: int = vars(ce)["queue_count"]
+        return count
+
+
+@admin.register(Queue)
+class QueueAdmin(LevelAdmin[Queue]):
+    """A manager looks after the queues of the own sites."""
+
+    fixed_after_creation = ("ce", "name")
+    choose_managed = frozenset({"ce"})
+    list_display = (
+        "name",
+        "site",
+        "ce",
+        "state",
+        "state_reason",
+        "cpu_time_s",
+        "processors",
+        "memory_mb",
+        "max_pilots",
+    )
+    list_select_related = ("ce__site",)
+    list_filter = ("state", ("ce", SeenRelatedFilter))
+    search_fields = ("name", "ce__name", "ce__site__name")
+    ordering = ("ce__site__name", "ce__name", "name")
+    readonly_fields = STATE_FIELDS
+    actions = STATE_ACTIONS
+    fieldsets = (
+        (None, {"fields": ("ce", "name")}),
+        ("A slot offers", {"fields": ("cpu_time_s", "processors", "memory_mb", "platforms")}),
+        ("Takes", {"fields": ("job_types", "tags", "required_tags")}),
+        ("Pilots", {"fields": ("max_waiting_pilots", "max_pilots")}),
+        PARAMETER_FIELDSET,
+        STATE_FIELDSET,
+    )
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the queues of the sites that serve the VOs."""
+        return Q(ce__site__in=sites_serving(vos))
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the queues of the sites that serve no other VO."""
+        return Q(ce__site__in=sites_serving_only(vos))
+
+    @admin.display(description="site", ordering="ce__site__name")
+    def site(self, queue: Queue) -> str:
+        """Return its site."""
+        return queue.ce.site.name
+
+
+@admin.register(RequirementDefinition)
+class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], RefreshingAdmin[RequirementDefinition]):
+    """How names in jobs' requirements compare with the resources' parameters; managers define those of the own VO."""
+
+    fixed_after_creation = ("name",)
+    list_display = ("name", "kind", "unit", "vo_names")
+    list_filter = ("kind",)
+    search_fields = ("name",)
+    ordering = ("name",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RequirementDefinition]:
+        """Return the definitions with their VOs."""
+        return super().get_queryset(request).prefetch_related("vos")
+
+    @admin.display(description="VOs")
+    def vo_names(self, definition: RequirementDefinition) -> str:
+        """Return for which VOs it holds."""
+        return ", ".join(sorted(vo.name for vo in definition.vos.all())) or "all"
