@@ -1,14 +1,12 @@
 """What is offered, resolved against the configuration: by a pilot that wants jobs, or by a person who asks what if."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pilots.models import Pilot
-from resources.models import Queue
-from resources.queries import Place, accepting, compatible_platforms, resolve_place
+from resources.queries import Place, resolve_place
 from taskqueues.domain.offer import ResourceOffer
-from taskqueues.queries import pools_of_queue
+from taskqueues.services.offers import Slot, resolve
 from wms.accounts.models import VO, Group, User
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.names import did_you_mean
@@ -110,55 +108,28 @@ def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime) -> Res
     setup = vo.setup if request.setup is None else request.setup
     if setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
-    # Of an unnamed place nothing is closed.
-    closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now)
-    return ResourceOffer(
-        vo_id=vo.pk,
+    slot = Slot(
         setup=setup,
+        site=_name(request.site),
+        ce=_name(request.ce),
+        platforms=request.platforms,
         cpu_time_s=request.cpu_time_s,
-        site=_compared(request.site, place.site),
-        accepting=not closed,
-        ce=_compared(request.ce, place.ce),
-        platforms=_platforms(request.platforms, place.queue),
-        submit_pools=_submit_pools(request.submit_pools, place.queue, vo=vo),
-        tags=tuple(sorted(set(request.tags))),
-        required_tags=tuple(sorted(set(request.required_tags))),
-        job_types=_job_types(request.job_types, place.queue),
+        tags=request.tags,
+        required_tags=request.required_tags,
         processors=request.processors,
         memory_mb=request.memory_mb,
+        job_types=request.job_types,
+        submit_pools=request.submit_pools,
     )
+    return resolve(slot, vo=vo, place=place, now=now)
 
 
-def _compared(named: str | None, row: object) -> str | None:
-    """Return the name that jobs are compared with; a CE that stands at several sites has a name but no row."""
-    if row is not None:
-        return str(row)
+def _name(named: str | None) -> str | None:
     return None if named == ANY else named
 
 
-def _platforms(named: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...] | None:
-    nodes: Iterable[str] | None = queue.platforms if queue is not None and queue.platforms else named
-    return None if nodes is None else compatible_platforms(nodes)
-
-
-def _submit_pools(named: tuple[str, ...] | None, queue: Queue | None, *, vo: VO) -> tuple[str, ...] | None:
-    """Return the pools of the queue as the server knows them (DESIGN §3.4); what an offer names can only narrow."""
-    if queue is None:
-        return named
-    known = frozenset(pools_of_queue(queue, vo_id=vo.pk))
-    return tuple(sorted(known if named is None else known & frozenset(named)))
-
-
-def _job_types(named: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...]:
-    of_queue = () if queue is None else tuple(queue.job_types)
-    return of_queue if named is None else named
-
-
 def _named_place(vo: VO, request: OfferRequest) -> Place:
-    def name(value: str | None) -> str | None:
-        return None if value == ANY else value
-
-    return resolve_place(vo, site=name(request.site), ce=name(request.ce), queue=name(request.queue))
+    return resolve_place(vo, site=_name(request.site), ce=_name(request.ce), queue=_name(request.queue))
 
 
 def _managed_vo(actor: User, name: str | None) -> VO:
