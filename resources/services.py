@@ -89,6 +89,12 @@ def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) ->
     return token
 
 
+def revoke_site_token(*, token_id: int, now: datetime) -> None:
+    """Make the token open nothing from now on; a token already revoked stays as it is."""
+    if SiteToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now):
+        logger.info("site.token_revoked", extra={"token_id": token_id})
+
+
 @transaction_required
 def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: datetime) -> None:
     """Make *plain* the token of *site* that the configuration file names, in place of the one it named before.

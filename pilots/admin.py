@@ -1,0 +1,56 @@
+"""Pages for pilots, to look at, and for the directors that send them."""
+
+from django.contrib import admin
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest
+
+from pilots.models import Director, Pilot
+from resources.admin.rights import sites_serving
+from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
+from wms.kernel.admin import SeenRelatedFilter
+
+
+@admin.register(Pilot)
+class PilotAdmin(VOLevelLedger[Pilot]):
+    """For operators and managers who ask where pilots are, and why they failed."""
+
+    list_display = ("id", "vo", "pilot_type", "status", "status_reason", "place", "host_name", "last_seen_at")
+    list_select_related = ("vo", "queue__ce__site")
+    list_filter = ("status", ("vo", SeenRelatedFilter))
+    search_fields = ("=id", "stamp", "host_name")
+    ordering = ("-id",)
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the pilots of the VOs."""
+        return Q(vo__in=vos)
+
+    @admin.display(description="place")
+    def place(self, pilot: Pilot) -> str:
+        """Return site / CE / queue."""
+        return f"{pilot.queue.ce.site} / {pilot.queue.ce} / {pilot.queue}" if pilot.queue else "–"
+
+
+@admin.register(Director)
+class DirectorAdmin(VOLevelAdmin[Director]):
+    """Operators decide which resources are filled with pilots, and how eagerly; managers look."""
+
+    managers_may = frozenset({"view"})
+    fixed_after_creation = ("name",)
+    list_display = ("name", "kind", "site_names", "job_types", "pilots_per_cycle", "private_fraction")
+    search_fields = ("name",)
+    ordering = ("name",)
+    filter_horizontal = ("sites",)
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return those of a site that serves the VOs, and those of all sites."""
+        chosen = Director.sites.through.objects.filter(director=OuterRef("pk"))
+        return Q(Exists(chosen.filter(site__in=sites_serving(vos))) | ~Exists(chosen))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Director]:
+        """Return the directors with their sites."""
+        return super().get_queryset(request).prefetch_related("sites")
+
+    @admin.display(description="sites")
+    def site_names(self, director: Director) -> str:
+        """Return the sites that it fills."""
+        return ", ".join(sorted(site.name for site in director.sites.all())) or "all"

@@ -1,0 +1,94 @@
+"""Pages for platforms, storage elements and the tokens of sites."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from resources.admin.rights import sites_serving_only
+from resources.models import Platform, SiteToken, StorageElement
+from resources.services import revoke_site_token
+from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
+from wms.kernel.admin import SeenRelatedFilter
+from wms.kernel.secrets import encrypt
+
+
+@admin.register(Platform)
+class PlatformAdmin(VOLevelAdmin[Platform]):
+    """Which jobs run on which nodes, for all VOs: operators change it, managers look."""
+
+    managers_may = frozenset({"view"})
+    fixed_after_creation = ("name",)
+    list_display = ("name", "runs")
+    search_fields = ("name",)
+    ordering = ("name",)
+
+    def seen(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - every VO's
+        """Return all."""
+        return Q()
+
+
+class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """A storage element; its credential goes in and never comes out."""
+
+    credential = forms.CharField(
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Stored encrypted and never shown; empty: it stays as it is.",
+    )
+
+
+@admin.register(StorageElement)
+class StorageElementAdmin(VOLevelAdmin[StorageElement]):
+    """Where files of jobs are kept: operators change it, managers look."""
+
+    managers_may = frozenset({"view"})
+    fixed_after_creation = ("name",)
+    form = StorageElementForm
+    list_display = ("name", "url")
+    search_fields = ("name",)
+    ordering = ("name",)
+
+    def seen(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - every VO's
+        """Return all."""
+        return Q()
+
+    def get_fields(self, request: HttpRequest, obj: StorageElement | None = None) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the fields; the credential for those who set it."""
+        return ("name", "url", "credential") if self.sees_all(request) else ("name", "url")
+
+    def save_model(self, request: HttpRequest, obj: StorageElement, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+        """Save it, with a new credential encrypted."""
+        if plain := form.cleaned_data.get("credential"):
+            obj.credential_encrypted = encrypt(plain)
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(SiteToken)
+class SiteTokenAdmin(VOLevelLedger[SiteToken]):
+    """Which tokens a site has, never what they are; new ones are issued on the page of sites."""
+
+    operators_may = frozenset({"view", "delete"})  # to be deleted with their site
+    list_display = ("id", "site", "purpose", "configured", "created_at", "revoked_at")
+    list_select_related = ("site",)
+    list_filter = ("purpose", ("site", SeenRelatedFilter))
+    ordering = ("-id",)
+    fields = ("site", "purpose", "configured", "created_at", "revoked_at")
+    actions = ("revoke",)
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return those of sites that serve no VO but these."""
+        return Q(site__in=sites_serving_only(vos))
+
+    @admin.action(description="Revoke selected tokens", permissions=["view"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[SiteToken]) -> None:
+        """Make the tokens open nothing from now on."""
+        now = timezone.now()
+        tokens = list(self.changeable(request, queryset).filter(revoked_at__isnull=True).order_by("pk"))
+        for token in tokens:
+            revoke_site_token(token_id=token.pk, now=now)
+            self.log_change(request, token, "Revoked.")
+        self.message_user(request, f"{len(tokens)} tokens revoked.", messages.SUCCESS)

@@ -1,0 +1,146 @@
+"""Who comes to the admin, and what there is to be seen."""
+
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from matching.models import Limit, Match
+from pilots.models import Director, Pilot
+from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from resources.services import issue_site_token
+from taskqueues.models import SubmitPool, TaskQueue
+from tests.factories import (
+    NOW,
+    make_ce,
+    make_group,
+    make_job,
+    make_pilot,
+    make_platform,
+    make_queue,
+    make_requirement_definition,
+    make_site,
+    make_token,
+    make_user,
+    make_vo,
+)
+from wms.accounts.models import VO, ApiToken, Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One row of everything that belongs to one VO."""
+
+    vo: VO
+    group: Group
+    member: User
+    site: Site
+    ce: ComputingElement
+    queue: Queue
+    limit: Limit
+    definition: RequirementDefinition
+    job: Job
+    pilot: Pilot
+    match: Match
+    task_queue: TaskQueue
+    submit_pool: SubmitPool
+    site_token: SiteToken
+    api_token: ApiToken
+
+
+def make_world(name: str) -> World:
+    vo = make_vo(name=name)
+    group = make_group(name=f"{name}_user", vo=vo)
+    member = make_user(username=f"{name}_member", groups=[group], dns=[f"/CN={name}"])
+    site = make_site(name=f"{name}.org", vos=[vo])
+    ce = make_ce(name=f"ce.{name}.org", site=site)
+    queue = make_queue(name=f"{name}_queue", ce=ce)
+    make_job(owner=member, group=group)
+    running = make_job(owner=member, group=group, status=JobStatus.RUNNING, site=site, queue=queue)
+    pilot = make_pilot(vo=vo, queue=queue)
+    match = Match.objects.create(
+        job=running, pilot=pilot, request_id=vo_uuid(vo), queue=queue, leased_at=NOW, expires_at=NOW
+    )
+    pool = SubmitPool.objects.create(
+        id=f"{vo.pk:064d}", vo=vo, requirements={"memory": 4000}, refreshed_at=NOW, last_used_at=NOW
+    )
+    issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=NOW)
+    make_token(member)
+    return World(
+        vo=vo,
+        group=group,
+        member=member,
+        site=site,
+        ce=ce,
+        queue=queue,
+        limit=Limit.objects.create(vo=vo, running=5),
+        definition=make_requirement_definition(name=f"{name}Memory", kind=RequirementKind.CAPACITY, vos=[vo]),
+        job=running,
+        pilot=pilot,
+        match=match,
+        task_queue=TaskQueue.objects.get(vo=vo),
+        submit_pool=pool,
+        site_token=SiteToken.objects.get(site=site),
+        api_token=ApiToken.objects.get(user=member),
+    )
+
+
+def vo_uuid(vo: VO) -> str:
+    return f"00000000-0000-4000-8000-{vo.pk:012d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """Rows of no VO in particular."""
+
+    site: Site
+    platform: Platform
+    storage_element: StorageElement
+    director: Director
+
+
+@pytest.fixture
+def mine() -> World:
+    return make_world("lhcb")
+
+
+@pytest.fixture
+def theirs() -> World:
+    return make_world("atlas")
+
+
+@pytest.fixture
+def shared() -> Shared:
+    return Shared(
+        site=make_site(name="shared.org"),
+        platform=make_platform(name="x86_64-el9"),
+        storage_element=StorageElement.objects.create(name="CERN-DST", url="https://example.org/"),
+        director=Director.objects.create(name="everywhere"),
+    )
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def manager(mine: World) -> Client:
+    """Bob manages lhcb."""
+    return client_of(make_user(username="bob", staff=True, manages=[mine.vo]))
+
+
+@pytest.fixture
+def operator() -> Client:
+    return client_of(make_user(username="olivia", staff=True, operator=True))
+
+
+@pytest.fixture
+def superuser() -> Client:
+    return client_of(make_user(username="root", staff=True, superuser=True))
+
+

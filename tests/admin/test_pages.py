@@ -1,0 +1,151 @@
+"""Every page answers, for whom it is; rows of others are not there."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import models
+from django.test import Client
+from django.urls import reverse
+
+from matching.models import Limit, Match
+from pilots.models import Director, Pilot
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from taskqueues.models import SubmitPool, TaskQueue
+from tests.factories import make_user
+from wms.accounts.models import VO, ApiToken, Group, User
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+
+#: Model → attribute of the fixtures `mine` and `theirs`.
+OF_A_VO: dict[type[models.Model], str] = {
+    VO: "vo",
+    Group: "group",
+    User: "member",
+    Site: "site",
+    ComputingElement: "ce",
+    Queue: "queue",
+    Limit: "limit",
+    RequirementDefinition: "definition",
+    Job: "job",
+    Pilot: "pilot",
+    Match: "match",
+    TaskQueue: "task_queue",
+    SubmitPool: "submit_pool",
+    SiteToken: "site_token",
+}
+SHARED: dict[type[models.Model], str] = {Platform: "platform", StorageElement: "storage_element", Director: "director"}
+OPERATORS_ADD = [VO, Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition, *SHARED]
+MANAGERS_ADD = [Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition]
+OURS = [model for model in admin.site._registry if not model.__module__.startswith("django.")]
+
+
+def address(model: type[models.Model], page: str, *args: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+
+
+def names(models_: Any) -> list[str]:
+    return [model.__name__ for model in models_]
+
+
+def test_every_model_with_a_page_is_in_a_table_of_this_test() -> None:
+    assert set(OURS) == {*OF_A_VO, *SHARED, ApiToken}
+
+
+@pytest.mark.parametrize("model", OURS, ids=names(OURS))
+def test_an_operator_sees_every_list_with_all_rows(
+    model: type[models.Model], operator: Client, mine: Any, theirs: Any, shared: Any
+) -> None:
+    response = operator.get(address(model, "changelist"))
+    assert response.status_code == 200
+    assert response.context["cl"].result_count == model._default_manager.count()
+
+
+@pytest.mark.parametrize("model", OF_A_VO, ids=names(OF_A_VO))
+def test_a_manager_sees_only_the_rows_of_the_own_vo(
+    model: type[models.Model], manager: Client, mine: Any, theirs: Any
+) -> None:
+    response = manager.get(address(model, "changelist"))
+    assert response.status_code == 200
+    seen = set(response.context["cl"].queryset.values_list("pk", flat=True))
+    assert getattr(mine, OF_A_VO[model]).pk in seen
+    assert getattr(theirs, OF_A_VO[model]).pk not in seen
+    assert "atlas" not in response.content.decode()
+
+
+@pytest.mark.parametrize("model", OF_A_VO, ids=names(OF_A_VO))
+def test_each_row_of_the_own_vo_opens_and_of_another_does_not(
+    model: type[models.Model], manager: Client, mine: Any, theirs: Any
+) -> None:
+    own, other = getattr(mine, OF_A_VO[model]), getattr(theirs, OF_A_VO[model])
+    response = manager.get(address(model, "change", own.pk))
+    assert response.status_code == 200
+    assert "atlas" not in response.content.decode()
+    for page in ("change", "delete", "history"):
+        # Django sends who asks for a row that is not there to the start page, and refuses its deletion.
+        assert manager.get(address(model, page, other.pk)).status_code in {302, 403}
+
+
+@pytest.mark.parametrize("model", [*OF_A_VO, *SHARED], ids=names([*OF_A_VO, *SHARED]))
+def test_each_row_opens_for_an_operator(
+    model: type[models.Model], operator: Client, mine: Any, theirs: Any, shared: Any
+) -> None:
+    row = getattr(theirs, OF_A_VO[model]) if model in OF_A_VO else getattr(shared, SHARED[model])
+    for page in ("change", "history"):
+        assert operator.get(address(model, page, row.pk)).status_code == 200
+
+
+@pytest.mark.parametrize("model", SHARED, ids=names(SHARED))
+def test_a_manager_sees_what_is_shared_and_does_not_change_it(
+    model: type[models.Model], manager: Client, mine: Any, shared: Any
+) -> None:
+    row = getattr(shared, SHARED[model])
+    assert manager.get(address(model, "change", row.pk)).status_code == 200
+    assert manager.post(address(model, "change", row.pk), {"name": "changed"}).status_code == 403
+    assert manager.post(address(model, "delete", row.pk), {"post": "yes"}).status_code == 403
+    assert model._default_manager.filter(pk=row.pk, name=row.name).exists()
+
+
+@pytest.mark.parametrize("model", OURS, ids=names(OURS))
+def test_who_may_add(model: type[models.Model], operator: Client, manager: Client) -> None:
+    assert operator.get(address(model, "add")).status_code == (200 if model in OPERATORS_ADD else 403)
+    assert manager.get(address(model, "add")).status_code == (200 if model in MANAGERS_ADD else 403)
+
+
+@pytest.mark.parametrize("model", [ApiToken, *OF_A_VO], ids=names([ApiToken, *OF_A_VO]))
+def test_staff_that_manages_nothing_sees_nothing(model: type[models.Model], mine: Any) -> None:
+    client = Client()
+    client.force_login(make_user(staff=True))
+    assert client.get(address(model, "changelist")).status_code == 403
+
+
+def test_a_manager_without_staff_status_is_told_so(mine: Any) -> None:
+    client = Client()
+    client.force_login(make_user(manages=[mine.vo]))
+    response = client.get("/admin/", follow=True)
+    assert response.status_code == 403
+    assert "You may not do this" in response.content.decode()
+
+
+def test_the_admin_has_no_log_in_of_its_own(mine: Any) -> None:
+    response = Client().get("/admin/", follow=True)
+    assert response.redirect_chain[-1][0] == "/accounts/login/?next=%2Fadmin%2F"
+    assert Client().post("/admin/login/", {"username": "bob", "password": "x"}).status_code == 302
+
+
+def test_the_menu_of_a_manager_has_no_tokens_of_users(manager: Client) -> None:
+    page = manager.get("/admin/").content.decode()
+    assert "Groups" in page
+    assert "Api tokens" not in page
+
+
+@pytest.mark.parametrize("lookup", ["password__startswith", "api_tokens__digest__startswith", "managed_vos__name"])
+def test_the_query_string_cannot_try_out_columns(lookup: str, manager: Client) -> None:
+    assert manager.get(address(User, "changelist"), {lookup: "a"}).status_code == 400
+
+
+def test_a_manager_finds_no_other_vo_in_the_completion(manager: Client, theirs: Any) -> None:
+    query = {"app_label": "matching", "model_name": "limit", "field_name": "user", "term": ""}
+    found = manager.get("/admin/autocomplete/", query).json()["results"]
+    assert [row["text"] for row in found] == ["lhcb_member"]

@@ -1,0 +1,186 @@
+"""Pages for VOs and users."""
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.contrib import admin
+from django.contrib.admin.options import InlineModelAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group as DjangoGroup
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.forms import BaseInlineFormSet, ModelForm
+from django.http import HttpRequest, HttpResponse
+
+from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
+from wms.accounts.models import VO, Membership, User, UserDN
+from wms.kernel.admin import EVERYTHING, What
+
+if TYPE_CHECKING:
+    from django.contrib.admin.options import _FieldOpts, _FieldsetSpec
+
+    StockUserAdmin = DjangoUserAdmin[User]
+else:
+    StockUserAdmin = DjangoUserAdmin
+
+M = TypeVar("M", bound=Model)
+
+# Groups of Django's table of permissions, which is not used here, would only be confused with ours.
+admin.site.unregister(DjangoGroup)
+
+
+@admin.register(VO)
+class VOAdmin(VOLevelAdmin[VO]):
+    """Operators add VOs and choose their managers; a manager sees the own VO and changes its setups."""
+
+    managers_may = frozenset({"view", "change"})
+    fixed_after_creation = ("name",)
+    for_operators = ("name", "managers")
+    list_display = ("name", "setup", "setups")
+    search_fields = ("name",)
+    ordering = ("name",)
+    autocomplete_fields = ("managers",)
+    fieldsets = (
+        (None, {"fields": ("name", "setup", "setups")}),
+        (
+            "Managers",
+            {"fields": ("managers",), "description": "To come here, a manager needs the staff status of a user, too."},
+        ),
+    )
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the VOs themselves."""
+        return Q(pk__in=vos)
+
+
+class DNInline(VOLevelInline[UserDN]):
+    """The names of a user's certificates; who holds one is that user, so only operators change them."""
+
+    model = UserDN
+    managers_may = frozenset({"view"})
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return those of the members of the VOs."""
+        return Q(user__in=Membership.objects.filter(group__vo__in=vos).values("user"))
+
+
+class MembershipInline(VOLevelInline[Membership]):
+    """In which groups a user may act; of other VOs a manager neither sees nor changes any."""
+
+    model = Membership
+    operators_may = EVERYTHING - {"change"}
+    managers_may = EVERYTHING - {"change"}
+    choose_managed = frozenset({"group"})
+    verbose_name_plural = "groups"
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the memberships of the VOs' groups."""
+        return Q(group__vo__in=vos)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Membership]:
+        """Return the rows with what names them."""
+        return super().get_queryset(request).select_related("group", "user")
+
+
+class FirstMembershipInline(MembershipInline):
+    """The same for a user that a manager adds: in no group, the user would be nobody's."""
+
+    min_num = 1
+
+    def get_formset(
+        self,
+        request: HttpRequest,
+        obj: Model | None = None,
+        **kwargs: Any,  # noqa: ANN401 - Django's own
+    ) -> "type[BaseInlineFormSet[Membership, Model, ModelForm[Membership]]]":
+        """Require one row."""
+        return super().get_formset(request, obj, validate_min=True, **kwargs)
+
+
+@admin.register(User)
+class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
+    """Operators manage all users; a manager adds users to the own VO, and changes those who are in no other one.
+
+    What gives power (staff, operator, superuser, passwords, certificates) only operators give; who is a superuser
+    only superusers change.
+    """
+
+    managers_may = frozenset({"view", "add", "change"})
+    fixed_after_creation = ("username",)
+    list_display = (
+        "username",
+        "email",
+        "first_name",
+        "last_name",
+        "default_group",
+        "operator",
+        "is_staff",
+        "is_active",
+    )
+    list_select_related = ("default_group",)
+    list_filter = ("is_active", "is_staff", "operator", "is_superuser")
+    search_fields = ("username", "first_name", "last_name", "email", "dns__dn")
+    ordering = ("username",)
+    readonly_fields = ("last_login", "date_joined")
+    filter_horizontal = ()
+    of_people = (
+        "username",
+        "first_name",
+        "last_name",
+        "email",
+        "is_active",
+        "default_group",
+        "last_login",
+        "date_joined",
+    )
+    of_operators = ("password", "operator", "is_staff", "is_superuser")
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the members of the VOs' groups."""
+        return Q(Exists(Membership.objects.filter(user=OuterRef("pk"), group__vo__in=vos)))
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the members who are in no other VO and have no power of their own."""
+        elsewhere = Membership.objects.filter(user=OuterRef("pk")).exclude(group__vo__in=vos)
+        powerless = Q(is_staff=False, is_superuser=False, operator=False, managed_vos__isnull=True)
+        return self.seen(vos) & Q(~Exists(elsewhere)) & powerless
+
+    def may(self, what: What, request: HttpRequest, row: Model | None = None) -> bool:
+        """Return whether the user may do it; a superuser is changed by superusers only."""
+        if isinstance(row, User) and row.is_superuser and what in {"change", "delete"} and not _is_superuser(request):
+            return False
+        return super().may(what, request, row)
+
+    def changeable(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
+        """Keep the users that the user may change."""
+        rows = super().changeable(request, rows)
+        return rows if _is_superuser(request) else rows.filter(is_superuser=False)
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> "_FieldsetSpec":
+        """Return the fields: of a new user its name and password, for operators also what gives power."""
+        if obj is None:
+            return super().get_fieldsets(request, obj)
+        everybody: tuple[None, _FieldOpts] = (None, {"fields": self.of_people})
+        if self.sees_all(request):
+            return (everybody, ("Operators only", {"fields": self.of_operators}))
+        return (everybody,)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
+        """Return the fields that are shown only."""
+        names = super().get_readonly_fields(request, obj)
+        return names if _is_superuser(request) else [*names, "is_superuser"]
+
+    def get_inlines(self, request: HttpRequest, obj: User | None) -> "list[type[InlineModelAdmin[Any, Any]]]":
+        """Return the tables; of a new user only the groups."""
+        if obj is None:
+            return [MembershipInline if self.sees_all(request) else FirstMembershipInline]
+        return [MembershipInline, DNInline]
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002 - Django's
+        """Set a password, which only operators do: whoever sets one can act as that user."""
+        if not self.sees_all(request):
+            raise PermissionDenied
+        return super().user_change_password(request, id, form_url)
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return isinstance(request.user, User) and request.user.is_superuser

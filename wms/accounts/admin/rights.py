@@ -1,0 +1,97 @@
+"""Who asks on a page of the admin, and which VOs that person manages."""
+
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from django import forms
+from django.db.models import Exists, Field, Model, OuterRef, Q
+from django.http import HttpRequest
+
+from wms.accounts.models import User
+from wms.kernel.admin import ReadOnlyAdmin, RowLevelAdmin, RowLevelInline, RowRights
+
+M = TypeVar("M", bound=Model)
+
+#: A page asks dozens of times.
+_managed_vos: "WeakKeyDictionary[HttpRequest, frozenset[int]]" = WeakKeyDictionary()
+
+
+class VORights(RowRights):
+    """Rights of operators, and of managers of VOs, who have to be staff as well to come here."""
+
+    def sees_all(self, request: HttpRequest) -> bool:
+        """Return whether an operator asks."""
+        user = request.user
+        return isinstance(user, User) and user.is_active and user.is_staff and user.is_operator
+
+    def managed_vos(self, request: HttpRequest) -> frozenset[int]:
+        """Return the VOs that the user manages; asked once for each request."""
+        user = request.user
+        if not (isinstance(user, User) and user.is_active and user.is_staff):
+            return frozenset()
+        if request not in _managed_vos:
+            _managed_vos[request] = frozenset(user.managed_vos.values_list("pk", flat=True))
+        return _managed_vos[request]
+
+
+class VOLevelAdmin(VORights, RowLevelAdmin[M]):
+    """Base of the pages of what can be configured."""
+
+
+class VOLevelLedger(VORights, ReadOnlyAdmin[M]):
+    """Base of the pages of what the system writes."""
+
+
+class VOLevelInline(VORights, RowLevelInline[M]):
+    """Base of the tables within pages."""
+
+
+class UserByNameField(forms.ModelChoiceField):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """A user, named exactly: nobody looks through the users of other VOs here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            User.objects.all(),
+            to_field_name="username",
+            widget=forms.TextInput(attrs={"autocomplete": "off", "size": 30}),
+            label="User name",
+            error_messages={"invalid_choice": "There is no user of exactly this name; letter case counts."},
+        )
+
+
+class ServingVOsAdmin(VOLevelAdmin[M]):
+    """Base of the pages of what serves some VOs, or all when none is chosen, by a relation ``vos``.
+
+    A manager sees what serves a VO of theirs, and changes what serves no VO but theirs. Which VOs a row serves, a
+    manager chooses when adding it; later only an operator changes that.
+    """
+
+    choose_managed = frozenset({"vos"})
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return what serves one of *vos*, or all."""
+        served = self._served()
+        return Q(Exists(served.filter(vo__in=vos)) | ~Exists(served))
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return what serves some of *vos* and no other."""
+        served = self._served()
+        return Q(Exists(served.filter(vo__in=vos)) & ~Exists(served.exclude(vo__in=vos)))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: M | None = None) -> list[str]:
+        """Return the fields that are shown only; among them the VOs once a manager has chosen them."""
+        names = super().get_readonly_fields(request, obj)
+        return names if obj is None or self.sees_all(request) else [*names, "vos"]
+
+    def formfield_for_manytomany(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Require a manager to choose: none chosen would mean every VO."""
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field is not None and db_field.name == "vos" and not self.sees_all(request):
+            field.required = True
+            field.help_text = "Of those that you manage."
+        return field
+
+    def _served(self) -> Any:  # noqa: ANN401 - rows of a table without a class of ours
+        column = self.model._meta.get_field("vos")  # noqa: SLF001 - Django's API
+        through = column.remote_field.through  # type: ignore[union-attr]  # it is many-to-many
+        return through.objects.filter(**{column.m2m_field_name(): OuterRef("pk")})  # type: ignore[union-attr]

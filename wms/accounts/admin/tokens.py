@@ -1,0 +1,35 @@
+"""The page of users' tokens: a list to look at, and to revoke from."""
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from wms.accounts.admin.rights import VOLevelLedger
+from wms.accounts.models import ApiToken
+from wms.accounts.services import revoke_token
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(VOLevelLedger[ApiToken]):
+    """Operators see which tokens there are, never what they are, and revoke those that got into wrong hands."""
+
+    operators_may = frozenset({"view", "delete"})  # to be deleted with their user
+    managers_may = frozenset()
+    list_display = ("id", "user", "created_at", "expires_at", "revoked_at")
+    list_select_related = ("user",)
+    list_filter = ("expires_at", "revoked_at")
+    search_fields = ("user__username",)
+    ordering = ("-id",)
+    fields = ("user", "created_at", "expires_at", "revoked_at")
+    actions = ("revoke",)
+
+    @admin.action(description="Revoke selected tokens", permissions=["view"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        """Make the tokens open nothing from now on."""
+        now = timezone.now()
+        tokens = list(queryset.filter(revoked_at__isnull=True).order_by("pk"))
+        for token in tokens:
+            revoke_token(token_id=token.pk, now=now)
+            self.log_change(request, token, "Revoked.")
+        self.message_user(request, f"{len(tokens)} tokens revoked.", messages.SUCCESS)

@@ -1,0 +1,46 @@
+"""Pages to look at jobs; what is done to them, is done in the portal and over REST."""
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from wms.accounts.admin.rights import VOLevelInline, VOLevelLedger
+from wms.jobs.models import Job, JobHistory
+from wms.kernel.admin import SeenRelatedFilter
+
+
+class HistoryInline(VOLevelInline[JobHistory]):
+    """Every change of the job's status, oldest first."""
+
+    model = JobHistory
+    operators_may = frozenset({"view"})
+    managers_may = frozenset({"view"})
+    ordering = ("pk",)
+    fields = ("changed_at", "status", "minor_status", "application_status", "source")
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return those of the VOs' jobs."""
+        return Q(job__vo__in=vos)
+
+
+@admin.register(Job)
+class JobAdmin(VOLevelLedger[Job]):
+    """For operators and managers who look for a job of anybody in the VO."""
+
+    list_display = ("id", "status", "minor_status", "owner", "group", "site", "job_name", "submitted_at")
+    list_select_related = ("owner", "group", "site")
+    list_filter = ("status", ("vo", SeenRelatedFilter), ("group", SeenRelatedFilter), ("site", SeenRelatedFilter))
+    search_fields = ("=id", "=owner__username", "=job_name")
+    search_help_text = "Id, user name of the owner, or whole name of the job."
+    ordering = ("-id",)
+    inlines = (HistoryInline,)
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the jobs of the VOs."""
+        return Q(vo__in=vos)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        """Return the jobs, without long texts in lists."""
+        rows = super().get_queryset(request)
+        is_list = request.resolver_match is not None and str(request.resolver_match.url_name).endswith("_changelist")
+        return rows.defer("description", "std_output_tail") if is_list else rows

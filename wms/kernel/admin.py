@@ -1,0 +1,302 @@
+"""Bases of every admin class: rights by row, bounded lists, and fields that take what the columns can store.
+
+Django's table of permissions is not used. An operator may do everything; a manager of VOs may do what a class grants
+to managers, and that only with the rows of the VOs that one manages.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.exceptions import NotRegistered
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.forms import SimpleArrayField
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.db import models
+from django.db.models import Field, Model, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+
+from wms.kernel.rest.strict_json import InvalidJSONError, load_json
+
+M = TypeVar("M", bound=Model)
+What = Literal["view", "add", "change", "delete"]
+EVERYTHING: frozenset[What] = frozenset({"view", "add", "change", "delete"})
+
+if TYPE_CHECKING:
+
+    class GenericModelAdmin(admin.ModelAdmin[M]):
+        """Django's class, as it is typed."""
+
+    class GenericTabularInline(admin.TabularInline[M, Model], Generic[M]):
+        """Django's class, as it is typed."""
+else:
+
+    class GenericModelAdmin(admin.ModelAdmin, Generic[M]):
+        """Django's class, which at run time takes no parameter."""
+
+    class GenericTabularInline(admin.TabularInline, Generic[M]):
+        """Django's class, which at run time takes no parameter."""
+
+
+class CappedPaginator(Paginator):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """Pages of at most MOST rows in all: beyond that nobody turns pages, and counting millions takes seconds."""
+
+    MOST = 10_000
+
+    @cached_property
+    def count(self) -> int:
+        """Number of rows, or MOST."""
+        rows = self.object_list
+        return rows.order_by()[: self.MOST].count() if isinstance(rows, QuerySet) else len(rows)
+
+
+# ---- Fields ----------------------------------------------------------------------------------------------------------
+
+
+class NameListField(SimpleArrayField):
+    """A list of names with commas; stored sorted and each once, as the configuration file stores it."""
+
+    def clean(self, value: object) -> list[str]:
+        """Return the names."""
+        return sorted(set(super().clean(value)))
+
+
+class ChoiceListField(forms.MultipleChoiceField):
+    """Some of a few words, ticked; stored sorted."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def clean(self, value: object) -> list[str]:
+        """Return the words."""
+        return sorted(super().clean(value))
+
+
+class StrictJSONField(forms.JSONField):
+    """JSON that PostgreSQL can store: no NaN, no NUL, no name twice."""
+
+    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
+        """Return what the text stands for."""
+        if isinstance(value, str) and value.strip():
+            try:
+                load_json(value.encode("utf-8", "surrogatepass"))
+            except InvalidJSONError as error:
+                raise ValidationError(error.detail.replace("The body", "This")) from error
+        return super().to_python(value)
+
+    def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
+        """Return the text to be edited, one name in each line."""
+        return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
+    """Return how a column of names is edited."""
+    required, label, about = not column.blank, str(column.verbose_name).capitalize(), str(column.help_text)
+    if column.base_field.choices:
+        return ChoiceListField(choices=list(column.base_field.choices), required=required, label=label, help_text=about)
+    item = column.base_field.formfield() or forms.CharField()
+    return NameListField(
+        item,
+        max_length=1000,
+        required=required,
+        label=label,
+        help_text=f"{about} Names with commas.".strip(),
+        widget=AdminTextInputWidget,
+    )
+
+
+# ---- Rights ----------------------------------------------------------------------------------------------------------
+
+
+class RowRights:
+    """Who may do what, by row; mixed into the classes of whole pages and of tables within pages.
+
+    Subclasses say in ``sees_all`` and ``managed_vos`` who asks, and in ``seen`` and ``managed`` which rows belong to a
+    manager of some VOs.
+    """
+
+    #: What an operator may do.
+    operators_may: ClassVar[frozenset[What]] = EVERYTHING
+    #: What a manager may do with the rows that it manages; "view": with those that it sees.
+    managers_may: ClassVar[frozenset[What]] = frozenset()
+    #: Relations of which a manager may choose only what it manages, not all that it sees.
+    choose_managed: ClassVar[frozenset[str]] = frozenset()
+
+    admin_site: admin.AdminSite
+
+    def sees_all(self, request: HttpRequest) -> bool:
+        """Return whether an operator asks."""
+        raise NotImplementedError
+
+    def managed_vos(self, request: HttpRequest) -> frozenset[int]:
+        """Return the VOs that the user manages."""
+        raise NotImplementedError
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return which rows a manager of *vos* sees: by default those that it manages."""
+        return self.managed(vos)
+
+    def managed(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - for subclasses
+        """Return which rows a manager of *vos* may change and delete."""
+        return Q(pk__in=[])
+
+    def visible(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
+        """Keep the rows that the user sees."""
+        return rows if self.sees_all(request) else rows.filter(self.seen(self.managed_vos(request)))
+
+    def changeable(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
+        """Keep the rows that the user may change."""
+        return rows if self.sees_all(request) else rows.filter(self.managed(self.managed_vos(request)))
+
+    def may(self, what: What, request: HttpRequest, row: Model | None = None) -> bool:
+        """Return whether the user may do *what*: in principle, or to one row."""
+        if self.sees_all(request):
+            return what in self.operators_may
+        if what not in self.managers_may or not (vos := self.managed_vos(request)):
+            return False
+        if row is None or row.pk is None:
+            return True
+        rule = self.seen(vos) if what == "view" else self.managed(vos)
+        return type(row)._default_manager.filter(rule, pk=row.pk).exists()  # noqa: SLF001 - Django's API
+
+    def choices_of(self, column: "Field[Any, Any]", request: HttpRequest) -> QuerySet[Model] | None:
+        """Return the rows that a relation may be set to; None: the model has no page of its own."""
+        remote = column.remote_field.model if column.remote_field else None
+        try:
+            page = self.admin_site.get_model_admin(remote) if isinstance(remote, type) else None
+        except NotRegistered:
+            page = None
+        if page is None:
+            return None
+        rows = page.get_queryset(request)
+        return (
+            page.changeable(request, rows)
+            if isinstance(page, RowRights) and column.name in self.choose_managed
+            else rows
+        )
+
+
+class _Fields(RowRights):
+    """Form fields of both kinds of admin class, with choices as the rights say."""
+
+    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Return the form field of a column."""
+        if isinstance(db_field, ArrayField):
+            return array_form_field(db_field)
+        if isinstance(db_field, models.JSONField):
+            kwargs["form_class"] = StrictJSONField
+        return super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]  # of the class beside
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Offer what the user may choose; anything else is refused, whatever is posted."""
+        self._limit(db_field, request, kwargs)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Offer what the user may choose; anything else is refused, whatever is posted."""
+        self._limit(db_field, request, kwargs)
+        return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
+
+    def _limit(self, db_field: Any, request: HttpRequest, kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+        rows = self.choices_of(db_field, request)
+        if rows is not None:
+            kwargs.setdefault("queryset", rows)
+
+
+class SeenRelatedFilter(admin.RelatedFieldListFilter):
+    """A filter by a relation that offers only what the user sees."""
+
+    def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Return (key, name) of the rows."""
+        rows = model_admin.choices_of(field, request)
+        limit = {} if rows is None else {"pk__in": rows.values("pk")}
+        return field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",))
+
+
+class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
+    """Base of every page of rows."""
+
+    paginator = CappedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    #: Names by which others refer to a row, and the rows that it belongs to: set once, when it is added.
+    fixed_after_creation: ClassVar[tuple[str, ...]] = ()
+    #: Fields that a manager sees and does not change.
+    for_operators: ClassVar[tuple[str, ...]] = ()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
+        """Return the rows that the user sees."""
+        return self.visible(request, super().get_queryset(request))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: M | None = None) -> list[str]:
+        """Return the fields that are shown only."""
+        names = [str(name) for name in super().get_readonly_fields(request, obj)]
+        names += self.fixed_after_creation if obj is not None else ()
+        names += () if self.sees_all(request) else self.for_operators
+        return list(dict.fromkeys(names))
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        """Allow the query string to ask only for what the filters ask: else it could try out secret columns."""
+        if request is None:
+            return False
+        filters: Iterable[Any] = self.get_list_filter(request)
+        names = {item if isinstance(item, str) else item[0] for item in filters if isinstance(item, str | tuple)}
+        known = {name.partition("__")[0] for name in names} | {self.date_hierarchy, "id", "pk"}
+        return lookup.partition("__")[0] in known and super().lookup_allowed(lookup, value, request)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Return whether the page is in the user's menu."""
+        return self.may("view", request)
+
+    def has_view_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Return whether the user sees the row."""
+        return self.may("view", request, obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may add rows."""
+        return self.may("add", request)
+
+    def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Return whether the user may change the row."""
+        return self.may("change", request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Return whether the user may delete the row."""
+        return self.may("delete", request, obj)
+
+
+class ReadOnlyAdmin(RowLevelAdmin[M]):
+    """Base of ledgers: what the system writes, people read."""
+
+    operators_may: ClassVar[frozenset[What]] = frozenset({"view"})
+    managers_may: ClassVar[frozenset[What]] = frozenset({"view"})
+
+
+class RowLevelInline(_Fields, GenericTabularInline[M]):
+    """Base of a table of rows within the page of another one; the page's own rights come first."""
+
+    extra = 0
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
+        """Return the rows that the user sees."""
+        return self.visible(request, super().get_queryset(request))
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002 - the page's row
+        """Return whether the table is shown."""
+        return self.may("view", request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+        """Return whether rows may be added."""
+        return self.may("add", request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+        """Return whether rows may be changed."""
+        return self.may("change", request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ANN401, ARG002
+        """Return whether rows may be removed."""
+        return self.may("delete", request)
