@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -11,7 +12,7 @@ import pytest
 
 from wms.stack.launch import launched
 from wms.stack.output import Output
-from wms.stack.parts import Call, Command, Service, Stage
+from wms.stack.parts import Activity, Call, Command, Service, Stage
 from wms.stack.supervisor import CommandFailedError, ServiceFailedError, Supervisor
 
 
@@ -180,3 +181,49 @@ def test_a_service_whose_child_lives_on_is_started_again_and_the_child_ended(tmp
 
     assert output.lines[-1] == "web      | second time"
     assert not psutil.pid_exists(int(child.read_text())) or psutil.Process(int(child.read_text())).status() == "zombie"
+
+
+def test_an_activity_writes_and_ends_before_what_comes_after_it() -> None:
+    output = Recorder()
+
+    async def act(shared: Output) -> None:
+        shared.line("activity", "began")
+        await asyncio.sleep(0)
+        shared.line("activity", "ended")
+
+    run([[Activity(function=act)], [command("after", "echo began")]], output=output)
+
+    assert output.lines == ["activity | began", "activity | ended", "after    | began"]
+
+
+def test_an_activity_is_cut_short_by_an_interrupt(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+    announced: list[bool] = []
+
+    async def act(_output: Output) -> None:
+        try:
+            interrupt()
+            await asyncio.Event().wait()
+        finally:
+            journal.write_text(journal.read_text() + "activity cut short\n")
+
+    run([[noting(journal, "web")], [Activity(function=act)]], announce=lambda: announced.append(True))
+
+    assert journal.read_text().splitlines() == ["web began", "activity cut short", "web ended"]
+    assert announced == []
+
+
+def test_without_staying_it_ends_after_the_last_stage(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+    output = Recorder()
+    stages = [[noting(journal, "web")]]
+
+    async def supervise() -> None:
+        await Supervisor(stages=stages, output=output, announce=partial(output.text, "ready"), stay=False).run()
+
+    asyncio.run(supervise())
+
+    assert output.lines == ["ready"]
+    assert journal.read_text().splitlines() == ["web began", "web ended"]

@@ -1,0 +1,60 @@
+"""The lines that everybody writes, and the block below them on a terminal."""
+
+import io
+import sys
+
+import pytest
+
+from wms.stack.output import Output
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def written(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, columns: int = 80, term: str = "xterm") -> Output:
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", term)
+    return Output()
+
+
+def test_a_block_stays_below_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    output = written(monkeypatch, stream)
+
+    output.block(["first", "second"])
+    output.line("web", "hello")
+    output.block(["third"])
+    output.block([])
+    output.text("end")
+
+    assert stream.getvalue() == (
+        "first\nsecond\n"
+        "\x1b[2F\x1b[Jweb      | hello\nfirst\nsecond\n"
+        "\x1b[2F\x1b[Jthird\n"
+        "\x1b[1F\x1b[J"
+        "end\n"
+    )  # fmt: skip
+
+
+def test_lines_of_a_block_are_cut_where_the_terminal_would_fold_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    output = written(monkeypatch, stream, columns=30)
+
+    output.block(["x" * 100])
+
+    assert stream.getvalue() == "x" * 29 + "\n"
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_where_nothing_can_be_drawn_again_there_is_no_block(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO
+) -> None:
+    output = written(monkeypatch, stream, term="dumb")
+
+    output.block(["first"])
+    output.line("web", "hello")
+
+    assert stream.getvalue() == "web      | hello\n"

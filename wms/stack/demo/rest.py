@@ -1,0 +1,152 @@
+"""Requests of the demonstration, which knows no more of the server than any other client does."""
+
+import asyncio
+import http.client
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Self
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from wms.stack.errors import StackError
+
+_TIMEOUT_S = 30.0
+
+Record = Mapping[str, object]
+
+
+class RefusedError(StackError):
+    """The server did not do what the demonstration asked for."""
+
+
+class UnreachableError(StackError):
+    """The server did not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A file for the input sandbox of jobs."""
+
+    file_name: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One user who has logged in.
+
+    Args:
+        host, port: of the web server.
+        token: of the user; empty: nobody.
+    """
+
+    host: str
+    port: int
+    token: str = ""
+
+    @classmethod
+    async def begin(cls, *, host: str, port: int, username: str, password: str) -> Self:
+        """Log in.
+
+        Raises:
+            RefusedError: the server does not want this user.
+            UnreachableError: the server does not answer.
+        """
+        answer = await cls(host=host, port=port).post("/api/auth/token/", {"username": username, "password": password})
+        return cls(host=host, port=port, token=text_of(answer, "token"))
+
+    async def get(self, path: str) -> Record:
+        """Return a JSON object; errors as for ``begin``."""
+        return _record(await self._ask("GET", path))
+
+    async def post(self, path: str, body: Record) -> Record:
+        """Send a JSON object and return the answer; errors as for ``begin``."""
+        return _record(await self._ask("POST", path, json.dumps(body).encode(), kind="application/json"))
+
+    async def upload(self, file: Upload) -> str:
+        """Upload a file and return its name in job descriptions; errors as for ``begin``."""
+        boundary = uuid4().hex
+        head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file.file_name}"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        )
+        body = head.encode() + file.content + f"\r\n--{boundary}--\r\n".encode()
+        answer = await self._ask("POST", "/api/sandboxes/", body, kind=f"multipart/form-data; boundary={boundary}")
+        return text_of(_record(answer), "sandbox")
+
+    async def output(self, job_id: int) -> Mapping[str, str]:
+        """Return the files that a job brought back, and their texts; errors as for ``begin``."""
+        packed = await self._ask("GET", f"/api/jobs/{job_id}/output/")
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+            files = ((member.name, archive.extractfile(member)) for member in archive)
+            return {name: file.read().decode(errors="replace") for name, file in files if file is not None}
+
+    async def _ask(self, verb: str, path: str, body: bytes | None = None, *, kind: str = "") -> bytes:
+        return await asyncio.to_thread(self._ask_and_wait, verb, path, body, kind=kind)
+
+    def _ask_and_wait(self, verb: str, path: str, body: bytes | None, *, kind: str) -> bytes:
+        headers = {"Content-Type": kind} if kind else {}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        # NB: one connection for each request, so that none is found closed by a worker that was restarted.
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=_TIMEOUT_S)
+        try:
+            connection.request(verb, path, body=body, headers=headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise UnreachableError(f"{verb} {path} was not answered: {error!r}") from error
+        finally:
+            connection.close()
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(f"{verb} {path} was refused with {answer.status}: {_detail(content)}")
+        return content
+
+
+def path_of(address: str) -> str:
+    """Return what of a whole address is to be asked for."""
+    parts = urlsplit(address)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def text_of(record: Record, name: str) -> str:
+    """Return the text of that name; an empty one when it is null or not there."""
+    value = record.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number_of(record: Record, name: str) -> float | None:
+    """Return the number of that name; None when it is null or not there."""
+    value = record.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+def whole_of(record: Record, name: str) -> int | None:
+    """Return the whole number of that name; None when it is null or not there."""
+    value = record.get(name)
+    return value if isinstance(value, int) else None
+
+
+def records_of(record: Record, name: str) -> list[Record]:
+    """Return the list of objects of that name."""
+    value = record.get(name)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _record(content: bytes) -> Record:
+    answer = json.loads(content)
+    if not isinstance(answer, dict):
+        raise RefusedError(f"The server answered {content[:100]!r}, which is no object.")
+    return answer
+
+
+def _detail(content: bytes) -> str:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return content[:200].decode(errors="replace")
+    return f"{answer.get('detail')} {answer.get('errors') or ''}".strip() if isinstance(answer, dict) else str(answer)
