@@ -1,4 +1,4 @@
-"""The supply: pilots, and the directors that send them."""
+"""The supply: pilots, their secrets, and the directors that send them."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -28,9 +28,13 @@ class Pilot(models.Model):
         null=True,
         blank=True,
         related_name="pilots",
+        db_index=False,
         help_text="Where it runs; none: made by hand, and not compared with any site.",
     )
     stamp = models.CharField(max_length=128, blank=True, help_text="Name that its submitter or batch system gave it.")
+    batch_id = models.CharField(
+        max_length=255, blank=True, help_text="By which its batch system knows it; empty until it has accepted it."
+    )
     status = models.CharField(max_length=16, choices=[(s, s) for s in PilotStatus], default=PilotStatus.SUBMITTED)
     status_reason = models.CharField(max_length=255, blank=True)
     host_name = models.CharField(max_length=255, blank=True)
@@ -58,6 +62,8 @@ class Pilot(models.Model):
         indexes = [
             # Serves directors: pilots of a queue that have not ended.
             models.Index(name="pilot_alive_at_queue", fields=["queue"], condition=Q(ended_at__isnull=True)),
+            # Serves directors: what became of the latest pilots of a queue.
+            models.Index(name="pilot_latest_at_queue", fields=["queue", "-id"]),
         ]
 
     def __str__(self) -> str:
@@ -67,6 +73,21 @@ class Pilot(models.Model):
     def pilot_type(self) -> PilotType:
         """Private when bound to a group (PIL §3.1)."""
         return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
+
+
+class PilotSecret(models.Model):
+    """One row is the single-use secret that a director hands over to one pilot; only its SHA-256 is stored.
+
+    A pilot without one was not sent by a director: it registered itself, or was made by hand.
+    """
+
+    pilot = models.OneToOneField(Pilot, models.CASCADE, related_name="secret", primary_key=True)
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"secret of pilot {self.pilot_id}"
 
 
 class Director(models.Model):

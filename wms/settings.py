@@ -84,6 +84,16 @@ WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
 WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
 #: DESIGN §3.7: a pilot's token, renewed by its reports.
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
+#: DESIGN §3.7: the secret that a director hands over to a pilot, as long as a pilot may wait in a batch queue.
+WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
+#: DESIGN §3.7: a pilot that has not started so long after its submission is stalled: it no longer counts, and is killed.
+WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
+#: A pilot that has started and is silent for so long is lost; its lease would be over by then too.
+WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
+#: How often a director looks for what waits and sends pilots; `up` asks for more (PIL §2.3: "work in cycles").
+WMS_DIRECTOR_CYCLE_S = env.float("WMS_DIRECTOR_CYCLE_S", default=60.0)
+#: Where pilots reach the web server; `up` sets its own.
+WMS_SERVER_URL = env.str("WMS_SERVER_URL", default="http://127.0.0.1:8000")
 #: The token of one lease, renewed by its reports; it outlives the lease, so that a late report hears why it is refused.
 WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 #: A user's bearer token.
@@ -208,6 +218,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "wms.accounts.api.authentication.UserTokenAuthentication",
         "pilots.api.authentication.PilotTokenAuthentication",
+        "pilots.api.authentication.PilotSecretAuthentication",
         "matching.api.authentication.JobTokenAuthentication",
         "resources.api.authentication.SiteTokenAuthentication",
         "wms.accounts.api.authentication.PortalSessionAuthentication",

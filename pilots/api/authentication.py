@@ -1,20 +1,22 @@
-"""How pilots are recognised: by a signed token that names one pilot."""
+"""How pilots are recognised: by a signed token that names one pilot, and before that by their director's secret."""
 
 from dataclasses import dataclass
 
+from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
-from pilots.domain import PilotCredential
+from pilots.domain import PILOT_SECRET_PREFIX, PilotCredential, SecretCredential
+from pilots.services.secrets import secret_credential
 from pilots.services.tokens import credential_of
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind
 
-__all__ = ["PilotCredential", "PilotPrincipal", "PilotTokenAuthentication"]
+__all__ = ["PilotCredential", "PilotPrincipal", "PilotSecretAuthentication", "PilotTokenAuthentication"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotPrincipal:
-    """The principal of a pilot's token."""
+    """The principal of a pilot's token or secret."""
 
     pilot_id: int
     is_authenticated: bool = True
@@ -41,4 +43,23 @@ class PilotTokenAuthentication(BearerAuthentication):
             credential = credential_of(token)
         except InvalidTokenError as error:
             raise AuthenticationFailed(f"{error} Register again.", code="invalid_token") from error
+        return PilotPrincipal(pilot_id=credential.pilot_id), credential
+
+
+class PilotSecretAuthentication(BearerAuthentication):
+    """Single-use secrets of pilots, looked up by their SHA-256; they open nothing but the registration."""
+
+    prefix = PILOT_SECRET_PREFIX
+    scheme_name = "PilotSecret"
+    scheme_description = "Single-use secret that a director hands over to the pilot that it sends."
+
+    def principal_of(self, token: str) -> tuple[PilotPrincipal, SecretCredential]:
+        """Return the pilot that the secret was made for.
+
+        Raises:
+            AuthenticationFailed: it was not made here, or has expired.
+        """
+        credential = secret_credential(token, now=timezone.now())
+        if credential is None:
+            raise AuthenticationFailed("This secret of a pilot is unknown or has expired; leave.", code="invalid_token")
         return PilotPrincipal(pilot_id=credential.pilot_id), credential

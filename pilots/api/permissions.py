@@ -6,7 +6,7 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from pilots.domain import PilotCredential
+from pilots.domain import PilotCredential, SecretCredential
 from resources.api.authentication import SiteCredential
 from resources.domain.words import SiteTokenPurpose
 
@@ -25,12 +25,14 @@ class IsPilot(BasePermission):
 
 
 class MayRegisterPilots(BasePermission):
-    """The registration token of a site. A director's single-use secret will be the other way in."""
+    """The registration token of a site, or the single-use secret of a director."""
 
-    message = "This address opens only with the registration token of a site."
+    message = "This address opens only with the registration token of a site or the secret of a director."
 
     def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
         """Return whether the caller may register pilots."""
+        if isinstance(request.auth, SecretCredential):
+            return True
         return isinstance(request.auth, SiteCredential) and request.auth.purpose == SiteTokenPurpose.REGISTER
 
 
@@ -45,12 +47,12 @@ def pilot_of(request: Request) -> PilotCredential:
     return request.auth
 
 
-def registering_site_of(request: Request) -> int:
-    """Return the id of the site whose token it is, in a view that MayRegisterPilots guards.
+def registrar_of(request: Request) -> SiteCredential | SecretCredential:
+    """Return by what right a pilot registers, in a view that MayRegisterPilots guards.
 
     Raises:
         NotAuthenticated: somebody else; only in a view that forgot its guard.
     """
-    if not isinstance(request.auth, SiteCredential):
+    if not isinstance(request.auth, SiteCredential | SecretCredential):
         raise NotAuthenticated
-    return request.auth.site_id
+    return request.auth

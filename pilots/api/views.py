@@ -8,8 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from pilots.api.permissions import IsPilot, MayRegisterPilots, pilot_of, registering_site_of
+from pilots.api.permissions import IsPilot, MayRegisterPilots, pilot_of, registrar_of
 from pilots.api.serializers import ConfigurationOut, RegisteredPilotOut, RegistrationIn, ReportIn, ReportOut
+from pilots.domain import SecretCredential
 from pilots.queries import configuration_of
 from pilots.services import registration, reports
 from pilots.services.tokens import renewed_token
@@ -30,9 +31,12 @@ class RegisterView(APIView):
         responses={HTTPStatus.CREATED: RegisteredPilotOut, **error_responses(400, 401, 403, 409, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Exchange the registration token of a site for the identity of one generic pilot."""
-        wanted = RegistrationIn.parse(request.data)
-        registered = registration.register(wanted, site_id=registering_site_of(request), now=timezone.now())
+        """Exchange a director's secret for the token of its pilot, or a site's token for that of a new generic one."""
+        registrar, wanted, now = registrar_of(request), RegistrationIn.parse(request.data), timezone.now()
+        if isinstance(registrar, SecretCredential):
+            registered = registration.register_sent(wanted, pilot_id=registrar.pilot_id, now=now)
+        else:
+            registered = registration.register(wanted, site_id=registrar.site_id, now=now)
         return Response(
             RegisteredPilotOut(registered).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"}
         )

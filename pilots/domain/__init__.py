@@ -34,6 +34,17 @@ class PilotCredential:
     expires_at: datetime
 
 
+#: How the single-use secrets that directors hand over to pilots begin.
+PILOT_SECRET_PREFIX = "wmsr_"  # noqa: S105 - not a secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretCredential:
+    """What a director's secret opens: the registration of the one pilot that it was made for."""
+
+    pilot_id: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogMargins:
     """How far a payload may go before the pilot ends it (PIL §2.1)."""

@@ -1,4 +1,4 @@
-"""How a pilot gets its identity: registered by the site where it runs, or made by hand."""
+"""How a pilot gets its identity: registered by its director or by the site where it runs, or made by hand."""
 
 import logging
 from dataclasses import dataclass, field
@@ -8,6 +8,8 @@ from django.db import transaction
 
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
+from pilots.services.reports import living_pilot
+from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import PilotType, ResourceState
 from resources.models import Queue, Site
@@ -35,6 +37,12 @@ class PilotTypeRefusedError(ForbiddenError):
     """The computing element does not accept pilots of this type (PIL §3.1)."""
 
     code = "pilot_type_refused"
+
+
+class NotYourPlaceError(ForbiddenError):
+    """A director's secret registers one pilot, for the VO and at the queue that it was sent for."""
+
+    code = "not_your_place"
 
 
 class UnknownVOError(RejectedError):
@@ -111,6 +119,36 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
 
 
 @transaction.atomic(durable=True)
+def register_sent(wanted: Registration, *, pilot_id: int, now: datetime) -> RegisteredPilot:
+    """Let the pilot that a director sent begin, in exchange for its secret; it is running, for it is calling.
+
+    One that comes too late for its director is welcome all the same (PIL's stalled ones; DESIGN §3.7).
+
+    Args:
+        wanted: what it says of itself.
+        pilot_id: whose secret it came with.
+        now: the edge's clock.
+
+    Raises:
+        PilotRevokedError, PilotEndedError, SecretUsedError: it is too late, or the secret was used.
+        NotYourPlaceError: it names another VO or place than its own.
+        SiteBannedError: site, CE or queue is banned; the secret may be used when that is over.
+    """
+    # Locked: the director may be giving it up at the same moment.
+    Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first()
+    pilot = living_pilot(pilot_id)
+    use_secret(pilot_id, now=now)
+    _refuse_other_place(pilot, wanted)
+    if pilot.queue is not None:
+        _refuse_banned(pilot.queue, now=now)
+    pilot.status, pilot.status_reason = PilotStatus.RUNNING, ""
+    pilot.host_name, pilot.started_at, pilot.last_seen_at = wanted.host_name, now, now
+    pilot.save(update_fields=["status", "status_reason", "host_name", "started_at", "last_seen_at"])
+    logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": wanted.site, "queue_id": pilot.queue_id})
+    return _with_token(pilot, now=now)
+
+
+@transaction.atomic(durable=True)
 def make_by_hand(
     *, vo_name: str, owner_name: str | None, group_name: str | None, lifetime: timedelta, now: datetime
 ) -> RegisteredPilot:
@@ -135,6 +173,20 @@ def make_by_hand(
     )
     logger.info("pilot.made_by_hand", extra={"pilot_id": pilot.pk, "vo": vo.name})
     return _with_token(pilot, now=now, lifetime=lifetime)
+
+
+def _refuse_other_place(pilot: Pilot, wanted: Registration) -> None:
+    queue = pilot.queue
+    own = {"vo": pilot.vo.name}
+    if queue is not None:  # else it was deleted meanwhile
+        own |= {"site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
+    errors = {
+        field: [f"The secret is of a pilot for {name}."]
+        for field, name in own.items()
+        if getattr(wanted, field) != name
+    }
+    if errors:
+        raise NotYourPlaceError("The secret is of a pilot for another place.", errors=errors)
 
 
 def _with_token(pilot: Pilot, *, now: datetime, lifetime: timedelta | None = None) -> RegisteredPilot:

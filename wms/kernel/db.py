@@ -23,6 +23,7 @@ class LockKey(IntEnum):
     EXPIRE_LEASES = 3
     CONFIGURE = 4
     REMOVE_EMPTY_TASK_QUEUES = 5
+    SEND_PILOTS = 6
 
 
 class DatabaseNow(Func):
