@@ -3,10 +3,13 @@
 import json
 from collections.abc import Mapping
 
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from pilots.models import Pilot
 from pilots.queries import Configuration
+from pilots.services.agent_package import agent_package
 from pilots.services.registration import RegisteredPilot, Registration
 from pilots.services.reports import Check, NodeCheck
 from resources.models import Queue
@@ -138,6 +141,13 @@ class WatchdogOut(serializers.Serializer[object]):
     stalled_cpu_fraction = serializers.FloatField(help_text="CPU per wall-clock time that is hardly any.")
 
 
+class AgentOut(serializers.Serializer[object]):
+    """The agent, to be fetched and verified."""
+
+    sha256 = serializers.CharField(help_text="Of the file, in hexadecimal.")
+    url = serializers.CharField(help_text="Path below the server's address.")
+
+
 class ConfigurationOut(serializers.Serializer[Configuration]):
     """Everything that a pilot must know."""
 
@@ -159,3 +169,9 @@ class ConfigurationOut(serializers.Serializer[Configuration]):
     sandbox_max_bytes = serializers.IntegerField(help_text="Of an output sandbox.")
     sandbox_max_unpacked_bytes = serializers.IntegerField(help_text="Of what an archive unpacks to.")
     watchdog = WatchdogOut()
+    agent = serializers.SerializerMethodField(help_text="The program of this server's version.")
+
+    @extend_schema_field(AgentOut)
+    def get_agent(self, configuration: Configuration) -> dict[str, str]:  # noqa: ARG002 - one program for all pilots
+        """Return where the agent is and what it must be recognised by."""
+        return {"sha256": agent_package().sha256, "url": reverse("pilot-agent")}
