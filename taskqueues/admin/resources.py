@@ -170,7 +170,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
             "purpose": purpose,
             "token": token,
         }
-        return TemplateResponse(request, "admin/site_token.html", context, headers={"Cache-Control": "no-store"})
+        return TemplateResponse(request, "admin/site_token.html", context)
 
 
 @admin.register(ComputingElement)

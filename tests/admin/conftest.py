@@ -142,5 +142,3 @@ def operator() -> Client:
 @pytest.fixture
 def superuser() -> Client:
     return client_of(make_user(username="root", staff=True, superuser=True))
-
-

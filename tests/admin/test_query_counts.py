@@ -1,0 +1,124 @@
+"""A list of thirty rows asks the database no more than a list of one."""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+
+import pytest
+from django.db import connection, models
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from matching.models import Limit, Match
+from pilots.models import Director, Pilot
+from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from resources.services import issue_site_token
+from taskqueues.models import SubmitPool, TaskQueue
+from tests.admin.conftest import World
+from tests.factories import (
+    NOW,
+    make_ce,
+    make_group,
+    make_job,
+    make_pilot,
+    make_platform,
+    make_queue,
+    make_requirement_definition,
+    make_site,
+    make_task_queue,
+    make_token,
+    make_user,
+    make_vo,
+)
+from wms.accounts.models import VO, ApiToken, Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+
+_numbers = count(1)
+
+
+def new_job(world: World) -> Job:
+    owner = make_user(groups=[world.group])
+    return make_job(
+        owner=owner, group=world.group, status=JobStatus.DONE, site=make_site(vos=[world.vo]), queue=new_queue(world)
+    )
+
+
+def new_ce(world: World) -> ComputingElement:
+    return make_ce(site=make_site(vos=[world.vo]))
+
+
+def new_queue(world: World) -> Queue:
+    return make_queue(ce=new_ce(world))
+
+
+def new_match(world: World) -> None:
+    pilot = make_pilot(vo=world.vo, queue=new_queue(world))
+    request_id = f"00000000-0000-4000-9000-{next(_numbers):012d}"
+    Match.objects.create(job=new_job(world), pilot=pilot, request_id=request_id, leased_at=NOW, expires_at=NOW)
+
+
+def new_pool(world: World) -> None:
+    pool = SubmitPool.objects.create(
+        id=f"p{next(_numbers)}", vo=world.vo, requirements={}, refreshed_at=NOW, last_used_at=NOW
+    )
+    pool.queues.add(world.queue)
+
+
+def new_director(world: World) -> None:
+    Director.objects.create(name=f"d{next(_numbers)}").sites.set([make_site(vos=[world.vo]), world.site])
+
+
+ROWS: Mapping[type[models.Model], Callable[[World], object]] = {
+    VO: lambda world: make_vo(managers=[make_user()]),
+    Group: lambda world: make_group(vo=world.vo),
+    User: lambda world: make_user(groups=[world.group], default_group=make_group(vo=world.vo)),
+    ApiToken: lambda world: make_token(make_user()),
+    Site: lambda world: make_ce(site=make_site(vos=[world.vo])),
+    ComputingElement: lambda world: make_queue(ce=new_ce(world)),
+    Queue: new_queue,
+    Platform: lambda world: make_platform(),
+    StorageElement: lambda world: StorageElement.objects.create(name=f"se{next(_numbers)}", url="x"),
+    RequirementDefinition: lambda world: make_requirement_definition(
+        name=f"r{next(_numbers)}", kind=RequirementKind.SET, vos=[world.vo]
+    ),
+    SiteToken: lambda world: issue_site_token(make_site(vos=[world.vo]), purpose=SiteTokenPurpose.REGISTER, now=NOW),
+    TaskQueue: lambda world: make_task_queue(
+        owner=make_user(groups=[world.group]), group=world.group, job_ids=[10**9 + next(_numbers)]
+    ),
+    SubmitPool: new_pool,
+    Job: new_job,
+    Pilot: lambda world: make_pilot(vo=world.vo, queue=new_queue(world)),
+    Director: new_director,
+    Match: new_match,
+    Limit: lambda world: Limit.objects.create(
+        vo=world.vo, site=make_site(), ce=new_ce(world), group=world.group, user=make_user(), running=1
+    ),
+}
+
+
+def queries_of(client: Client, model: type[models.Model]) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        response = client.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist"))
+    assert response.status_code == 200
+    return len(captured)
+
+
+@pytest.mark.parametrize("who", ["operator", "manager"])
+@pytest.mark.parametrize("model", ROWS, ids=[model.__name__ for model in ROWS])
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    model: type[models.Model], who: str, request: pytest.FixtureRequest, mine: World
+) -> None:
+    if model is ApiToken and who == "manager":
+        return  # not for managers
+    client: Client = request.getfixturevalue(who)
+    for _ in range(2):  # two, for some queries are left out of a list without rows of another kind
+        ROWS[model](mine)
+    few = queries_of(client, model)
+    for _ in range(28):
+        ROWS[model](mine)
+    assert queries_of(client, model) == few
+    assert few < 25
