@@ -50,8 +50,9 @@ class Output:
         return f"\x1b[{len(self._block)}F\x1b[J" if self._block else ""
 
     def _write(self, text: str) -> None:
+        encoding = sys.stdout.encoding or "utf-8"  # some have no letter π
         try:
-            sys.stdout.write(text)
+            sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
             sys.stdout.flush()
         except BrokenPipeError:
             # Python would report the lines that are still in its buffer when it ends.

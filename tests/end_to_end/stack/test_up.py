@@ -1,21 +1,24 @@
 """`manage.py up`, really run: it answers, stops when asked, and leaves nothing behind."""
 
 import http.client
-import os
 import re
 import signal
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-PROJECT = Path(__file__).parents[3]
-READY_WITHIN_S = 120.0
+from tests.end_to_end.stack.running import (
+    READY_WITHIN_S,
+    environment,
+    free_port,
+    manage,
+    processes_of,
+    refused,
+    wait_for,
+)
 
 
 class Up:
@@ -48,55 +51,17 @@ class Up:
 
 def command(directory: Path, *arguments: str, port: int) -> list[str]:
     shared = ["--port", str(port), "--data-dir", str(directory), "--web-workers", "1"]
-    return [sys.executable, str(PROJECT / "manage.py"), "up", *shared, *arguments]
+    return manage("up", *shared, *arguments)
 
 
-def environment() -> dict[str, str]:
-    """Return what a user has set: nothing of the tests' own servers."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("WMS_")}
-
-
-def refused(directory: Path, *arguments: str, port: int) -> str:
+def refused_up(directory: Path, *arguments: str, port: int) -> str:
     """Run an `up` that has to fail, and return its last line."""
-    done = subprocess.run(
-        command(directory, *arguments, port=port),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=READY_WITHIN_S,
-        check=False,
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr.strip().splitlines()[-1]
-
-
-def wait_for(condition: Callable[[], bool], within_s: float) -> None:
-    give_up = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-
-
-def processes_of(directory: Path) -> list[str]:
-    """Return the command lines of all processes that name the directory in their arguments or environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            words = [*process.cmdline(), *process.environ().values()]
-            if process.status() != psutil.STATUS_ZOMBIE and any(str(directory) in word for word in words):
-                found.append(" ".join(process.cmdline()))
-        except psutil.Error:
-            continue
-    return found
+    return refused(command(directory, *arguments, port=port))
 
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        number: int = listener.getsockname()[1]
-        return number
+    return free_port()
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +83,8 @@ def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory
     up.wait_until_ready()
 
     assert up.status_of("/healthz") < 500
-    assert re.search(rf"is in use by process {up.process.pid}\b", refused(directory, port=port))
-    assert f"Port {port} of 127.0.0.1 cannot be used" in refused(directory.with_name("other"), port=port)
+    assert re.search(rf"is in use by process {up.process.pid}\b", refused_up(directory, port=port))
+    assert f"Port {port} of 127.0.0.1 cannot be used" in refused_up(directory.with_name("other"), port=port)
     assert up.status_of("/healthz") < 500
 
     begun = time.monotonic()
@@ -161,13 +126,13 @@ def test_an_interrupt_while_starting_leaves_nothing(up: Up, directory: Path) -> 
 def test_a_data_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, port: int) -> None:
     (tmp_path / "file").touch()
 
-    sentence = refused(tmp_path / "file" / "data", port=port)
+    sentence = refused_up(tmp_path / "file" / "data", port=port)
 
     assert "cannot be used (Not a directory): name another one with --data-dir." in sentence
 
 
 def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path: Path, port: int) -> None:
-    sentence = refused(tmp_path / "data", "--config", str(tmp_path / "missing.yaml"), port=port)
+    sentence = refused_up(tmp_path / "data", "--config", str(tmp_path / "missing.yaml"), port=port)
 
     assert sentence == f"CommandError: The configuration file {tmp_path}/missing.yaml cannot be read."
     assert processes_of(tmp_path) == []

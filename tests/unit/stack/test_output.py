@@ -58,3 +58,13 @@ def test_where_nothing_can_be_drawn_again_there_is_no_block(
     output.line("web", "hello")
 
     assert stream.getvalue() == "web      | hello\n"
+
+
+def test_what_an_encoding_cannot_say_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", stream)
+
+    Output().line("demo", "π is about 3 ± 1")
+
+    stream.seek(0)
+    assert stream.read() == "demo     | ? is about 3 ± 1\n"
