@@ -62,11 +62,19 @@ class Delivery:
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
         )
 
-    def deliver(self, conclusion: Conclusion, *, usage: Usage) -> None:
-        """Tell the server; when it cannot be told, the lease runs out there and the job goes back to its queue."""
+    def deliver(self, conclusion: Conclusion, *, usage: Usage, last_lines: str | None) -> None:
+        """Tell the server; when it cannot be told, the lease runs out there and the job goes back to its queue.
+
+        Args:
+            conclusion: how the job ended.
+            usage: over the payload's whole life.
+            last_lines: of its standard output, for those who only peek; None: it was not started.
+        """
         if conclusion.reason == ENDED:
             return  # nothing more is reported, its job may already be another pilot's
         try:
+            if conclusion.ran and conclusion.reason is None:
+                self._say_completing(usage, last_lines)
             output, trouble = self._deliver_output(conclusion)
             self._acknowledge_kills(usage)
             status = self._finish(conclusion, usage=usage, output=output, trouble=trouble)
@@ -85,8 +93,6 @@ class Delivery:
             return None, None
         patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else _OUTPUT_S
         try:
-            if conclusion.reason is None:
-                self._say_completing()
             return self._store_output(give_up_at=monotonic() + patience_s, reason=conclusion.reason)
         except _UNANSWERED as error:
             log.event("output.not_stored", job=self._lease.job.id, error=error)
@@ -98,16 +104,18 @@ class Delivery:
             log.event("node.disk_trouble", error=error)
             return None, f"the output could not be packed: {error.strerror}"
 
-    def _say_completing(self) -> None:
+    def _say_completing(self, usage: Usage, last_lines: str | None) -> None:
         def once() -> None:
             self._slot.server.report_status(self._lease, status="Completing")
+            # A short job ends between two heartbeats: without this one nobody could peek at what it wrote.
+            self._slot.server.heartbeat(self._lease, usage=usage, std_output=last_lines, acknowledged=())
 
         try:
             self._persistently(
                 "status.completing", once, give_up_at=monotonic() + _SHORT_S,
                 interrupted=lambda: self._better_to_do(None),
             )  # fmt: skip
-        except (UnreachableError, MalformedAnswerError, RefusedError) as error:
+        except (*_UNANSWERED, RefusedError) as error:
             log.event("status.not_reported", job=self._lease.job.id, error=error)
 
     def _store_output(self, *, give_up_at: float, reason: str | None) -> tuple[str, str | None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pilots.agent import log
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
-from pilots.agent.heartbeat import Heartbeat
+from pilots.agent.heartbeat import Heartbeat, tail_of
 from pilots.agent.lease import ENDED, Lease
 from pilots.agent.payload import End, Payload, Program
 from pilots.agent.preparation import CannotRunError
@@ -64,6 +64,8 @@ class Execution:
             cpu_s=job.cpu_time_s * job.processors * configuration.cpu_factor, wall_s=wall_left_s
         )
         self._watchdog: Watchdog | None = None
+        #: Of standard output, when the payload has ended; None: it was not started.
+        self.last_lines: str | None = None
 
     def usage(self) -> Usage:
         """Return what the payload has used so far; for the heartbeat's thread too."""
@@ -85,6 +87,7 @@ class Execution:
             finally:
                 payload.close()
                 heartbeat.watch_output(None)
+                self.last_lines = tail_of(streams.stdout)
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
 

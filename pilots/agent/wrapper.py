@@ -56,7 +56,7 @@ class Wrapper:
                 reason=conclusion.reason,
             )  # fmt: skip
             Delivery(self._slot, self._lease, workspace=workspace, configuration=self._configuration).deliver(
-                conclusion, usage=self._execution.usage()
+                conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
             )
         return conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
 

@@ -184,3 +184,14 @@ def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> Non
         assert agent.wait() == 0, agent.log
 
     assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_last_lines_of_a_job_shorter_than_a_heartbeat_can_be_peeked_at(
+    world: World, start: Callable[..., RunningAgent], settings: Settings
+) -> None:
+    settings.WMS_HEARTBEAT_S = 30
+    job_id = world.submit(executable="/bin/echo", arguments="Hello, grid")
+    with start("--max-jobs", "1"):
+        world.wait_until(job_id, lambda job: job["status"] == "Done")
+    assert world.ask(f"/api/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
