@@ -89,3 +89,19 @@ def test_nesting_that_is_never_closed_is_refused() -> None:
 
 def test_many_containers_side_by_side_are_no_nesting() -> None:
     assert load_json(b"[" + b",".join([b"[]"] * 1000) + b"]") == [[]] * 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (rb'"\u0000"', "body"),
+        (rb'{"a": "b", "c": "\u0000"}', "c"),
+        (rb'{"jobs": [{"executable": "a"}, {"environment": {"A": "\ud800"}}]}', "jobs.1.environment.A"),
+        (rb'{"jobs": [{"\ud800": 1}]}', "jobs.0"),
+        (rb'{"\u0000": 1}', "body"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_by_its_place(text: bytes, place: str) -> None:
+    with pytest.raises(InvalidJSONError) as caught:
+        load_json(text)
+    assert list(caught.value.errors) == [place]

@@ -126,7 +126,8 @@ class JobView(APIView):
     def patch(self, request: Request, pk: int) -> Response:
         """Change the job while it is Waiting or Held; it moves to the queue of its new requirements."""
         if not isinstance(request.data, Mapping):
-            raise NoObjectError(f"Send an object with the fields to be changed, not {shown(request.data)}.")
+            sentence = f"Send an object with the fields to be changed, not {shown(request.data)}."
+            raise NoObjectError(sentence, errors={"body": [sentence]})
         editing.edit(pk, changes=request.data, by=user_of(request), now=timezone.now())
         return Response(JobOut(visible_job(user_of(request), pk)).data)
 

@@ -69,7 +69,7 @@ def parse_submission(body: object) -> SubmissionIn:
         CfgNotSupportedError: the description is in CFG form.
     """
     if not isinstance(body, Mapping):
-        raise InvalidSubmissionError(f"Send an object, a job description, not {shown(body)}.")
+        raise _invalid("body", f"Send an object, a job description, not {shown(body)}.")
     content = {name: value for name, value in body.items() if name not in ENVELOPE}
     request_id = _request_id(body.get("request_id"))
     if "jobs" in content:

@@ -101,7 +101,8 @@ def _refuse_unstorable(value: object) -> None:
         below: list[object] = []
         for item in level:
             if isinstance(item, str):
-                _refuse_unstorable_text(item)
+                if flaw := _flaw_of(item):
+                    raise InvalidJSONError(flaw, errors={_place_of_flaw(value): [flaw]})
             elif isinstance(item, dict | list):
                 if depth == MAX_DEPTH:
                     raise _too_deep()
@@ -114,8 +115,26 @@ def _parts(item: dict[str, object] | list[object]) -> Iterable[object]:
     return chain(item.keys(), item.values()) if isinstance(item, dict) else item
 
 
-def _refuse_unstorable_text(text: str) -> None:
+def _flaw_of(text: str) -> str:
+    """Return why PostgreSQL cannot store *text*, or an empty string."""
     if "\x00" in text:
-        raise InvalidJSONError("A string holds the NUL character (\\u0000), which cannot be stored.")
+        return "A string holds the NUL character (\\u0000), which cannot be stored."
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidJSONError("A string holds half of a surrogate pair (\\ud800 to \\udfff); send whole characters.")
+        return "A string holds half of a surrogate pair (\\ud800 to \\udfff); send whole characters."
+    return ""
+
+
+def _place_of_flaw(value: object) -> str:
+    """Return the dotted name of a text that cannot be stored, or of the object that has a name of that kind."""
+    left: list[tuple[str, object]] = [("", value)]
+    while left:
+        place, item = left.pop()
+        if isinstance(item, str) and _flaw_of(item):
+            break
+        if isinstance(item, dict):
+            if any(map(_flaw_of, item)):
+                break
+            left += [(f"{place}.{name[:64]}", inner) for name, inner in reversed(item.items())]
+        elif isinstance(item, list):
+            left += [(f"{place}.{position}", inner) for position, inner in reversed(list(enumerate(item)))]
+    return place.removeprefix(".") or "body"
