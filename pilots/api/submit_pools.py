@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -35,12 +36,6 @@ class SubmitPoolQuery(StrictSerializer):
     queue = serializers.CharField(required=False, max_length=128, help_text="Left out: all pools, as objects.")
 
 
-class SubmitPoolsOut(serializers.Serializer[Any]):
-    """The pools of one queue."""
-
-    submit_pools = serializers.ListField(child=serializers.CharField())
-
-
 class SubmitPoolOut(serializers.Serializer[SubmitPool]):
     """One set of requirements and the queues that satisfy it."""
 
@@ -55,10 +50,28 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
         return sorted(f"{queue.ce.site}/{queue.ce}/{queue}" for queue in pool.queues.all())
 
 
-class AllSubmitPoolsOut(serializers.Serializer[Any]):
-    """All pools."""
+class PoolField(serializers.Field[Any, Any, Any, Any]):
+    """A pool: the id of one of a queue, else the whole."""
 
-    submit_pools = SubmitPoolOut(many=True)
+    def to_representation(self, value: object) -> object:
+        """Return the id as it is, or the pool as an object."""
+        return SubmitPoolOut(value).data if isinstance(value, SubmitPool) else value
+
+
+class PoolFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # the package's own hook
+    """A pool in the OpenAPI schema; two answers of which each is a list would both fit an empty one."""
+
+    target_class = PoolField
+
+    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:  # noqa: ANN401 - the package's
+        """Return the schema of a pool."""
+        return {"oneOf": [{"type": "string"}, auto_schema.resolve_serializer(SubmitPoolOut, direction).ref]}
+
+
+class SubmitPoolsOut(serializers.Serializer[Any]):
+    """The pools of one queue, by their ids, or all pools as objects."""
+
+    submit_pools = serializers.ListField(child=PoolField())
 
 
 class SubmitPoolsView(APIView):
@@ -72,11 +85,7 @@ class SubmitPoolsView(APIView):
         tags=["pilots"],
         parameters=[SubmitPoolQuery],
         responses={
-            200: PolymorphicProxySerializer(
-                component_name="SubmitPools",
-                serializers=[SubmitPoolsOut, AllSubmitPoolsOut],
-                resource_type_field_name=None,
-            ),
+            200: SubmitPoolsOut,
             **error_responses(400, 401, 403),
         },
     )
@@ -87,7 +96,7 @@ class SubmitPoolsView(APIView):
         place = {level: asked[level] for level in ("site", "ce", "queue") if level in asked}
         if not place:
             pools = SubmitPool.objects.filter(vo=vo).select_related("vo").prefetch_related("queues__ce__site")
-            return Response(AllSubmitPoolsOut({"submit_pools": pools.order_by("pk")}).data)
+            return Response(SubmitPoolsOut({"submit_pools": pools.order_by("pk")}).data)
         queue = resolve_place(vo, **place).queue
         if queue is None:
             sentence = "Name the site, the CE and the queue, so that one queue is meant."
