@@ -1,13 +1,22 @@
 """Named reads about pilots."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Count, Q
 
-from pilots.domain import PROTOCOL_VERSION, WatchdogMargins
+from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain.pauses import Outcome
 from pilots.models import Pilot
-from resources.models import Queue
+from resources.domain.words import CEType, ResourceState
+from resources.models import ComputingElement, Queue
+
+#: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
+LATEST = 100
+#: A pilot that has started asks for a job within seconds, and again; one that was not heard of for so long is stuck.
+ASKS_WITHIN = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +59,71 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> Configuration:
         sandbox_max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES,
         watchdog=WatchdogMargins(),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowding:
+    """The pilots at a queue: how many have not ended, and how many of these still wait in its batch system."""
+
+    living: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoblessPilots:
+    """Pilots of one kind at one queue that have not had a job yet; without a group they are generic ones."""
+
+    queue_id: int
+    vo_id: int
+    group_id: int | None
+    #: None: whoever of the group.
+    owner_id: int | None
+    pilots: int
+
+
+def open_queues(*, types: Collection[CEType], now: datetime) -> Sequence[Queue]:
+    """Return the queues that take new pilots at *now*, at CEs of these types, each with its CE and site."""
+    queues = Queue.objects.filter(ce__type__in=types).select_related("ce__site").order_by("pk")
+    return [
+        queue
+        for queue in queues
+        if all(level.state_at(now) is ResourceState.ACTIVE for level in (queue, queue.ce, queue.ce.site))
+    ]
+
+
+def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
+    """Return how many pilots are at each of the queues; one without any is missing."""
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(queue__in=queues, ended_at__isnull=True)
+    # A stalled one "no longer counts as waiting" (DESIGN §3.7).
+    waits = Q(started_at__isnull=True) & ~Q(status=PilotStatus.STALLED)
+    rows = living.values_list("queue").annotate(Count("pk"), Count("pk", filter=waits)).order_by("queue")
+    return {queue_id: Crowding(living=living, waiting=waiting) for queue_id, living, waiting in rows}
+
+
+def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
+    """Return the pilots that "have so far not matched any payload" (PIL §2.3 (ii)) and still may.
+
+    Those that have started a moment ago count as well: they are asking for their first job.
+    """
+    young = now - timedelta(seconds=settings.WMS_PILOT_START_S)
+    asking = Q(started_at__isnull=True) | Q(last_seen_at__gt=now - ASKS_WITHIN)
+    sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young)
+    jobless = sent.filter(asking, ended_at__isnull=True, revoked_at__isnull=True, matched_at__isnull=True)
+    kinds = jobless.values_list("queue", "vo", "group", "owner").annotate(Count("pk"))
+    return [
+        JoblessPilots(queue_id=queue_id, vo_id=vo_id, group_id=group_id, owner_id=owner_id, pilots=pilots)
+        for queue_id, vo_id, group_id, owner_id, pilots in kinds.order_by("queue", "vo", "group", "owner")
+    ]
+
+
+def latest_outcomes(ce: ComputingElement, *, now: datetime) -> Sequence[Outcome]:
+    """Return what became of the pilots that were sent to *ce* within a day, as far as it is known, the latest first."""
+    known = Q(ended_at__isnull=False) | Q(matched_at__isnull=False)
+    sent = Pilot.objects.filter(known, queue__ce=ce, secret__isnull=False, submitted_at__gt=now - timedelta(days=1))
+    rows = sent.order_by("-pk").values_list("submitted_at", "ended_at", "matched_at", "status")[:LATEST]
+    in_vain = {PilotStatus.ABORTED, PilotStatus.FAILED}
+    return [
+        Outcome(submitted_at=submitted, failed_at=ended if matched is None and status in in_vain else None)
+        for submitted, ended, matched, status in rows
+    ]

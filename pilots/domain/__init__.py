@@ -16,7 +16,7 @@ class PilotStatus(StrEnum):
     RUNNING = "Running"
     #: Not started within the time that its director allows.
     STALLED = "Stalled"
-    #: Started, then silent.
+    #: Started, then silent; or gone with its director, so that nobody knows how it ended.
     LOST = "Lost"
     DONE = "Done"
     FAILED = "Failed"
