@@ -65,7 +65,8 @@ def _take_one_of_oldest(task_queue_id: int, user_priority: int, *, chance: Rando
     oldest = list(level.values_list("pk", flat=True)[:OLDEST])
     chance.shuffle(oldest)
     for job_id in oldest:
-        job = QueuedJob.objects.filter(pk=job_id).select_for_update(skip_locked=True).first()
+        # Of the level still: since it was read, a job may have moved to another queue, which nobody compared.
+        job = level.filter(pk=job_id).select_for_update(skip_locked=True).first()
         if job is not None:
             return _taken(job)
     return None

@@ -61,14 +61,18 @@ def match(request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: i
         drained: set[int] = set()
         if not leases.exists():
             offer, place = of_pilot(request, pilot=pilot, now=now)
-            ordinal = 0
-            while ordinal < max_jobs and (taken := claim(offer, chance=chance, may_wait=ordinal == 0)) is not None:
-                drained.add(taken.task_queue_id)
-                if not _mark_matched(taken, pilot=pilot, place=place, now=now):
-                    continue
-                offer = _what_is_left(offer, _lease(taken, pilot, place, request_id, ordinal=ordinal, now=now))
-                ordinal += 1
-            _flag(pilot, matched=ordinal > 0, now=now)
+            given = 0
+            while taken := _take(offer, at_most=max_jobs - given, chance=chance):
+                drained.update(job.task_queue_id for job in taken)
+                moved = _mark_matched(taken, pilot=pilot, place=place, now=now)
+                for ordinal, job in enumerate(moved, start=given):
+                    _lease(job, pilot, place, request_id, ordinal=ordinal, now=now)
+                given += len(moved)
+                if len(moved) == len(taken):
+                    break
+                for job in moved:
+                    offer = _what_is_left(offer, job)
+            _flag(pilot, matched=given > 0, now=now)
         answer = list(leases.select_related("job__owner", "job__group").order_by("ordinal"))
     if drained:
         queueing.remove_empty(now=now, task_queue_ids=drained)
@@ -86,10 +90,24 @@ def _lock_welcome(pilot_id: int) -> Pilot:
     return pilot
 
 
-def _mark_matched(taken: QueuedJob, *, pilot: Pilot, place: Place, now: datetime) -> bool:
-    """Move the job; False for one that does not wait, which must not be (``verify``) and must not stop the others."""
+def _take(offer: ResourceOffer, *, at_most: int, chance: Random) -> list[QueuedJob]:
+    """Draw jobs one after another, each from what those before it leave of the offer; take them out of their queues."""
+    taken: list[QueuedJob] = []
+    while (job := claim(offer, chance=chance, may_wait=not taken)) is not None:
+        taken.append(job)
+        if len(taken) == at_most:
+            break
+        offer = _what_is_left(offer, job)
+    return taken
+
+
+def _mark_matched(taken: Sequence[QueuedJob], *, pilot: Pilot, place: Place, now: datetime) -> list[QueuedJob]:
+    """Move the jobs and return those that moved; one that does not wait, which must not be, stops no others.
+
+    All at once, after all were drawn: rows of jobs are locked in the order of their ids, not in that of the draws.
+    """
     recorded = transitions.record(
-        [taken.job_id],
+        [job.job_id for job in taken],
         status=JobStatus.MATCHED,
         minor=f"At {place.site.name}" if place.site is not None else "",
         source=f"pilot {pilot.pk}",
@@ -101,13 +119,13 @@ def _mark_matched(taken: QueuedJob, *, pilot: Pilot, place: Place, now: datetime
             "matched_at": now,
         },
     )
-    if not recorded.moved:
-        logger.error("match.job_in_queue_does_not_wait", extra={"job_id": taken.job_id})
-    return bool(recorded.moved)
+    for stray in (job.job_id for job in taken if job.job_id not in recorded.moved):
+        logger.error("match.job_in_queue_does_not_wait", extra={"job_id": stray})
+    return [job for job in taken if job.job_id in recorded.moved]
 
 
-def _lease(taken: QueuedJob, pilot: Pilot, place: Place, request_id: UUID, *, ordinal: int, now: datetime) -> Job:
-    lease = Match.objects.create(
+def _lease(taken: QueuedJob, pilot: Pilot, place: Place, request_id: UUID, *, ordinal: int, now: datetime) -> None:
+    Match.objects.create(
         job_id=taken.job_id,
         pilot=pilot,
         request_id=request_id,
@@ -116,7 +134,6 @@ def _lease(taken: QueuedJob, pilot: Pilot, place: Place, request_id: UUID, *, or
         leased_at=now,
         expires_at=now + timedelta(seconds=settings.WMS_LEASE_FIRST_S),
     )
-    return lease.job
 
 
 def _flag(pilot: Pilot, *, matched: bool, now: datetime) -> None:
@@ -129,8 +146,11 @@ def _flag(pilot: Pilot, *, matched: bool, now: datetime) -> None:
     )
 
 
-def _what_is_left(offer: ResourceOffer, job: Job) -> ResourceOffer:
-    wanted = job.description
+def _what_is_left(offer: ResourceOffer, taken: QueuedJob) -> ResourceOffer:
+    # What the job itself asks, not what its queue rounds that up to. Nobody can change it while it is out of its queue.
+    wanted = Job.objects.values_list("description", flat=True).filter(pk=taken.job_id).first()
+    if wanted is None:
+        return offer
     return replace(
         offer, processors=offer.processors - wanted["processors"], memory_mb=offer.memory_mb - wanted["memory_mb"]
     )

@@ -1,0 +1,178 @@
+"""What happens to a claim between its statements, each step put where it hurts most (DESIGN §3.5, §4.4)."""
+
+from collections.abc import Callable, MutableSequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from random import Random
+from threading import Event
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from matching.models import Match
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob
+from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.threads import at_once
+from wms.accounts.models import Group
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import control, editing
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Interrupted(Random):
+    """Chance that lets something happen after the ten oldest were read, and before one of them is locked."""
+
+    def __init__(self, *events: Callable[[], object]) -> None:
+        super().__init__(1)
+        self.events = list(events)
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        """Shuffle after the next event."""
+        if self.events:
+            self.events.pop(0)()
+        super().shuffle(x)
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group(shares_jobs=True)
+
+
+def ask(pilot: Pilot, *, chance: Random, max_jobs: int = 1, processors: int = 1) -> list[int]:
+    offer = OfferRequest(cpu_time_s=300_000, processors=processors)
+    leases = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=max_jobs, chance=chance)
+    return [lease.job_id for lease in leases]
+
+
+def is_somebody_waiting() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
+
+
+def until_waiting_or_done(work: "Future[object]") -> None:
+    pause = Event()
+    for _ in range(3000):
+        if work.done() or is_somebody_waiting():
+            return
+        pause.wait(0.01)
+    pytest.fail("neither done nor waiting for a lock")
+
+
+@pytest.mark.parametrize("change", ["sites", "banned_sites"])
+def test_a_job_that_moves_to_a_queue_that_does_not_fit_meanwhile_is_not_taken(group: Group, change: str) -> None:
+    here = make_queue(ce=make_ce(site=make_site(name="LCG.Here.org")))
+    make_site(name="LCG.There.org")
+    job = make_job(group=group)
+    changes = {change: ["LCG.There.org" if change == "sites" else "LCG.Here.org"]}
+
+    def edit() -> None:
+        at_once([lambda: editing.edit(job.pk, changes=changes, by=job.owner, now=timezone.now())])
+
+    assert ask(make_pilot(vo=group.vo, queue=here), chance=Interrupted(edit)) == []
+    job.refresh_from_db()
+    assert job.status == JobStatus.WAITING
+    assert QueuedJob.objects.filter(pk=job.pk).exists()
+
+
+def test_several_leases_for_one_request_do_not_deadlock_with_an_action_on_the_same_jobs(group: Group) -> None:
+    """The action locks jobs in the order of their ids; the match draws them in another one."""
+    owner = make_user(groups=[group])
+    later_drawn = make_job(group=group, owner=owner, priority=1).pk
+    first_drawn = make_job(group=group, owner=owner, priority=10).pk
+    pilot = make_pilot(vo=group.vo)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        refused: list[Future[object]] = []
+
+        def reschedule() -> object:
+            try:
+                return control.apply(Action.RESCHEDULE, [later_drawn, first_drawn], by=owner, now=timezone.now())
+            finally:
+                connection.close()
+
+        def start() -> None:
+            refused.append(pool.submit(reschedule))
+            until_waiting_or_done(refused[0])
+
+        leased = ask(pilot, chance=Interrupted(lambda: None, start), max_jobs=2, processors=2)
+        outcome = refused[0].result(timeout=60)
+
+    assert leased == [first_drawn, later_drawn]
+    assert isinstance(outcome, control.Outcome)
+    assert set(Match.objects.values_list("job_id", flat=True)) == {first_drawn, later_drawn}
+
+
+def test_a_job_that_another_holds_is_passed_over_without_waiting(group: Group) -> None:
+    """Nine of ten are held by somebody who does not let go; the tenth is taken all the same."""
+    owner = make_user(groups=[group])
+    ids = [make_job(group=group, owner=owner).pk for _ in range(10)]
+    pilot = make_pilot(vo=group.vo)
+    with transaction.atomic():
+        held = set(QueuedJob.objects.order_by("pk").select_for_update().values_list("pk", flat=True)[:9])
+        assert at_once([lambda: ask(pilot, chance=Random(1))], timeout_s=30) == [[ids[9]]]
+    assert held == set(ids[:9])
+
+
+def test_jobs_beyond_the_ten_oldest_are_taken_when_others_hold_those(group: Group) -> None:
+    owner = make_user(groups=[group])
+    ids = [make_job(group=group, owner=owner).pk for _ in range(12)]
+    pilot = make_pilot(vo=group.vo)
+    with transaction.atomic():
+        list(QueuedJob.objects.order_by("pk").select_for_update().values_list("pk", flat=True)[:11])
+        assert at_once([lambda: ask(pilot, chance=Random(1))], timeout_s=30) == [[ids[11]]]
+
+
+def test_a_pilot_waits_for_the_only_job_and_gets_it_when_the_other_lets_go(group: Group) -> None:
+    job = make_job(group=group)
+    pilot = make_pilot(vo=group.vo)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+
+        def one() -> object:
+            try:
+                return ask(pilot, chance=Random(1))
+            finally:
+                connection.close()
+
+        with transaction.atomic():
+            QueuedJob.objects.select_for_update().get(pk=job.pk)
+            asking: Future[object] = pool.submit(one)
+            until_waiting_or_done(asking)
+            assert not asking.done()
+        assert asking.result(timeout=60) == [job.pk]
+
+
+def test_a_queue_whose_only_job_goes_meanwhile_gives_way_to_the_next_segment(group: Group) -> None:
+    owner = make_user(groups=[group])
+    high = make_job(group=group, owner=owner, cpu_time_s=300_000)
+    low = make_job(group=group, owner=owner, cpu_time_s=500)
+
+    def kill() -> None:
+        at_once([lambda: control.apply_to_one(Action.KILL, high.pk, by=owner, now=timezone.now())])
+
+    assert ask(make_pilot(vo=group.vo), chance=Interrupted(kill)) == [low.pk]
+    assert Job.objects.get(pk=high.pk).status == JobStatus.KILLED
+
+
+def test_a_job_that_comes_into_a_higher_segment_meanwhile_is_drawn_before_a_lower_one(group: Group) -> None:
+    """After each exclusion the selection starts again at the highest segment that is left."""
+    owner = make_user(groups=[group])
+    middle = make_job(group=group, owner=owner, cpu_time_s=5000)
+    make_job(group=group, owner=owner, cpu_time_s=500)
+    new: list[int] = []
+
+    def kill_the_one_and_submit_another() -> None:
+        def both() -> None:
+            control.apply_to_one(Action.KILL, middle.pk, by=owner, now=timezone.now())
+            new.append(make_job(group=group, owner=owner, cpu_time_s=50_000).pk)
+
+        at_once([both])
+
+    assert ask(make_pilot(vo=group.vo), chance=Interrupted(kill_the_one_and_submit_another)) == new
