@@ -97,8 +97,8 @@ def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
     living = Pilot.objects.filter(queue__in=queues, ended_at__isnull=True)
     # A stalled one "no longer counts as waiting" (DESIGN §3.7).
     waits = Q(started_at__isnull=True) & ~Q(status=PilotStatus.STALLED)
-    rows = living.values_list("queue").annotate(Count("pk"), Count("pk", filter=waits)).order_by("queue")
-    return {queue_id: Crowding(living=living, waiting=waiting) for queue_id, living, waiting in rows}
+    counts = living.values("queue").annotate(living=Count("pk"), waiting=Count("pk", filter=waits)).order_by("queue")
+    return {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
 
 
 def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
@@ -110,7 +110,7 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     asking = Q(started_at__isnull=True) | Q(last_seen_at__gt=now - ASKS_WITHIN)
     sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young)
     jobless = sent.filter(asking, ended_at__isnull=True, revoked_at__isnull=True, matched_at__isnull=True)
-    kinds = jobless.values_list("queue", "vo", "group", "owner").annotate(Count("pk"))
+    kinds = jobless.values_list("queue", "vo", "group", "owner").annotate(pilots=Count("pk"))
     return [
         JoblessPilots(queue_id=queue_id, vo_id=vo_id, group_id=group_id, owner_id=owner_id, pilots=pilots)
         for queue_id, vo_id, group_id, owner_id, pilots in kinds.order_by("queue", "vo", "group", "owner")

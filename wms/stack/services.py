@@ -24,6 +24,10 @@ HOST = "127.0.0.1"
 #: Requests that one web worker answers at once; each thread keeps a connection to the database.
 _WEB_THREADS = 8
 _DATABASE = "wms"
+#: A director gives its pilots 8 s to leave.
+_LEAVING_S = 12.0
+#: One machine looks for what waits more often than a grid would.
+_CYCLE_S = "2"
 
 
 class PortTakenError(StackError):
@@ -124,6 +128,8 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
     environment["WMS_DATA_DIR"] = str(directory.path)
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     environment.setdefault("WMS_SECRET_KEY", directory.secret_key())
+    environment.setdefault("WMS_SERVER_URL", options.address)
+    environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
     directory.part("static")  # WhiteNoise warns of one that is missing
     servers: list[Service] = []
     before: list[Stage] = []
@@ -165,8 +171,9 @@ def _own_stages(system: System) -> list[Stage]:
     stages: list[Stage] = [[Command(name="migrate", command=migrate, environment=system.environment)]]
     if system.options.configuration is not None:
         stages.append([_configure(system, system.options.configuration)])
-    # Directors stand beside these.
     stages.append([_web(system), *_workers(system), _beat(system)])
+    # After the web server and so stopped before it: its pilots say where they go, and hand their jobs back.
+    stages.append([_director(system)])
     return stages
 
 
@@ -218,6 +225,12 @@ def _beat(system: System) -> Service:
         command=_celery(system, "beat", "--schedule", schedule, "--pidfile", ""),
         environment=system.environment,
         stop_within_s=5,
+    )
+
+
+def _director(system: System) -> Service:
+    return Service(
+        name="director", command=system.manage("direct"), environment=system.environment, stop_within_s=_LEAVING_S
     )
 
 

@@ -11,7 +11,7 @@ from wms.stack.services import Options, System, run
 
 
 class Command(BaseCommand):
-    help = "Run the whole system in the foreground: database, Redis, migrations, web, Celery; Ctrl-C stops all of it."
+    help = "Run the whole system in the foreground, from the database to the directors; Ctrl-C stops all of it."
     # They look at servers that do not run yet; each child makes its own.
     requires_system_checks = ()
 
