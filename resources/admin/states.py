@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -45,7 +46,10 @@ class StateForm(forms.Form):
     """Why, and until when."""
 
     reason = forms.CharField(
-        max_length=MAX_REASON_LENGTH, required=False, help_text="Physicists see it; needed unless the state is active."
+        max_length=MAX_REASON_LENGTH,
+        required=False,
+        widget=AdminTextInputWidget,
+        help_text="Physicists see it; needed unless the state is active.",
     )
     until = forms.DateTimeField(
         required=False,

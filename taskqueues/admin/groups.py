@@ -41,6 +41,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     list_filter = (("vo", SeenRelatedFilter),)
     search_fields = ("name",)
     ordering = ("name",)
+    fields = ("name", "vo", "priority", "properties")
     inlines = (MemberInline,)
 
     def managed(self, vos: frozenset[int]) -> Q:

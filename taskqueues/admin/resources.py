@@ -85,6 +85,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
     """A manager looks after the sites that serve the own VO only; those shared with others change operators."""
 
     form = SiteForm
+    managers_may = EVERYTHING - {"delete"}  # banning is enough, and jobs keep the name of where they ran
     fixed_after_creation = ("name",)
     list_display = ("name", "state", "state_reason", "state_until", "vo_names", "ce_count", "throttle_policy")
     list_filter = ("state", ("vos", SeenRelatedFilter), "throttle_policy")
@@ -131,7 +132,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         if not site.name:
             return format_html("{}", "Save the site first.")
         ces = site.ces.order_by("name").annotate(queue_count=Count("queues"))
-        link = '<a href="{}">{}</a> ({} queues, {})'
+        link = '<a href="{}">{}</a> (queues: {}, {})'
         rows = (
             (
                 reverse("admin:resources_computingelement_change", args=[ce.pk]),

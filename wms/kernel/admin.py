@@ -95,7 +95,7 @@ class StrictJSONField(forms.JSONField):
 
 def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
     """Return how a column of names is edited."""
-    required, label, about = not column.blank, str(column.verbose_name).capitalize(), str(column.help_text)
+    required, label, about = not column.blank, label_of(column), str(column.help_text)
     if column.base_field.choices:
         return ChoiceListField(choices=list(column.base_field.choices), required=required, label=label, help_text=about)
     item = column.base_field.formfield() or forms.CharField()
@@ -107,6 +107,16 @@ def array_form_field(column: "ArrayField[Any, Any]") -> forms.Field:
         help_text=f"{about} Names with commas.".strip(),
         widget=AdminTextInputWidget,
     )
+
+
+#: Words of column names, as people write them.
+_WRITTEN = {"vo": "VO", "ce": "CE", "dn": "DN", "cpu": "CPU", "s": "(s)", "mb": "(MB)", "url": "URL"}
+
+
+def label_of(column: "Field[Any, Any]") -> str:
+    """Return how the field of a column is called on a page: ``cpu_time_s`` is "CPU time (s)"."""
+    words = " ".join(_WRITTEN.get(word, word) for word in str(column.verbose_name).split())
+    return words[:1].upper() + words[1:]
 
 
 # ---- Rights ----------------------------------------------------------------------------------------------------------
@@ -189,6 +199,7 @@ class _Fields(RowRights):
             return array_form_field(db_field)
         if isinstance(db_field, models.JSONField):
             kwargs["form_class"] = StrictJSONField
+        kwargs.setdefault("label", label_of(db_field))
         return super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]  # of the class beside
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401

@@ -56,7 +56,7 @@ DONE_WORDS: Final[Mapping[Action, str]] = MappingProxyType(
 _DEFAULTS: Final = as_json(JobDescription(executable=""))
 #: Reference-core seconds and megabytes, as the contract names them, in words.
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
-    {"cpu_time_s": "CPU time (s per core)", "memory_mb": "memory (MB)", "grid_ces": "computing elements"}
+    {"cpu_time_s": "CPU time (s per core)", "memory_mb": "Memory (MB)", "grid_ces": "Computing elements"}
 )
 
 
@@ -231,7 +231,7 @@ def _facts(job: Job, task_queue_id: int | None) -> list[Fact]:
         Fact(label="Owner", value=job.owner.username),
         Fact(label="Group", value=f"{job.group.name} ({job.vo.name})"),
         Fact(label="Site", value=job.site.name if job.site else ""),
-        Fact(label="Computing element and queue", value=" / ".join(place)),
+        Fact(label="CE and queue", value=" / ".join(place)),
         Fact(label="Pilot", value=_text(job.pilot_id)),
         Fact(label="Task queue", value=_text(task_queue_id)),
         Fact(label="Rescheduled", value=f"{job.reschedules} times" if job.reschedules else ""),
@@ -263,7 +263,7 @@ def _moments(job: Job) -> list[Moment]:
 def _asked_for(description: Mapping[str, object]) -> list[Fact]:
     """Return the fields of a description that say something else than its defaults, in the contract's order."""
     return [
-        Fact(label=_LABELS.get(field, field.replace("_", " ")), value=_in_words(description[field]))
+        Fact(label=_LABELS.get(field, field.replace("_", " ").capitalize()), value=_in_words(description[field]))
         for field in FIELDS
         if field in description and description[field] != _DEFAULTS[field]
     ]

@@ -26,6 +26,7 @@ M = TypeVar("M", bound=Model)
 
 # Groups of Django's table of permissions, which is not used here, would only be confused with ours.
 admin.site.unregister(DjangoGroup)
+admin.site.index_title = "Administration"  # not "Site administration": here a site is a laboratory's
 
 
 @admin.register(VO)

@@ -137,7 +137,10 @@ class SimpleForm(SubmissionForm):
     )
     arguments = forms.CharField(required=False, help_text="As the shell reads them.")
     input_files = Files(
-        required=False, label="Input files", help_text="Put into the job's directory; archives are unpacked there."
+        required=False,
+        allow_empty_file=True,
+        label="Input files",
+        help_text="Put into the job's directory; archives are unpacked there.",
     )
     kept = forms.Field(required=False, widget=forms.MultipleHiddenInput)
     output_sandbox = Names(
@@ -201,7 +204,7 @@ class JdlForm(SubmissionForm):
         label="JDL",
         strip=False,
         initial=EXAMPLE,
-        widget=forms.Textarea(attrs={"rows": 18, "spellcheck": "false", "class": "code"}),
+        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "class": "code"}),
         help_text="DIRAC's attribute names; Parameters makes many jobs of one text.",
     )
     field_order = ("jdl", "group")

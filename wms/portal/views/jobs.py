@@ -33,6 +33,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
         "counts": counts,
         "all_query": urlencode({name: value for name, value in asked.items() if name != "status"}),
         "is_narrowed": bool(asked),
+        "is_first_page_of_all": not request.GET,
         "rows": [presentation.row_of(job) for job in page.rows],
         "page": page,
         "buttons": presentation.all_buttons(),

@@ -1,0 +1,133 @@
+"""The portal and the admin in a real browser: what a page may load and run is decided there, not in a test client."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from tests.factories import make_group, make_site, make_user, make_vo
+
+CHROMIUM = shutil.which("chromium")
+#: CI sets it, so that a browser that was not installed is no reason to be green.
+REQUIRED = "WMS_TESTS_REQUIRE_BROWSER" in os.environ
+#: Headless, without a sandbox (CI runs as root), and silent on the network.
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PASSWORD = "correct horse battery staple"
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="chromium is not installed"),
+]
+
+
+@dataclass(frozen=True)
+class Browser:
+    """One page, and what its console said."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def people(transactional_db: None) -> None:
+    """Rows are made before the browser starts: beside its event loop Django refuses to touch the database."""
+    vo = make_vo(name="lhcb")
+    group = make_group(name="lhcb_user", vo=vo)
+    make_site(name="LCG.CERN.ch", vos=[vo])
+    make_user(username="alice", password=PASSWORD, groups=[group])
+    make_user(username="bob", password=PASSWORD, staff=True, manages=[vo])
+
+
+@pytest.fixture
+def browser(people: None) -> Iterator[Browser]:
+    assert CHROMIUM, "chromium is not installed, and WMS_TESTS_REQUIRE_BROWSER is set"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        opened = Browser(page=chromium.new_page(viewport={"width": 1280, "height": 900}))
+
+        def note(message: ConsoleMessage) -> None:
+            if message.type in {"error", "warning"}:  # a breach of the content security policy is one
+                opened.complaints.append(message.text)
+
+        opened.page.on("console", note)
+        opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+        yield opened
+        chromium.close()
+
+
+def log_in(browser: Browser, live_server: LiveServer, *, username: str, to: str = "/") -> None:
+    browser.page.goto(f"{live_server.url}{to}")
+    browser.page.get_by_label("Username").fill(username)
+    browser.page.get_by_label("Password").fill(PASSWORD)
+    browser.page.get_by_role("button", name="Log in").click()
+
+
+def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, browser: Browser) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="alice")
+    page.get_by_role("link", name="Submit the first one").click()
+    page.get_by_label("Executable").fill("./run.sh")
+    page.get_by_label("Input files").set_input_files({"name": "run.sh", "mimeType": "", "buffer": b"echo hi\n"})
+    page.get_by_label("Job name").fill("from the browser")
+    page.get_by_role("button", name="Submit").click()
+    assert page.get_by_role("status").inner_text() == "1 job submitted."
+    row = page.get_by_role("row").filter(has_text="from the browser")
+    assert "Waiting" in row.inner_text()
+    row.get_by_role("link").click()
+    page.get_by_role("button", name="Kill").click()
+    assert "Killed by alice" in page.locator(".state").inner_text()
+    page.get_by_role("button", name="Log out").click()
+    assert page.get_by_role("heading", name="Log in").is_visible()
+    assert browser.complaints == []
+
+
+def test_everything_works_by_keyboard_and_without_scripts(live_server: LiveServer, browser: Browser) -> None:
+    context = browser.page.context.browser.new_context(java_script_enabled=False)  # type: ignore[union-attr]
+    page = context.new_page()
+    page.goto(live_server.url)
+    page.get_by_label("Username").focus()
+    for keys in ("alice", PASSWORD):
+        page.keyboard.type(keys)
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Submit", exact=True).press("Enter")
+    page.get_by_role("link", name="JDL").press("Enter")
+    page.get_by_role("button", name="Submit").press("Enter")
+    assert page.get_by_role("status").inner_text() == "3 jobs submitted."
+    for tick in page.get_by_role("checkbox").all():
+        tick.press("Space")
+    page.get_by_role("button", name="Kill").press("Enter")
+    assert page.get_by_role("status").inner_text() == "3 jobs killed."
+    context.close()
+
+
+def test_a_manager_opens_the_pages_of_the_administration(live_server: LiveServer, browser: Browser) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="bob", to="/admin/")
+    page.get_by_role("link", name="Groups", exact=True).first.click()
+    page.get_by_role("link", name="lhcb_user").click()
+    page.get_by_label("Priority").fill("2500")
+    page.get_by_role("button", name="Save", exact=True).click()
+    assert "was changed successfully" in page.locator(".messagelist").inner_text()
+    page.goto(f"{live_server.url}/admin/matching/limit/add/")
+    page.locator(".select2-selection").first.click()
+    assert browser.complaints == []
+
+
+def test_the_documentation_of_the_api_loads(live_server: LiveServer, browser: Browser) -> None:
+    browser.page.goto(f"{live_server.url}/api/docs/")
+    browser.page.get_by_text("/api/jobs/", exact=True).first.wait_for()
+    assert browser.complaints == []

@@ -1,0 +1,45 @@
+"""Who comes to the portal."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from tests.factories import make_group, make_site, make_user, make_vo
+from wms.accounts.models import VO, Group, User
+
+
+@pytest.fixture
+def vo() -> VO:
+    return make_vo(name="lhcb")
+
+
+@pytest.fixture
+def group(vo: VO) -> Group:
+    make_site(name="LCG.CERN.ch", vos=[vo])
+    make_site(name="LCG.PIC.es", vos=[vo])
+    return make_group(name="lhcb_user", vo=vo)
+
+
+@pytest.fixture
+def alice(group: Group) -> User:
+    return make_user(username="alice", password="correct horse", groups=[group])
+
+
+ClientOf = Callable[[User], Client]
+
+
+@pytest.fixture
+def client_of() -> ClientOf:
+    def log_in(user: User) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def portal(alice: User, client_of: ClientOf) -> Client:
+    """Alice's browser."""
+    return client_of(alice)
