@@ -209,6 +209,9 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
+# Sortable, and with seconds: what happened first is asked more often than on which day.
+DATETIME_FORMAT = "Y-m-d H:i:s"
+DATE_FORMAT = "Y-m-d"
 # 10,000 job descriptions of 64 kB would be more; such a request belongs in several.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.int("WMS_MAX_BODY_BYTES", default=64 * 1024 * 1024)
 
