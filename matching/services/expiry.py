@@ -5,7 +5,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models.functions import Greatest
 
 from matching.models import ExpirerRun, Match
 from matching.services import leases
@@ -17,6 +18,9 @@ from wms.kernel.db import LockKey, database_now, try_lock
 
 #: DESIGN §3.5: "Five missed heartbeats: the job is Stalled".
 MISSED_HEARTBEATS = 5
+#: DESIGN §3.5: an outage of the expirer itself. Not the grace: with a shorter one every pause between two runs, which
+#: are seconds apart, would count as an outage, and no lease would ever end.
+OUTAGE = timedelta(seconds=60)
 #: Leases ended in one run; the next run, seconds later, takes the rest.
 ENDED_AT_ONCE = 1000
 _SOURCE = "lease expirer"
@@ -26,7 +30,7 @@ def expire_leases() -> int:
     """Mark silent jobs Stalled, end leases that are over or whose pilot has ended; return how many were ended.
 
     When this itself was down for long (an outage of the server), no pilot could renew its lease: then every open
-    lease is lengthened by that gap first.
+    lease is first lengthened by that gap, or by what of it has passed since the lease was made or last renewed.
     """
     now = _lengthen_by_own_outage()
     if now is None:
@@ -44,9 +48,12 @@ def _lengthen_by_own_outage() -> datetime | None:
         now = database_now()
         last = ExpirerRun.objects.first()
         gap = now - last.ran_at if last is not None else timedelta()
-        if gap > timedelta(seconds=settings.WMS_LEASE_GRACE_S):
+        if last is not None and gap > OUTAGE:
+            # NB: of nulls (a lease never used) GREATEST takes no notice.
+            heard_of = Greatest(Value(last.ran_at), F("leased_at"), F("reported_at"))
+            lost = ExpressionWrapper(Value(now) - heard_of, output_field=DurationField())
             Match.objects.filter(ended_at__isnull=True).update(
-                expires_at=F("expires_at") + gap, reported_at=F("reported_at") + gap
+                expires_at=F("expires_at") + lost, reported_at=F("reported_at") + lost
             )
         ExpirerRun.objects.update_or_create(pk=1, defaults={"ran_at": now})
         return now
@@ -57,9 +64,12 @@ def _mark_stalled(*, now: datetime) -> None:
     silent = Match.objects.filter(ended_at__isnull=True, reported_at__lt=silent_since)
     running = [JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING]
     with transaction.atomic(durable=True):
-        job_ids = list(silent.filter(job__status__in=running).values_list("job_id", flat=True))
+        seen = silent.filter(job__status__in=running).values_list("job_id", flat=True)
+        locked = Job.objects.filter(pk__in=list(seen)).order_by("pk").select_for_update(of=("self",))
+        # Looked at again under the locks: heartbeats may have come in between.
+        still = silent.filter(job__in=list(locked.values_list("pk", flat=True)))
         transitions.record(
-            job_ids,
+            list(still.values_list("job_id", flat=True)),
             status=JobStatus.STALLED,
             minor=f"{MISSED_HEARTBEATS} heartbeats missed",
             source=_SOURCE,

@@ -7,6 +7,7 @@ from random import Random
 from uuid import uuid4
 
 import pytest
+from django.test import override_settings
 from django.utils import timezone
 
 from matching.models import Match
@@ -191,6 +192,33 @@ def test_an_outage_of_the_server_ends_no_lease(holder: Holder) -> None:
     assert expiry.expire_leases() == 0
     holder.beat()
     assert holder.job.status == JobStatus.RUNNING
+
+
+def test_a_lease_that_was_renewed_during_the_outage_gets_back_only_what_has_passed_since(holder: Holder) -> None:
+    """The web answers again some seconds before the expirer runs; a pilot that dies then must not keep its job."""
+    holder.status(JobStatus.RUNNING)
+    pass_time(hours=5)
+    holder.beat()
+    pass_time(seconds=10)
+    assert expiry.expire_leases() == 0
+    assert live_through(seconds=1850) == 0
+    assert live_through(seconds=30) == 1
+
+
+@override_settings(WMS_LEASE_GRACE_S=1)
+def test_a_short_grace_ends_leases_all_the_same(holder: Holder) -> None:
+    """The pauses between the expirer's own runs, longer than the grace, are no outage."""
+    holder.beat()
+    assert live_through(seconds=1790) == 0
+    assert live_through(seconds=30) == 1
+
+
+def test_a_job_that_was_never_heard_of_is_lengthened_by_an_outage_too(holder: Holder) -> None:
+    pass_time(seconds=200)
+    assert expiry.expire_leases() == 0
+    assert live_through(seconds=340) == 0
+    assert live_through(seconds=30) == 1
+    assert holder.statuses[-1] == "Waiting"
 
 
 def test_a_pilot_that_has_ended_loses_its_leases_at_once(holder: Holder) -> None:

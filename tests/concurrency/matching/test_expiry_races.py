@@ -1,0 +1,122 @@
+"""The expirer beside the reports of pilots, on real connections (DESIGN §3.5)."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from random import Random
+from threading import Event
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+
+from matching.models import Match
+from matching.services import expiry, leases
+from matching.services.leases import LeaseEndedError, Usage
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from taskqueues.models import QueuedJob
+from tests.factories import make_group, make_job, make_pilot
+from tests.threads import at_once
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import transitions
+from wms.kernel.db import database_now
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def leased(number: int = 1) -> list[Match]:
+    group = make_group(shares_jobs=True)
+    for _ in range(number):
+        make_job(group=group)
+    pilots = [make_pilot(vo=group.vo) for _ in range(number)]
+    offer = OfferRequest(cpu_time_s=300_000)
+    return [match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))[0] for pilot in pilots]
+
+
+def while_it_waits(work: Callable[[], object]) -> "tuple[ThreadPoolExecutor, Future[object]]":
+    """Start *work* on a connection of its own; return when it waits for a lock of this one."""
+
+    def run() -> object:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    pool = ThreadPoolExecutor(max_workers=1)
+    future: Future[object] = pool.submit(run)
+    pause = Event()
+    for _ in range(3000):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return pool, future
+        pause.wait(0.01)
+    pytest.fail("it does not wait")
+
+
+def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stalling() -> None:
+    (lease,) = leased()
+    Match.objects.update(
+        reported_at=database_now() - timedelta(hours=1), expires_at=database_now() + timedelta(hours=1)
+    )
+    with transaction.atomic():
+        # What a heartbeat does, in its order.
+        Job.objects.select_for_update().get(pk=lease.job_id)
+        Match.objects.filter(pk=lease.pk).update(reported_at=database_now())
+        pool, expiring = while_it_waits(expiry.expire_leases)
+    assert expiring.result(timeout=60) == 0
+    pool.shutdown()
+    assert Job.objects.get().status == JobStatus.MATCHED
+
+
+def test_a_heartbeat_that_comes_while_a_lease_ends_keeps_it() -> None:
+    (lease,) = leased()
+    Match.objects.update(expires_at=database_now() - timedelta(hours=1))
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=lease.job_id)
+        Match.objects.filter(pk=lease.pk).update(expires_at=database_now() + timedelta(hours=1))
+        pool, expiring = while_it_waits(expiry.expire_leases)
+    assert expiring.result(timeout=60) == 0
+    pool.shutdown()
+    assert Match.objects.get().ended_at is None
+
+
+def test_a_kill_that_comes_while_a_lease_ends_is_obeyed() -> None:
+    (lease,) = leased()
+    Match.objects.update(expires_at=database_now() - timedelta(hours=1))
+    with transaction.atomic():
+        transitions.move(lease.job_id, status=JobStatus.KILLED, source="alice", now=database_now())
+        pool, expiring = while_it_waits(expiry.expire_leases)
+    assert expiring.result(timeout=60) == 1
+    pool.shutdown()
+    assert Job.objects.get().status == JobStatus.KILLED
+    assert not QueuedJob.objects.exists()
+
+
+def test_four_expirers_end_each_lease_once_beside_its_pilots_last_report() -> None:
+    """Each of 30 jobs is either finished by its pilot or comes back once; never both."""
+    held = leased(30)
+    Match.objects.update(expires_at=database_now() - timedelta(hours=1))
+
+    def finish(mine: list[Match]) -> int:
+        finished = 0
+        for lease in mine:
+            try:
+                leases.finish(lease.pk, exit_code=0, minor=None, usage=Usage(), output_sandbox=None)
+                finished += 1
+            except LeaseEndedError:
+                continue
+        return finished
+
+    works: list[Callable[[], int]] = [expiry.expire_leases] * 4
+    works += [partial(finish, held[n::3]) for n in range(3)]
+    answers = at_once(works)
+
+    assert sum(answers) == 30
+    assert Job.objects.filter(status=JobStatus.DONE).count() == sum(answers[4:])
+    assert Job.objects.filter(status=JobStatus.WAITING, reschedules=1).count() == sum(answers[:4])
+    assert QueuedJob.objects.count() == sum(answers[:4])
+    assert not Match.objects.filter(ended_at__isnull=True).exists()
