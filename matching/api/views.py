@@ -57,7 +57,7 @@ class MatchesView(APIView):
                 component_name="Leased", serializers=[LeaseOut, LeasesOut], resource_type_field_name=None
             ),
             HTTPStatus.NO_CONTENT: OpenApiResponse(description="Nothing fits; Retry-After says when to ask again."),
-            **error_responses(400, 401, 403),
+            **error_responses(400, 401, 403, 415),
         },
     )
     def post(self, request: Request) -> Response:
@@ -90,7 +90,7 @@ class PreviewView(APIView):
         operation_id="matches_preview",
         tags=["matching"],
         request=PreviewIn,
-        responses={HTTPStatus.OK: PreviewOut, **error_responses(400, 401, 403)},
+        responses={HTTPStatus.OK: PreviewOut, **error_responses(400, 401, 403, 415)},
     )
     def post(self, request: Request) -> Response:
         """Tell which task queues fit an offer and how likely each is, and how many each condition leaves.
@@ -117,7 +117,7 @@ class LeaseStatusView(APIView):
         operation_id="matches_status",
         tags=["pilots"],
         request=StatusIn,
-        responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409)},
+        responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Report Running or Completing; renews the lease."""
@@ -140,7 +140,7 @@ class HeartbeatView(APIView):
         operation_id="matches_heartbeat",
         tags=["pilots"],
         request=HeartbeatIn,
-        responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409)},
+        responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Renew the lease, report usage, and learn of orders such as kill; these repeat until acknowledged."""
@@ -163,7 +163,7 @@ class FinishView(APIView):
         operation_id="matches_finish",
         tags=["pilots"],
         request=FinishIn,
-        responses={HTTPStatus.OK: FinishedOut, **error_responses(400, 401, 403, 404, 409)},
+        responses={HTTPStatus.OK: FinishedOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """End the lease: exit code 0 makes the job Done, 222 sends it back to its queue, anything else fails it.
