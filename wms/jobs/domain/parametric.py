@@ -32,6 +32,8 @@ from wms.kernel.names import did_you_mean
 
 MAX_PARAMETRIC_JOBS: Final = 10_000
 MAX_SEQUENCES: Final = 100
+#: Of all sequences together; a text of 4 kB could ask for a million.
+MAX_VALUES: Final = 250_000
 #: A 64 kB text can ask for gigabytes of jobs; so much text the descriptions of all of them may have together.
 MAX_EXPANDED_CHARACTERS: Final = 64 * 1024 * 1024
 TEMPLATES: Final = (
@@ -55,6 +57,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 _COUNTED: Final = ("count", "start", "step", "factor")
 _OVERHEAD: Final = 64  # of a Python string beside its characters
 _SHARED_OVERHEAD: Final = 8  # of one that all jobs share: quotes and commas when it is stored
+_DIRECTIVE_OVERHEAD: Final = 64  # of each replacement, which takes time even where it makes no text
 
 
 def is_parametric(data: Mapping[str, object]) -> bool:
@@ -101,7 +104,8 @@ def expand(data: Mapping[str, object]) -> list[dict[str, object]]:
     count = len(next(iter(sequences.values())))
     expansion = _Expansion(sequences, count=count)
     varying = [field for field in TEMPLATES if expansion.has_directive(field, single.get(field))]
-    expansion.charge(count * sum(_shared_characters(value) for field, value in single.items() if field not in varying))
+    shared = [value for field, value in single.items() if field not in varying]
+    expansion.charge(count * sum(map(_shared_characters, shared)))
     return [single | {field: expansion.rendered(single[field], number) for field in varying} for number in range(count)]
 
 
@@ -135,8 +139,9 @@ def _refuse_too_long_with_id(job: JobDescription) -> None:
     finished = substitute_job_id(job, MAX_NUMBER)
     lines = (finished.job_name, finished.job_group, finished.std_output, finished.std_error, finished.executable)
     lists = (*finished.input_data, *finished.output_sandbox, *finished.output_data)
+    texts = (*lines, *lists, finished.arguments, *(value for _, value in finished.environment))
     if finished is not job and (
-        max(map(len, (*lines, *lists))) > MAX_NAME or len(finished.arguments) > descriptions.MAX_ARGUMENTS_BYTES // 4
+        max(map(len, (*lines, *lists))) > MAX_NAME or sum(map(len, texts)) > descriptions.MAX_ARGUMENTS_BYTES // 4
     ):
         descriptions.parse(descriptions.as_json(finished))
 
@@ -148,6 +153,8 @@ class _Expansion:
         self._sequences = sequences
         self._numbers = [str(number).zfill(len(str(count - 1))) for number in range(count)]
         self._templates: dict[str, tuple[str | list[str], ...]] = {}
+        #: Characters of all texts of a sequence, by its identity: it is kept by self._sequences or self._numbers.
+        self._lengths: dict[int, int] = {}
         self._made = 0
 
     def charge(self, characters: int) -> None:
@@ -160,15 +167,22 @@ class _Expansion:
             )
 
     def has_directive(self, field: str, value: object) -> bool:
-        """Read every text of *value*, and return whether one of them differs from job to job."""
+        """Read every text of *value*, and return whether one of them differs from job to job.
+
+        If so, all texts that will be rendered are counted, before the first is made: that might be half a gigabyte.
+        """
         texts = [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
         if not isinstance(texts, Iterable):
             return False
         found = False
+        characters = 0
         for text in texts:
             if isinstance(text, str):
                 self._templates[text] = self._template(field, text)
                 found = found or len(self._templates[text]) > 1
+                characters += self._characters(text)
+        if found:
+            self.charge(characters)
         return found
 
     def rendered(self, value: object, number: int) -> object:
@@ -209,10 +223,26 @@ class _Expansion:
             sentence = f"The sequences have names; write %({next(iter(self._sequences))})s instead of %{directive}."
         raise InvalidDescriptionError({field: [f"{sentence} (A percent sign itself is written %%.)"]})
 
+    def _characters(self, text: str) -> int:
+        """Return how much the text is for all jobs together."""
+        count = len(self._numbers)
+        characters = count * _replacements(text)
+        for part in self._templates[text]:
+            if isinstance(part, str):
+                characters += count * len(part)
+                continue
+            if id(part) not in self._lengths:
+                self._lengths[id(part)] = sum(map(len, part))
+            characters += self._lengths[id(part)]
+        return characters + count * _OVERHEAD
+
     def _text(self, text: str, number: int) -> str:
-        parts = [part if isinstance(part, str) else part[number] for part in self._templates[text]]
-        self.charge(sum(map(len, parts)) + _OVERHEAD)  # before the text is made: it might be half a gigabyte
-        return "".join(parts)
+        return "".join([part if isinstance(part, str) else part[number] for part in self._templates[text]])
+
+
+def _replacements(text: str) -> int:
+    """Return what the replacements in *text*, early and late ones, cost for one job."""
+    return text.count("%") * _DIRECTIVE_OVERHEAD
 
 
 def _shared_characters(value: object) -> int:
@@ -223,7 +253,7 @@ def _shared_characters(value: object) -> int:
         each = left.pop()
         size += _SHARED_OVERHEAD
         if isinstance(each, str):
-            size += len(each)
+            size += len(each) + _replacements(each)
         elif isinstance(each, Mapping):
             left += [*each, *each.values()]
         elif isinstance(each, list | tuple):
@@ -245,6 +275,9 @@ def _sequences(parameters: object) -> dict[str, list[str]]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise _refused(f"{shown(name)} is no name of a sequence: letters, digits, _ and dots, at most 64.")
         sequences[name] = _texts(form, of=f"The sequence {name}")
+        # All sequences have to be as long as this one.
+        if (values := len(sequences[name]) * len(parameters)) > MAX_VALUES:
+            raise _refused(f"parameters must have at most {MAX_VALUES} values in all, not {values}.")
     if len({len(texts) for texts in sequences.values()}) > 1:
         lengths = ", ".join(f"{name}: {len(texts)}" for name, texts in sequences.items())
         raise _refused(f"All sequences of parameters must have as many values; these have {lengths}."[:1000])

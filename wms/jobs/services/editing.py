@@ -15,6 +15,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import demand
 from wms.jobs.services.control import out_of_queues
+from wms.jobs.services.optimizers import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
 from wms.kernel.errors import ConflictError, NotFoundError
 from wms.kernel.names import did_you_mean
@@ -86,9 +87,9 @@ def _refuse_unknown_sites(edited: JobDescription, *, changed: Collection[str], v
     known = known_sites(vo) if named else frozenset()
     errors: dict[str, list[str]] = {}
     for name, sites in named.items():
-        for site in sites:
-            if site not in known:
-                hint = did_you_mean(site, sorted(known))
-                errors.setdefault(name, []).append(f'No site of the VO {vo} is called "{site}".{hint}')
+        unknown = [site for site in sites if site not in known]
+        for site in unknown[:MAX_SENTENCES]:
+            hint = did_you_mean(site, sorted(known))
+            errors.setdefault(name, []).append(f'No site of the VO {vo} is called "{site}".{hint}')
     if errors:
         raise InvalidDescriptionError(errors)

@@ -4,7 +4,7 @@ Each step looks at all jobs of a request at once, so that ten thousand alike cos
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -32,6 +32,10 @@ from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 
 MAX_WARNINGS: Final = 50
+#: Of one field of a job; the first ones tell the story.
+MAX_SENTENCES: Final = 5
+#: The nearest name is looked for so often: each look compares with all known names.
+MAX_HINTS: Final = 20
 #: The eligible queues of each are looked up while the request waits.
 MAX_REQUIREMENT_SETS: Final = 100
 
@@ -51,6 +55,8 @@ class Arrival:
     input_sandboxes: dict[tuple[str, ...], tuple[NamedSandbox, ...]] = field(default_factory=dict)
     #: Id of the submit pool, by ``requirements_key``.
     pools: dict[str, str] = field(default_factory=dict)
+    #: Nearest known names that were looked for, as sentences, by noun and name.
+    hints: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def vo(self) -> VO:
@@ -65,8 +71,16 @@ class Arrival:
     def refuse(self, wanted: WantedJob, name: str, sentence: str) -> None:
         """Note that a field of a job is wrong."""
         sentences = self.errors.setdefault(f"{wanted.path}{name}", [])
-        if sentence not in sentences:
+        if sentence not in sentences and len(sentences) < MAX_SENTENCES:
             sentences.append(sentence)
+
+    def hint(self, noun: str, name: str, *, known: Collection[str]) -> str:
+        """Return a sentence that names the known name nearest to *name*, or nothing when too much is wrong."""
+        if (noun, name) not in self.hints:
+            if len(self.hints) >= MAX_HINTS:
+                return ""
+            self.hints[noun, name] = did_you_mean(name, sorted(known))
+        return self.hints[noun, name]
 
     def warn(self, sentence: str) -> None:
         """Note what the submitter should know though the job is accepted."""
@@ -133,7 +147,7 @@ def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, asked: frozenset[
     for wanted in arrival.wanted if unknown else ():
         for value in getattr(wanted.description, name):
             if value in unknown and not arrival.refused_enough:
-                hint = did_you_mean(value, sorted(known))
+                hint = arrival.hint(noun, value, known=known)
                 arrival.refuse(wanted, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
 
 
@@ -142,7 +156,7 @@ def _check_setups(arrival: Arrival) -> None:
     for wanted in arrival.wanted:
         setup = wanted.description.setup
         if setup is not None and setup not in known:
-            hint = did_you_mean(setup, known)
+            hint = arrival.hint("setup", setup, known=known)
             arrival.refuse(wanted, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
 
 
@@ -223,6 +237,8 @@ def _requirements(arrival: Arrival) -> None:
             check(form, known=names, kinds=kinds)
         except RejectedError as error:
             _refuse_as(arrival, wanted, error)
+            if arrival.refused_enough:
+                break
             continue
         pool_ids[key] = submit_pool_id(arrival.vo.name, form)
     if arrival.errors:
