@@ -1,0 +1,114 @@
+"""A system configured by a file, and callers who know nothing but the contract."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+CONFIGURATION = """\
+vos: [{name: lhcb, setup: LHCb-Production, setups: [LHCb-Production, LHCb-Devel], managers: [bob]}]
+groups:
+  - {name: lhcb_user, vo: lhcb, priority: 1000, properties: []}
+  - {name: lhcb_prod, vo: lhcb, priority: 3000, properties: [JOB_SHARING]}
+users:
+  - {username: alice, password: "a", dns: ["/DC=ch/CN=alice"], groups: [lhcb_user, lhcb_prod], default_group: lhcb_user}
+  - {username: bob, password: "b", groups: [lhcb_prod]}
+  - {username: charlie, password: "c", groups: [lhcb_user]}
+requirement_definitions: [{name: Memory, kind: capacity, unit: MB}]
+platforms: {x86_64-el9: [x86_64-el9, x86_64-el8]}
+sites:
+  - name: LCG.CERN.ch
+    vos: [lhcb]
+    parameters: {SoftwareTag: [AppVersion1]}
+    tokens: {register: "register-at-CERN"}
+    ces:
+      - name: ce01.cern.ch
+        type: local
+        queues:
+          - {name: grid, cpu_time_s: 300000, platforms: [x86_64-el9], processors: 2, memory_mb: 4000, tags: [gpu], parameters: {Memory: 4000}}
+          - {name: short, cpu_time_s: 5000, processors: 1}
+  - {name: LCG.RAL.uk, vos: [lhcb], status: {state: banned, reason: "cooling"}}
+"""  # noqa: E501 - a row of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with a token, who reads answers as they come over the wire."""
+
+    token: str | None = None
+
+    def __call__(self, method: str, address: str, body: object = None, *, status: int, **options: Any) -> Any:
+        """Send a request, insist on the status of its answer, and return what the JSON says."""
+        client = APIClient()
+        if self.token is not None:
+            client.credentials(HTTP_AUTHORIZATION=f"Bearer {self.token}")
+        form = {"format": "json"} if "format" not in options and body is not None else {}
+        answer = getattr(client, method.lower())(f"/api{address}", body, **form, **options)
+        assert answer.status_code == status, getattr(answer, "content", b"")
+        if answer.headers.get("Content-Type") != "application/json":
+            return answer
+        return answer.json()
+
+    def refused(self, method: str, address: str, body: object = None, *, status: int) -> str:
+        """Send a request that is refused in the one shape of errors, and return the code."""
+        answer: dict[str, Any] = self(method, address, body, status=status)
+        assert set(answer) - {"errors"} == {"code", "detail"}
+        assert isinstance(answer["detail"], str)
+        assert answer["detail"]
+        for sentences in answer.get("errors", {}).values():
+            assert all(isinstance(sentence, str) for sentence in sentences)
+        code: str = answer["code"]
+        return code
+
+
+LogIn = Callable[[str, str], Caller]
+
+
+@pytest.fixture
+def configured(db: None, settings: Settings, tmp_path: Path) -> None:
+    kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path / "kept")}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
+    file = tmp_path / "configuration.yaml"
+    file.write_text(CONFIGURATION)
+    call_command("configure", str(file), verbosity=0)
+
+
+def logged_in(username: str, password: str) -> Caller:
+    answer = Caller()("POST", "/auth/token/", {"username": username, "password": password}, status=201)
+    return Caller(answer["token"])
+
+
+@pytest.fixture
+def alice(configured: None) -> Caller:
+    """Alice submits; her default group does not share jobs."""
+    return logged_in("alice", "a")
+
+
+@pytest.fixture
+def bob(configured: None) -> Caller:
+    """Bob manages the VO, and shares the production group with Alice."""
+    return logged_in("bob", "b")
+
+
+@pytest.fixture
+def charlie(configured: None) -> Caller:
+    """Charlie is a stranger to Alice's jobs."""
+    return logged_in("charlie", "c")
+
+
+@pytest.fixture
+def site(configured: None) -> Caller:
+    """The token that the configuration file names for registrations."""
+    return Caller("register-at-CERN")
+
+
+@pytest.fixture
+def pilot(site: Caller) -> Caller:
+    """A pilot registered at the queue `grid`."""
+    place = {"vo": "lhcb", "site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "stamp": "s1"}
+    return Caller(site("POST", "/pilots/register/", place, status=201)["token"])

@@ -1,0 +1,68 @@
+"""How long the fuzz takes, and the world that it meets.
+
+``uv run pytest`` takes some examples of each kind, the same each time. For a longer run with other examples each time:
+``FUZZ_EXAMPLES=1000 uv run pytest tests/fuzz``.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, transaction
+from hypothesis import HealthCheck, Phase, settings
+from pytest_django import Settings
+
+from tests.fuzz.world import World, make_world
+
+LONG = "FUZZ_EXAMPLES" in os.environ
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "16"))
+
+settings.register_profile(
+    "fuzz",
+    max_examples=EXAMPLES,
+    derandomize=not LONG,
+    deadline=None,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+Fresh = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def _one_connection(db: None) -> Iterator[None]:
+    """Let requests use the test's transaction, as Django's own client does; else each would close the connection."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def world(_one_connection: None, settings: Settings, tmp_path: Path) -> World:
+    """Return the world, its sandboxes in a directory of their own."""
+    kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
+    return make_world()
+
+
+@pytest.fixture
+def fresh() -> Fresh:
+    """Return a context in which the world may be changed; afterwards it is as it was."""
+
+    @contextmanager
+    def fresh() -> Iterator[None]:
+        # Not atomic(): the services insist on being the outermost, but for the test's own transaction.
+        before = transaction.savepoint()
+        try:
+            yield
+        finally:
+            transaction.savepoint_rollback(before)
+
+    return fresh
