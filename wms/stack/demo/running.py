@@ -21,7 +21,7 @@ _SETTINGS = {
     "WMS_DIRECTOR_CYCLE_S": "1",
     "WMS_HEARTBEAT_S": "2",
     "WMS_MATCH_RETRY_AFTER_S": "1",
-    "WMS_LOG_LEVEL": "WARNING",
+    "WMS_LOG_LEVEL": "ERROR",
 }
 _FAULTS_SHOWN = 20
 _ALIVE = [PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.RUNNING]

@@ -1,0 +1,146 @@
+"""`manage.py demo`, really run: real jobs on real pilots, the verdict on them, and nothing left behind."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.stack.running import (
+    PROJECT,
+    READY_WITHIN_S,
+    environment,
+    free_port,
+    manage,
+    processes_of,
+    refused,
+    wait_for,
+)
+
+#: The demonstration's own limit, and what starting and stopping may take on a busy machine.
+ENDED_WITHIN_S = 300.0
+#: `demo` with a time limit in which no job can end.
+IMPATIENT = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from wms.stack.demo import running
+running.TIME_LIMIT_S = 0.0
+from django.core.management import execute_from_command_line
+execute_from_command_line(sys.argv)
+"""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One data directory for all tests of this file: what one leaves, the next has to cope with."""
+    return tmp_path_factory.mktemp("demo") / "data"
+
+
+def options(directory: Path, *more: str) -> list[str]:
+    return ["demo", "--port", str(free_port()), "--data-dir", str(directory), *more]
+
+
+def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=ENDED_WITHIN_S, check=False
+    )
+
+
+def test_jobs_that_do_not_end_as_they_should_are_named(directory: Path) -> None:
+    done = run([sys.executable, "-c", IMPATIENT, str(PROJECT), *options(directory, "--exit")])
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(r"Not every one of the 68 jobs .* \(\d+ are still open after 0 s\):", done.stderr)
+    assert re.search(r"Job \d+ \(pi-00\) is \w+, not Done\.", done.stderr)
+    assert processes_of(directory) == []
+
+
+def test_sigkill_leaves_no_process_not_even_of_pilots_and_payloads(directory: Path) -> None:
+    log = directory.with_name("killed.log")
+    with log.open("wb") as output:
+        demo = subprocess.Popen(manage(*options(directory)), env=environment(), stdout=output, stderr=subprocess.STDOUT)
+    try:
+        wait_for(lambda: " Running" in log.read_text() or demo.poll() is not None, READY_WITHIN_S)
+    finally:
+        demo.kill()
+        demo.wait()
+
+    assert " Running" in log.read_text()
+    wait_for(lambda: processes_of(directory) == [], 10)
+
+
+def test_every_job_ends_as_it_should_though_others_were_left_by_earlier_demonstrations(directory: Path) -> None:
+    done = run(manage(*options(directory, "--exit")))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All 68 jobs ended as they should." in done.stdout
+    assert re.search(
+        r"^ *\d+  pinned +bob +LCG\.GRIDKA\.de +Done +\d+\.\d s  at LCG\.GRIDKA\.de", done.stdout, re.MULTILINE
+    )
+    assert re.search(r"^ *\d+  fails +alice +\S+ +Failed ", done.stdout, re.MULTILINE)
+    assert re.search(r"^ *\d+  killed +charlie +\S+ +Killed .* begun$", done.stdout, re.MULTILINE)
+    assert re.search(r"sort\.sh; sorted-down\.txt, sorted-up\.txt$", done.stdout, re.MULTILINE)
+    assert re.search(r"^Administration  http://127\.0\.0\.1:\d+/admin/", done.stdout, re.MULTILINE)
+    assert re.search(r"alice-demo", done.stdout)
+    assert processes_of(directory) == []
+
+
+def test_it_stays_until_ctrl_c_even_when_not_all_is_well(directory: Path) -> None:
+    log = directory.with_name("stayed.log")
+    with log.open("wb") as output:
+        demo = subprocess.Popen(
+            [sys.executable, "-c", IMPATIENT, str(PROJECT), *options(directory)],
+            env=environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_for(lambda: "Ctrl-C stops it." in log.read_text() or demo.poll() is not None, READY_WITHIN_S)
+        assert demo.poll() is None, log.read_text()
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(timeout=30) == 0, log.read_text()
+    finally:
+        demo.kill()
+        demo.wait()
+
+    assert "Not every one of the 68 jobs ended as it should" in log.read_text()
+    assert processes_of(directory) == []
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+
+        sentence = refused(manage("demo", "--exit", "--port", str(port), "--data-dir", str(tmp_path / "data")))
+
+    assert sentence.startswith(f"CommandError: Port {port} of 127.0.0.1 cannot be used (Address already in use)")
+    assert processes_of(tmp_path) == []
+
+
+def test_a_data_directory_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    sentence = refused(manage(*options(tmp_path / "file" / "data", "--exit")))
+
+    assert "cannot be used (Not a directory): name another one with --data-dir." in sentence
+
+
+def test_a_database_that_may_hold_more_than_a_demonstration_is_left_alone(tmp_path: Path) -> None:
+    done = subprocess.run(
+        manage(*options(tmp_path / "data", "--exit")),
+        env={**environment(), "WMS_DATABASE_URL": "postgres://db.example.org/wms"},
+        capture_output=True,
+        text=True,
+        timeout=READY_WITHIN_S,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "unset WMS_DATABASE_URL" in done.stderr
+    assert not (tmp_path / "data").exists()
