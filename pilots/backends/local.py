@@ -27,6 +27,8 @@ _SWEEP_EVERY_S = 24 * 3600
 #: From asking pilots to leave, which hand their jobs back then, to killing them.
 LEAVE_WITHIN_S = 8.0
 _POLL_S = 0.05
+#: More pilots than end between two rounds of the status agent.
+_EXIT_CODES_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ class LocalBackend:
         self._program = program
         self._options = parse_options({})
         self._children: dict[str, _Child] = {}
+        self._exit_codes: dict[str, int] = {}
         _make_private(directory)
         self._sweep()
 
@@ -113,8 +116,8 @@ class LocalBackend:
 
     def capacity(self) -> int:
         """Return how many pilots it could take now."""
-        living = sum(one.process.poll() is None for one in self._children.values())
-        return max(0, self._options.max_processes - living)
+        self._reap()
+        return max(0, self._options.max_processes - len(self._children))
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
         """Start the pilots."""
@@ -130,6 +133,7 @@ class LocalBackend:
 
     def status(self, batch_ids: Collection[str]) -> Mapping[str, BatchState]:
         """Return where the pilots are, also those of an earlier director of this machine."""
+        self._reap()
         return {batch_id: self._state_of(batch_id) for batch_id in batch_ids}
 
     def kill(self, batch_ids: Collection[str]) -> None:
@@ -153,6 +157,7 @@ class LocalBackend:
         for process in processes:
             process.kill()
             process.wait()
+        self._reap()
 
     def _start(self, order: PilotOrder) -> str:
         directory = self._directory / order.stamp
@@ -193,18 +198,26 @@ class LocalBackend:
             unfinished.rename(target)
         return target
 
+    def _reap(self) -> None:
+        """Look which pilots have ended; most have said so themselves, and nobody will ask after those."""
+        for batch_id, one in list(self._children.items()):
+            exit_code = one.process.poll()
+            if exit_code is not None:
+                del self._children[batch_id]
+                self._exit_codes[batch_id] = exit_code
+                shutil.rmtree(one.directory / "work", ignore_errors=True)
+        for oldest in list(self._exit_codes)[:-_EXIT_CODES_KEPT]:
+            del self._exit_codes[oldest]
+
     def _state_of(self, batch_id: str) -> BatchState:
-        one = self._children.get(batch_id)
-        if one is None:
-            key = _key_of(batch_id)
-            if key is None or key.host != socket.gethostname():
-                return BatchState(presence=Presence.UNKNOWN)
-            return BatchState(presence=Presence.RUNNING if _lives(key) else Presence.ENDED)
-        if one.process.poll() is None:
+        if batch_id in self._exit_codes:
+            return BatchState(presence=Presence.ENDED, exit_code=self._exit_codes[batch_id])
+        if batch_id in self._children:  # one that ends in this moment is said to have ended when its exit code is known
             return BatchState(presence=Presence.RUNNING)
-        del self._children[batch_id]
-        shutil.rmtree(one.directory / "work", ignore_errors=True)
-        return BatchState(presence=Presence.ENDED, exit_code=one.process.returncode)
+        key = _key_of(batch_id)
+        if key is None or key.host != socket.gethostname():
+            return BatchState(presence=Presence.UNKNOWN)
+        return BatchState(presence=Presence.RUNNING if _lives(key) else Presence.ENDED)
 
     def _sweep(self) -> None:
         """Remove the work directories of pilots that have ended, and logs that nobody will read any more."""

@@ -1,0 +1,92 @@
+"""What becomes of pilots by what their batch systems and they themselves say (PIL §2.3, DESIGN §3.7)."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pilots.domain import PilotStatus
+from pilots.domain.fates import SUBMITTED_WITHIN, Fate, Patience, Seen, fate_of
+from tests.factories import NOW
+
+PATIENCE = Patience(start=timedelta(hours=6), silence=timedelta(minutes=30))
+LONG_AGO = NOW - timedelta(days=7)
+WAITING = Seen(
+    status=PilotStatus.WAITING, sent=True, accepted=True, submitted_at=NOW - timedelta(hours=1), last_seen_at=None
+)
+RUNNING = replace(WAITING, status=PilotStatus.RUNNING, started_at=NOW - timedelta(minutes=50), last_seen_at=NOW)
+
+
+def fate(seen: Seen) -> Fate | None:
+    return fate_of(seen, patience=PATIENCE, watched_since=LONG_AGO, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        WAITING,
+        RUNNING,
+        replace(RUNNING, last_seen_at=NOW - PATIENCE.silence),
+        replace(RUNNING, banned=True),
+        replace(WAITING, submitted_at=NOW - PATIENCE.start),
+        replace(WAITING, accepted=False, submitted_at=NOW - SUBMITTED_WITHIN),
+        replace(RUNNING, sent=False, accepted=False),
+        replace(WAITING, sent=False, accepted=False, submitted_at=LONG_AGO),
+    ],
+)
+def test_a_pilot_may_go_on(seen: Seen) -> None:
+    assert fate(seen) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "exit_code", "status", "reason"),
+    [
+        (RUNNING, 0, PilotStatus.DONE, "Ended with exit code 0"),
+        (RUNNING, 3, PilotStatus.FAILED, "Ended with exit code 3"),
+        (RUNNING, -9, PilotStatus.FAILED, "Killed by SIGKILL"),
+        (RUNNING, -99, PilotStatus.FAILED, "Killed by signal 99"),
+        (RUNNING, None, PilotStatus.LOST, "Gone, and nobody knows how it ended"),
+        (WAITING, 0, PilotStatus.ABORTED, "Ended with exit code 0 before it had registered"),
+        (WAITING, 3, PilotStatus.ABORTED, "Ended with exit code 3 before it had registered"),
+        (WAITING, None, PilotStatus.LOST, "Gone, and nobody knows how it ended"),
+    ],
+)
+def test_a_pilot_that_is_gone_has_ended(seen: Seen, exit_code: int | None, status: PilotStatus, reason: str) -> None:
+    assert fate(replace(seen, gone=True, exit_code=exit_code)) == Fate(status=status, reason=reason)
+
+
+def test_a_pilot_that_has_not_started_in_time_is_stalled_and_killed_until_it_is_gone() -> None:
+    late = replace(WAITING, submitted_at=NOW - PATIENCE.start - timedelta(seconds=1))
+    stalled = Fate(status=PilotStatus.STALLED, reason="Not started within 6.0 h", kill=True)
+    assert fate(late) == stalled
+    assert fate(replace(late, status=PilotStatus.STALLED)) == stalled
+
+
+def test_a_pilot_that_its_ce_never_accepted_is_aborted() -> None:
+    forgotten = replace(
+        WAITING,
+        accepted=False,
+        submitted_at=NOW - SUBMITTED_WITHIN - timedelta(seconds=1),
+        status=PilotStatus.SUBMITTED,
+    )
+    found = fate(forgotten)
+    assert found is not None
+    assert (found.status, found.kill) == (PilotStatus.ABORTED, False)
+
+
+def test_a_pilot_that_waits_at_a_banned_place_is_removed() -> None:
+    found = fate(replace(WAITING, banned=True))
+    assert found is not None
+    assert (found.status, found.kill) == (PilotStatus.ABORTED, True)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_pilot_that_is_silent_for_too_long_is_lost(sent: bool) -> None:
+    silent = replace(RUNNING, sent=sent, last_seen_at=NOW - PATIENCE.silence - timedelta(seconds=1))
+    assert fate(silent) == Fate(status=PilotStatus.LOST, reason="Silent for 1801 s", kill=True)
+
+
+def test_silence_while_nobody_listened_says_nothing() -> None:
+    silent = replace(RUNNING, last_seen_at=LONG_AGO, submitted_at=LONG_AGO)
+    listening_since = NOW - PATIENCE.silence
+    assert fate_of(silent, patience=PATIENCE, watched_since=listening_since, now=NOW) is None
