@@ -11,9 +11,9 @@ from django.db.models import Count
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import QueueLoad, split_share
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
+from taskqueues.models import ChangedGroup, TaskQueue
 from wms.accounts.models import Group
-from wms.kernel.db import LockKey, lock, transaction_required
+from wms.kernel.db import DatabaseNow, LockKey, lock, transaction_required
 
 
 @transaction_required
@@ -32,9 +32,14 @@ def recalculate(*, only_changed: bool = False) -> int:
         # What is marked from here on is of the next run, so the marks are read before what they are about.
         marks = dict(ChangedGroup.objects.values_list("pk", "group_id"))
         groups = Group.objects.filter(pk__in=set(marks.values())) if only_changed else Group.objects.all()
-        loads = _loads(groups.values_list("pk", flat=True))
+        loads, unsettled = _loads(groups.values_list("pk", flat=True))
         changed = sum(_assign(group, loads[group.pk]) for group in groups.order_by("pk"))
         ChangedGroup.objects.filter(pk__in=marks).delete()
+        # A queue that was empty has no part now. It will be removed, which marks its group; but when a job comes into
+        # it before, nobody else does.
+        ChangedGroup.objects.bulk_create(
+            ChangedGroup(group_id=group_id, changed_at=DatabaseNow()) for group_id in sorted(unsettled)
+        )
         return changed
 
 
@@ -45,7 +50,7 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
     They come out of the groups' sums with the new queues counted in; the queues beside them follow within a second.
     """
     groups = Group.objects.in_bulk({definition.group_id for definition in weights})
-    loads = _loads(groups)
+    loads, _ = _loads(groups)
     # NB: negative, so that they cannot be mistaken for queues that exist.
     definition_of = {-number: definition for number, definition in enumerate(weights, start=1)}
     for number, definition in definition_of.items():
@@ -60,21 +65,29 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
     }
 
 
-def _loads(group_ids: Iterable[int]) -> defaultdict[int, list[QueueLoad]]:
-    """Return what each queue of the groups weighs, by group."""
+def _loads(group_ids: Iterable[int]) -> tuple[defaultdict[int, list[QueueLoad]], frozenset[int]]:
+    """Return what each queue of the groups weighs, by group; and the groups of which a queue is empty.
+
+    In one statement, for both must be seen at the same moment.
+    """
     levels: defaultdict[tuple[int, int, int], Counter[int]] = defaultdict(Counter)
+    unsettled: set[int] = set()
     rows = (
-        QueuedJob.objects.filter(task_queue__group__in=list(group_ids))
-        .values_list("task_queue__group_id", "task_queue__owner_id", "task_queue_id", "user_priority")
-        .annotate(jobs=Count("pk"))
+        TaskQueue.objects.filter(group__in=list(group_ids))
+        .values_list("group_id", "owner_id", "pk", "queued_jobs__user_priority")
+        .annotate(jobs=Count("queued_jobs"))
+        .order_by()
     )
     for group_id, owner_id, queue_id, user_priority, jobs in rows:
-        levels[group_id, owner_id, queue_id][user_priority] += jobs
+        if jobs:
+            levels[group_id, owner_id, queue_id][user_priority] += jobs
+        else:
+            unsettled.add(group_id)
     loads: defaultdict[int, list[QueueLoad]] = defaultdict(list)
     for (group_id, owner_id, queue_id), jobs_of_priority in levels.items():
         weight = total_weight(jobs_of_priority)
         loads[group_id].append(QueueLoad(task_queue_id=queue_id, owner_id=owner_id, weight=weight))
-    return loads
+    return loads, frozenset(unsettled)
 
 
 def _assign(group: Group, loads: list[QueueLoad]) -> int:

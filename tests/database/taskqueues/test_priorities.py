@@ -79,3 +79,16 @@ def test_a_group_of_priority_zero_has_queues_of_priority_zero() -> None:
     queue = queue_with(make_group(priority=0.0), jobs={10: 4})
     priorities.recalculate()
     assert priority_of(queue) == [0.0]
+
+
+def test_a_group_with_an_empty_queue_is_looked_at_again_until_that_is_gone_or_refilled() -> None:
+    """A job that comes into an emptied queue makes no new one, so nobody else would notice."""
+    group = make_group(priority=12.0, shares_jobs=True)
+    full, emptied = queue_with(group, jobs={1: 1}), queue_with(group, jobs={}, cpu_time_s=5000)
+    TaskQueue.objects.update(priority=6.0)
+    priorities.recalculate()
+    assert priority_of(full) == [12.0]
+    make_queued_job(task_queue=emptied, user_priority=3)
+    priorities.recalculate(only_changed=True)
+    assert priority_of(full, emptied) == pytest.approx([3.0, 9.0])
+    assert not ChangedGroup.objects.exists()
