@@ -15,7 +15,7 @@ from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
-#: Rows removed in one transaction; the next run takes the rest.
+#: Rows removed in one transaction: nobody waits long for the locks.
 REMOVED_AT_ONCE = 1000
 
 
@@ -68,46 +68,64 @@ def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None
     the queue from being locked here, and after the lock the look for jobs is a new statement, which sees what was
     committed in between.
     """
-    with transaction.atomic(durable=True):
-        seen_empty = TaskQueue.objects.without_jobs()
-        if task_queue_ids is not None:
-            seen_empty = seen_empty.filter(pk__in=task_queue_ids)
-        locked = list(
-            seen_empty.order_by("pk")
-            .select_for_update(skip_locked=True, of=("self",))
-            .values_list("pk", flat=True)[:REMOVED_AT_ONCE]
-        )
-        if not locked:
-            return 0
-        empty = list(TaskQueue.objects.filter(pk__in=locked).without_jobs().values_list("pk", "group_id"))
-        TaskQueue.objects.filter(pk__in=[pk for pk, _ in empty]).delete()
-        _mark({group_id for _, group_id in empty}, now=now)
-        return len(empty)
+    removed = 0
+    while True:
+        looked_at, gone = _remove_some_empty(now=now, task_queue_ids=task_queue_ids)
+        removed += gone
+        if looked_at < REMOVED_AT_ONCE:
+            return removed
+
+
+@transaction.atomic(durable=True)
+def _remove_some_empty(*, now: datetime, task_queue_ids: Collection[int] | None) -> tuple[int, int]:
+    seen_empty = TaskQueue.objects.without_jobs()
+    if task_queue_ids is not None:
+        seen_empty = seen_empty.filter(pk__in=task_queue_ids)
+    locked = list(
+        seen_empty.order_by("pk")
+        .select_for_update(skip_locked=True, of=("self",))
+        .values_list("pk", flat=True)[:REMOVED_AT_ONCE]
+    )
+    if not locked:
+        return 0, 0
+    empty = list(TaskQueue.objects.filter(pk__in=locked).without_jobs().values_list("pk", "group_id"))
+    TaskQueue.objects.filter(pk__in=[pk for pk, _ in empty]).delete()
+    _mark({group_id for _, group_id in empty}, now=now)
+    return len(locked), len(empty)
 
 
 def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) -> dict[QueueDefinition, int]:
     definition_of = {definition.signature(): definition for definition in weights}
     found = sql.keep_queues(definition_of.keys())
     while len(found) < len(definition_of):
-        missing = {definition_of[signature] for signature in definition_of.keys() - found.keys()}
-        new_priority = priorities.of_new_queues({definition: weights[definition] for definition in missing})
-        # In one order for all, or two submissions of the same new definitions would wait for each other.
-        TaskQueue.objects.bulk_create(
-            [
-                TaskQueue(
-                    signature=definition.signature(),
-                    priority=new_priority[definition],
-                    created_at=now,
-                    **_columns(definition),
-                )
-                for definition in sorted(missing, key=QueueDefinition.signature)
-            ],
-            ignore_conflicts=True,
-        )
-        _mark({definition.group_id for definition in missing}, now=now)
-        # A queue of another's making may be gone again before it is locked: then once more.
+        with transaction.atomic():
+            _create({definition_of[signature] for signature in definition_of.keys() - found.keys()}, weights, now=now)
+            found = sql.keep_queues(definition_of.keys())
+            if len(found) == len(definition_of):
+                break
+            # A queue of another's making was gone again before it was locked: once more, without holding those that
+            # were made now. With them held, the order in which all make queues would be broken.
+            transaction.set_rollback(True)
         found = sql.keep_queues(definition_of.keys())
     return {definition_of[signature]: pk for signature, pk in found.items()}
+
+
+def _create(missing: Collection[QueueDefinition], weights: Mapping[QueueDefinition, float], *, now: datetime) -> None:
+    new_priority = priorities.of_new_queues({definition: weights[definition] for definition in missing})
+    # In one order for all, or two submissions of the same new definitions would wait for each other.
+    TaskQueue.objects.bulk_create(
+        [
+            TaskQueue(
+                signature=definition.signature(),
+                priority=new_priority[definition],
+                created_at=now,
+                **_columns(definition),
+            )
+            for definition in sorted(missing, key=QueueDefinition.signature)
+        ],
+        ignore_conflicts=True,
+    )
+    _mark({definition.group_id for definition in missing}, now=now)
 
 
 def _columns(definition: QueueDefinition) -> dict[str, object]:

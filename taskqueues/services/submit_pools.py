@@ -55,6 +55,8 @@ def refresh(*, now: datetime) -> None:
         described, kinds = described_queues(vo), requirement_kinds(vo)
         for pool in SubmitPool.objects.filter(vo=vo).order_by("pk"):
             pool.queues.set(eligible_among(described, pool.requirements, kinds=kinds))
+    # In the order in which submissions note their use (by VO, then by id), or the two would wait for each other.
+    list(SubmitPool.objects.order_by("vo", "pk").select_for_update(of=("self",), no_key=True).values_list("pk"))
     SubmitPool.objects.update(refreshed_at=now)
 
 

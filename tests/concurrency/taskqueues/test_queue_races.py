@@ -1,17 +1,21 @@
 """The two races of DESIGN §3.2, and many submissions at once, on real connections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from threading import Thread
 
 import pytest
 from django.db import connection, transaction
 
+from resources.domain.requirements import canonical, submit_pool_id
+from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, define
-from taskqueues.models import QueuedJob, TaskQueue, TaskQueueQuerySet
-from taskqueues.services import queueing
+from taskqueues.models import QueuedJob, SubmitPool, TaskQueue, TaskQueueQuerySet
+from taskqueues.services import queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
-from tests.factories import NOW, make_group, make_user
+from tests.factories import NOW, make_group, make_queue, make_user, make_vo
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -118,6 +122,65 @@ def test_a_submission_that_finds_its_queue_gone_makes_a_new_one() -> None:
     worker.join(60)
     assert TaskQueue.objects.get().pk == new[0][2] != old
     assert QueuedJob.objects.get().task_queue_id == new[0][2]
+
+
+def test_a_submission_that_must_try_again_holds_none_of_the_queues_that_it_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two definitions one is there, and gone before it is locked; another submission of both comes in between."""
+    wanted = sorted(definitions(2), key=QueueDefinition.signature)
+    keep = sql.keep_queues
+    looks: list[int] = []
+
+    def another_submission() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '5s'")
+        put((3, wanted[0]), (4, wanted[1]))
+
+    def keep_late(signatures: Collection[bytes]) -> dict[bytes, int]:
+        looks.append(len(looks) + 1)
+        if looks == [1, 2]:
+            return {wanted[1].signature(): keep(signatures)[wanted[1].signature()]}
+        if looks == [1, 2, 3]:
+            monkeypatch.setattr(sql, "keep_queues", keep)
+            at_once([another_submission])
+        return keep(signatures)
+
+    monkeypatch.setattr(sql, "keep_queues", keep_late)
+    queue_of = put((1, wanted[0]), (2, wanted[1]))
+    assert TaskQueue.objects.count() == 2
+    assert QueuedJob.objects.filter(task_queue=queue_of[1]).count() == 2
+
+
+def test_a_refresh_of_all_pools_does_not_deadlock_with_a_submission_that_needs_two() -> None:
+    """Submissions note the use of pools in the order of their ids; the table has them in another one."""
+    vo = make_vo()
+    make_queue(parameters={"Memory": 4000})
+    later, earlier = sorted(
+        ({"Memory": 4000 - n} for n in (0, 1)),
+        key=lambda wanted: submit_pool_id(vo.name, canonical(wanted)),
+        reverse=True,
+    )
+    for wanted in (later, earlier):
+        with transaction.atomic():
+            submit_pools.register(vo=vo, requirements=wanted, now=NOW)
+    later_use = NOW + timedelta(hours=2)
+
+    def refresh() -> None:
+        try:
+            with transaction.atomic():
+                submit_pools.refresh(now=later_use)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with transaction.atomic():
+            submit_pools.register(vo=vo, requirements=earlier, now=later_use)
+            refreshing = pool.submit(refresh)
+            _wait_until_somebody_waits_for_a_lock()
+            submit_pools.register(vo=vo, requirements=later, now=later_use)
+        refreshing.result(timeout=60)
+    assert set(SubmitPool.objects.values_list("last_used_at", "refreshed_at")) == {(later_use, later_use)}
 
 
 def test_submissions_and_removals_side_by_side_lose_no_job() -> None:

@@ -136,3 +136,11 @@ def test_removal_looks_at_the_given_queues_only() -> None:
     one, other = make_task_queue(), make_task_queue()
     assert queueing.remove_empty(now=NOW, task_queue_ids=[one.pk]) == 1
     assert list(TaskQueue.objects.all()) == [other]
+
+
+def test_removal_goes_on_until_no_empty_queue_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queueing, "REMOVED_AT_ONCE", 2)
+    for _ in range(5):
+        make_task_queue()
+    assert queueing.remove_empty(now=NOW) == 5
+    assert not TaskQueue.objects.exists()
