@@ -11,6 +11,8 @@ from wms.accounts.models import VO, Group, User
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.names import did_you_mean
 
+#: No user has this primary key.
+NOBODY = 0
 #: On the wire: this is not compared.
 ANY = "ANY"
 
@@ -71,8 +73,14 @@ def of_pilot(request: OfferRequest, *, pilot: Pilot, now: datetime) -> tuple[Res
     # What a node does not say about its platforms, it does not have.
     request = replace(request, platforms=request.platforms or ())
     offer = _offer(request, vo=pilot.vo, place=place, now=now)
-    owner_id = None if pilot.group is None or pilot.group.shares_jobs else pilot.owner_id
-    return replace(offer, group_id=pilot.group_id, owner_id=owner_id), place
+    return replace(offer, group_id=pilot.group_id, owner_id=_owner_of(pilot)), place
+
+
+def _owner_of(pilot: Pilot) -> int | None:
+    if pilot.group is None or pilot.group.shares_jobs:
+        return None
+    # A pilot of a whole group that has stopped sharing jobs since is nobody's.
+    return NOBODY if pilot.owner_id is None else pilot.owner_id
 
 
 def of_preview(

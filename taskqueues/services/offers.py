@@ -91,5 +91,5 @@ def _submit_pools(told: tuple[str, ...] | None, queue: Queue | None, *, vo: VO) 
 
 
 def _job_types(told: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...]:
-    of_queue = () if queue is None else tuple(queue.job_types)
-    return of_queue if told is None else told
+    # An empty list says as little as none: a dedicated queue stays dedicated.
+    return told or (() if queue is None else tuple(queue.job_types))

@@ -233,6 +233,21 @@ def test_a_private_pilot_serves_its_owner(group: Group) -> None:
     assert ask(pilot) == []
 
 
+def test_a_pilot_of_a_whole_group_serves_nobody_when_the_group_stops_sharing(group: Group) -> None:
+    job, pilot = make_job(group=group), make_pilot(group=group)
+    Group.objects.filter(pk=group.pk).update(properties=[])
+    assert ask(pilot) == []
+    Group.objects.filter(pk=group.pk).update(properties=["JOB_SHARING"])
+    assert [lease.job for lease in ask(pilot)] == [job]
+
+
+def test_job_types_of_the_queue_hold_unless_the_pilot_names_its_own(group: Group) -> None:
+    make_job(group=group, job_type="User")
+    pilot = make_pilot(vo=group.vo, queue=make_queue(job_types=["MCSimulation"]))
+    assert ask(pilot) == ask(pilot, job_types=()) == []
+    assert len(ask(pilot, job_types=("User",))) == 1
+
+
 def test_platforms_of_the_queue_win_over_what_the_node_detects(group: Group) -> None:
     make_job(group=group, platforms=["el8"])
     assert ask(make_pilot(vo=group.vo, queue=make_queue(platforms=["el9"])), platforms=["el8"]) == []
