@@ -1,0 +1,371 @@
+"""A cycle of the directors: pilots for what waits, where it could run, and never more than is allowed (PIL §2.3)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from pilots.backends.interface import PilotOrder, Submission
+from pilots.domain import PilotStatus
+from pilots.models import Director, Pilot, PilotSecret
+from pilots.services.fleet import Fleet
+from pilots.services.provisioning import provision
+from pilots.services.secrets import issue_secrets
+from resources.domain.words import CEType, PilotType, ResourceState
+from resources.models import ComputingElement, Queue, Site
+from taskqueues.models import TaskQueue
+from tests.database.pilots.conftest import ScriptedBackend
+from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_task_queue, make_user, make_vo
+from wms.accounts.domain import digest_of
+from wms.accounts.models import VO, Group
+
+pytestmark = pytest.mark.django_db
+
+_job_ids = count(1)
+
+
+def waiting(jobs: int, *, group: Group, **requirements: Any) -> TaskQueue:
+    return make_task_queue(group=group, job_ids=[next(_job_ids) for _ in range(jobs)], **requirements)
+
+
+def cycle(fleet: Fleet, *, after: timedelta = timedelta()) -> int:
+    return provision(fleet, chance=Random(1), now=NOW + after)
+
+
+def sent_pilots(queue: Queue, *, vo: VO, number: int = 1, **columns: Any) -> list[Pilot]:
+    """Return pilots as a director has sent them, of which nothing was heard yet."""
+    columns = {"status": PilotStatus.WAITING, "submitted_at": NOW - timedelta(minutes=1), **columns}
+    pilots = [Pilot.objects.create(vo=vo, queue=queue, stamp=f"s{next(_job_ids)}", **columns) for _ in range(number)]
+    with transaction.atomic():
+        issue_secrets(pilots, now=NOW)
+    return pilots
+
+
+@pytest.fixture
+def vo() -> VO:
+    return make_vo(name="lhcb")
+
+
+@pytest.fixture
+def group(vo: VO) -> Group:
+    return make_group(vo=vo)
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return make_queue(max_waiting_pilots=50)
+
+
+# ---- how many --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_waits_and_nothing_is_sent(fleet: Fleet, queue: Queue, group: Group) -> None:
+    make_task_queue(group=group)  # emptied a moment ago
+    assert cycle(fleet) == 0
+    assert not Pilot.objects.exists()
+
+
+def test_ten_jobs_get_ten_pilots_of_their_vo_once(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group
+) -> None:
+    waiting(10, group=group)
+
+    assert cycle(fleet) == 10
+    assert cycle(fleet, after=timedelta(minutes=1)) == 0
+
+    pilots = list(Pilot.objects.select_related("secret"))
+    assert len(pilots) == 10
+    for pilot in pilots:
+        assert (pilot.vo, pilot.queue, pilot.group, pilot.owner) == (group.vo, queue, None, None)
+        assert (pilot.status, pilot.batch_id) == (PilotStatus.WAITING, f"id-{pilot.stamp}")
+        assert (pilot.submitted_at, pilot.started_at, pilot.ended_at) == (NOW, None, None)
+    orders = {order.stamp: order for order in backend.orders}
+    for pilot in pilots:
+        order = orders[pilot.stamp]
+        assert (order.vo, order.site, order.ce, order.queue) == ("lhcb", queue.ce.site.name, queue.ce.name, queue.name)
+        assert bytes(pilot.secret.digest) == digest_of(order.secret)
+        assert order.secret not in repr(order)
+
+
+def test_ten_jobs_with_twenty_pilots_waiting_get_none(fleet: Fleet, queue: Queue, group: Group) -> None:
+    waiting(10, group=group)
+    sent_pilots(queue, vo=group.vo, number=20)
+    assert cycle(fleet) == 0
+
+
+def test_pilots_of_another_vo_are_no_help(fleet: Fleet, queue: Queue, group: Group) -> None:
+    waiting(10, group=group)
+    sent_pilots(queue, vo=make_vo(), number=20)
+    assert cycle(fleet) == 10
+
+
+@pytest.mark.parametrize(
+    ("columns", "counts"),
+    [
+        ({}, True),
+        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW - timedelta(seconds=30)}, True),
+        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW - timedelta(minutes=3)}, False),
+        ({"status": PilotStatus.RUNNING, "started_at": NOW, "last_seen_at": NOW, "matched_at": NOW}, False),
+        ({"submitted_at": NOW - timedelta(hours=5)}, True),
+        ({"submitted_at": NOW - timedelta(hours=7), "status": PilotStatus.STALLED}, False),
+        ({"status": PilotStatus.DONE, "ended_at": NOW}, False),
+        ({"revoked_at": NOW}, False),
+    ],
+)
+def test_a_pilot_counts_until_it_has_matched_or_was_given_up(
+    fleet: Fleet, queue: Queue, group: Group, columns: dict[str, Any], counts: bool
+) -> None:
+    waiting(3, group=group)
+    sent_pilots(queue, vo=group.vo, **columns)
+    assert cycle(fleet) == (2 if counts else 3)
+
+
+def test_many_queues_together_get_no_more_than_what_waits(fleet: Fleet, group: Group) -> None:
+    queues = [make_queue() for _ in range(5)]
+    waiting(10, group=group)
+
+    assert cycle(fleet) == 10
+
+    spread = Counter(Pilot.objects.values_list("queue_id", flat=True))
+    assert spread == {queue.pk: 2 for queue in queues}
+
+
+def test_many_directors_together_send_no_more_than_what_waits(fleet: Fleet, queue: Queue, group: Group) -> None:
+    for name in ("a", "b", "c"):
+        Director.objects.create(name=name)
+    waiting(10, group=group)
+    assert cycle(fleet) == 10
+
+
+# ---- within the limits -----------------------------------------------------------------------------------------------
+
+
+def test_no_more_pilots_wait_at_a_queue_than_it_allows(fleet: Fleet, group: Group) -> None:
+    queue = make_queue(max_waiting_pilots=4, max_pilots=100)
+    waiting(50, group=group)
+
+    assert cycle(fleet) == 4
+    assert cycle(fleet) == 0
+    first = Pilot.objects.order_by("pk").first()
+    assert first is not None
+    Pilot.objects.filter(pk=first.pk).update(status=PilotStatus.RUNNING, started_at=NOW, matched_at=NOW)
+    assert cycle(fleet) == 1
+    assert Pilot.objects.filter(queue=queue, started_at=None).count() == 4
+
+
+def test_no_more_pilots_live_at_a_queue_than_it_allows(fleet: Fleet, group: Group) -> None:
+    queue = make_queue(max_waiting_pilots=10, max_pilots=6)
+    sent_pilots(queue, vo=group.vo, number=2, status=PilotStatus.RUNNING, started_at=NOW, matched_at=NOW)
+    sent_pilots(queue, vo=group.vo, number=9, status=PilotStatus.DONE, ended_at=NOW)
+    waiting(50, group=group)
+    assert cycle(fleet) == 4
+
+
+def test_no_more_are_sent_than_the_ce_can_take(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group
+) -> None:
+    make_queue(ce=queue.ce)
+    backend.free = 3
+    waiting(50, group=group)
+    assert cycle(fleet) == 3
+
+
+@pytest.mark.parametrize("level", ["site", "ce", "queue"])
+@pytest.mark.parametrize("state", [ResourceState.BANNED, ResourceState.DRAINING])
+def test_a_banned_or_draining_place_gets_none(
+    fleet: Fleet, queue: Queue, group: Group, level: str, state: ResourceState
+) -> None:
+    waiting(10, group=group)
+    closed = {"state": state, "state_until": NOW + timedelta(hours=1)}
+    for name, rows in {"site": Site.objects, "ce": ComputingElement.objects, "queue": Queue.objects}.items():
+        if name == level:
+            rows.update(**closed)
+
+    assert cycle(fleet) == 0
+    assert not Pilot.objects.exists()
+    assert cycle(fleet, after=timedelta(hours=2)) == 10
+
+
+@pytest.mark.parametrize("type_", [CEType.SLURM, CEType.SSH, CEType.HTCONDOR])
+def test_a_ce_of_a_type_that_has_no_backend_gets_none(fleet: Fleet, group: Group, type_: CEType) -> None:
+    make_queue(ce=make_ce(type=type_))
+    waiting(10, group=group)
+    assert cycle(fleet) == 0
+
+
+# ---- by the conditions of the match ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "requirements",
+    [
+        {"sites": ["LCG.Other.org"]},
+        {"banned_sites": ["LCG.CERN.ch"]},
+        {"platforms": ["aarch64-el9"]},
+        {"tags": ["GPU"]},
+        {"processors": 2},
+        {"memory_mb": 4500},
+        {"cpu_time_s": 300_000},
+        {"job_type": "Reconstruction"},
+        {"submit_pools": ["0" * 64]},
+        {"setup": "Development"},
+        {"grid_ces": ["other.cern.ch"]},
+        {"priority": 0.0},
+    ],
+)
+def test_jobs_that_no_pilot_there_could_take_get_none(
+    fleet: Fleet, group: Group, requirements: dict[str, object]
+) -> None:
+    make_queue(
+        ce=make_ce(site=make_site(name="LCG.CERN.ch")),
+        cpu_time_s=50_000,
+        platforms=["x86_64-el9"],
+        job_types=["User", "MCSimulation"],
+    )
+    waiting(10, group=group, **{"cpu_time_s": 50_000, **requirements})
+    assert cycle(fleet) == 0
+    waiting(1, group=group, cpu_time_s=500, platforms=["x86_64-el9"], sites=["LCG.CERN.ch"])
+    assert cycle(fleet) == 1
+
+
+def test_a_site_that_serves_other_vos_gets_none(fleet: Fleet, group: Group) -> None:
+    make_queue(ce=make_ce(site=make_site(vos=[make_vo()])))
+    waiting(10, group=group)
+    assert cycle(fleet) == 0
+
+
+def test_a_director_looks_at_its_own_sites_and_job_types(fleet: Fleet, group: Group) -> None:
+    here, _there = make_queue(), make_queue()
+    director = Director.objects.create(name="mc-farm", job_types=["MCSimulation"])
+    director.sites.set([here.ce.site])
+    waiting(3, group=group, job_type="MCSimulation")
+    waiting(5, group=group, job_type="User")
+
+    assert cycle(fleet) == 3
+    assert set(Pilot.objects.values_list("queue", flat=True)) == {here.pk}
+
+
+# ---- private pilots --------------------------------------------------------------------------------------------------
+
+
+def test_a_ce_that_accepts_only_private_pilots_gets_private_ones(fleet: Fleet, vo: VO) -> None:
+    make_queue(ce=make_ce(pilot_types=[PilotType.PRIVATE]))
+    alone, sharing = make_group(vo=vo), make_group(vo=vo, shares_jobs=True)
+    alice, bob = make_user(groups=[alone, sharing]), make_user(groups=[alone])
+    waiting(2, group=alone, owner=alice)
+    waiting(1, group=alone, owner=bob)
+    waiting(3, group=sharing, owner=alice)
+
+    assert cycle(fleet) == 6
+    assert cycle(fleet) == 0
+
+    kinds = Counter(Pilot.objects.values_list("group", "owner"))
+    assert kinds == {(alone.pk, alice.pk): 2, (alone.pk, bob.pk): 1, (sharing.pk, None): 3}
+
+
+def test_jobs_for_private_pilots_only_get_private_ones(fleet: Fleet, queue: Queue, group: Group) -> None:
+    task_queue = waiting(2, group=group, pilot_types=["private"])
+    assert cycle(fleet) == 2
+    assert set(Pilot.objects.values_list("group", "owner")) == {(group.pk, task_queue.owner_id)}
+
+
+def test_a_ce_that_accepts_only_generic_pilots_gets_none_for_jobs_of_private_ones(fleet: Fleet, group: Group) -> None:
+    make_queue(ce=make_ce(pilot_types=[PilotType.GENERIC]))
+    Director.objects.create(name="all", private_fraction=1.0)
+    waiting(2, group=group, pilot_types=["private"])
+    assert cycle(fleet) == 0
+    waiting(2, group=group)
+    assert cycle(fleet) == 2
+    assert not Pilot.objects.exclude(group=None).exists()
+
+
+@pytest.mark.parametrize(("fraction", "private"), [(0.0, 0), (1.0, 5)])
+def test_the_private_fraction_of_a_director_is_obeyed(
+    fleet: Fleet, queue: Queue, group: Group, fraction: float, private: int
+) -> None:
+    Director.objects.create(name="all", private_fraction=fraction)
+    waiting(5, group=group)
+    assert cycle(fleet) == 5
+    assert Pilot.objects.exclude(group=None).count() == private
+
+
+def test_jobs_of_a_suspended_owner_get_none(fleet: Fleet, group: Group) -> None:
+    make_queue(ce=make_ce(pilot_types=[PilotType.PRIVATE]))
+    make_queue()
+    waiting(5, group=group, owner=make_user(groups=[group], suspended=True))
+    assert cycle(fleet) == 0
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refusal", ["no space left on device", OSError("no space left on device")])
+def test_a_pilot_that_could_not_be_started_is_aborted_and_the_ce_left_alone_for_a_while(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group, refusal: str | Exception
+) -> None:
+    waiting(3, group=group)
+    backend.refuses = refusal
+
+    assert cycle(fleet) == 0
+
+    assert set(Pilot.objects.values_list("status", "ended_at")) == {(PilotStatus.ABORTED, NOW)}
+    assert all("no space left" in reason for reason in Pilot.objects.values_list("status_reason", flat=True))
+    asked = len(backend.orders)
+    cycle(fleet, after=timedelta(seconds=4))
+    assert len(backend.orders) == asked
+    backend.refuses = None
+    assert cycle(fleet, after=timedelta(seconds=6)) == 3
+
+
+def test_a_ce_whose_pilots_fail_their_check_of_the_node_is_left_alone_longer_each_time(
+    fleet: Fleet, queue: Queue, group: Group
+) -> None:
+    waiting(1, group=group)
+    pauses = []
+    passed = timedelta()
+    for _ in range(4):
+        begun = passed
+        while cycle(fleet, after=passed) == 0:
+            passed += timedelta(seconds=1)
+        pauses.append((passed - begun).total_seconds())
+        Pilot.objects.filter(ended_at=None).update(
+            status=PilotStatus.FAILED, started_at=NOW + passed, ended_at=NOW + passed
+        )
+    assert pauses == [0, 5, 10, 20]
+
+
+def test_nothing_is_ordered_that_was_not_committed(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(3, group=group)
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr("pilots.services.provisioning.issue_secrets", fails)
+    with pytest.raises(RuntimeError):
+        cycle(fleet)
+    assert not Pilot.objects.exists()
+    assert not PilotSecret.objects.exists()
+    assert backend.orders == []
+
+
+def test_pilots_are_committed_as_submitted_before_they_are_started(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(3, group=group)
+    found: list[tuple[str, str]] = []
+    accept = backend.submit
+
+    def look_first(orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+        found.extend(Pilot.objects.values_list("status", "batch_id"))
+        return accept(orders)
+
+    monkeypatch.setattr(backend, "submit", look_first)
+    assert cycle(fleet) == 3
+    assert found == [(PilotStatus.SUBMITTED, "")] * 3
