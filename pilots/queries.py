@@ -76,7 +76,7 @@ class JoblessPilots:
     queue_id: int
     vo_id: int
     group_id: int | None
-    #: None: whoever of the group.
+    #: None: made for all of a group that shares jobs.
     owner_id: int | None
     pilots: int
 

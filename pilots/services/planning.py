@@ -131,13 +131,13 @@ def _waiting(picture: _Picture, jobless: Sequence[JoblessPilots]) -> Mapping[int
 def _served_by(kind: JoblessPilots, fit: _Fit, task_queues: Mapping[int, TaskQueue]) -> frozenset[int]:
     if kind.group_id is None:
         return fit.generic
-    whose = (kind.group_id, kind.owner_id)
-    return frozenset(
-        one
-        for one in fit.private
-        # A task queue that came between the statements is not known.
-        if (row := task_queues.get(one)) is not None and whose in {(row.group_id, row.owner_id), (row.group_id, None)}
-    )
+    # A task queue that came between the statements is not known.
+    known = (task_queues[one] for one in fit.private if one in task_queues)
+    return frozenset(row.pk for row in known if _serves(kind, row))
+
+
+def _serves(kind: JoblessPilots, row: TaskQueue) -> bool:
+    return row.group_id == kind.group_id and (row.group.shares_jobs or row.owner_id == kind.owner_id)
 
 
 def _send(
