@@ -153,7 +153,9 @@ class Delivery:
             return
 
         def once() -> None:
-            self._slot.server.heartbeat(self._lease, usage=usage, std_output=None, acknowledged=kills)
+            with self._lease.reporting:
+                self._slot.server.heartbeat(self._lease, usage=usage, std_output=None, acknowledged=kills)
+                self._lease.handed_back = True
 
         try:
             self._persistently("kill.acknowledge", once, give_up_at=math.inf)
@@ -169,9 +171,12 @@ class Delivery:
         minor = "; ".join(said) or None
 
         def once() -> str:
-            return self._slot.server.finish(
-                self._lease, exit_code=conclusion.exit_code, minor=minor, usage=usage, output=output
-            )
+            with self._lease.reporting:
+                status = self._slot.server.finish(
+                    self._lease, exit_code=conclusion.exit_code, minor=minor, usage=usage, output=output
+                )
+                self._lease.handed_back = True
+            return status
 
         try:
             # No order is more important than this: it ends the lease, which is what each of them wants.

@@ -84,6 +84,11 @@ class Heartbeat:
         self._server.close()
 
     def _beat(self) -> None:
+        with self._lease.reporting:
+            if not self._lease.handed_back:
+                self._report()
+
+    def _report(self) -> None:
         tail = self._tail()
         told = tail if tail != self._told or self._lease.take_peek() else None
         obeyed = self._lease.to_acknowledge()

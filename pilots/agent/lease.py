@@ -85,6 +85,11 @@ class Lease:
         self._configuration = configuration
         self._bell = bell
         self._lock = threading.Lock()
+        #: Held by each heartbeat and by the reports that end the lease: one that crosses such a report on its way
+        #: would be refused, and look like trouble in the server's log.
+        self.reporting = threading.Lock()
+        #: Said under ``reporting``: the report that ends it has arrived, so there is nothing to renew.
+        self.handed_back = False
         self._ended: str | None = None
         self._kills: list[int] = []
         self._other_commands: list[int] = []
