@@ -1,15 +1,15 @@
 """SubmitPools: a VO's distinct job requirements and the queues that satisfy them (RFC7)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef
 
 from resources.domain.requirements import canonical, submit_pool_id
-from resources.models import Queue
-from resources.queries import described_queues, eligible_among, eligible_queue_ids, requirement_kinds
+from resources.queries import DescribedQueue, described_queues, eligible_among, requirement_kinds
 from taskqueues import sql
 from taskqueues.models import SubmitPool, TaskQueue
 from wms.accounts.models import VO
@@ -29,22 +29,39 @@ class RegisteredPool:
 
 @transaction_required
 def register(*, vo: VO, requirements: object, now: datetime) -> RegisteredPool:
-    """Return the VO's pool of these requirements, making it when it is the first of its kind.
+    """Return the VO's pool of these requirements, making it when it is the first of its kind; as ``register_all``."""
+    (pool,) = register_all(vo=vo, requirements=[requirements], now=now)
+    return pool
 
-    The pool cannot be removed before the end of the transaction, so that the queue which will name it finds it.
+
+@transaction_required
+def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> list[RegisteredPool]:
+    """Return the VO's pool of each of these requirements, making those that are the first of their kind.
+
+    The pools cannot be removed before the end of the transaction, so that the queue which will name one finds it.
+    The resources are looked at once, however many pools are new.
 
     Raises:
-        RequirementsError: the requirements are not understood.
+        RequirementsError: some of the requirements are not understood.
     """
-    wanted = canonical(requirements)
-    pool_id = submit_pool_id(vo.name, wanted)
-    while not sql.keep_pool(pool_id):
-        pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted, refreshed_at=now, last_used_at=now)
-        # Of two that make it at once one waits here for the other, and then finds it.
-        SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
-        pool.queues.set(eligible_queue_ids(vo, wanted))
-    SubmitPool.objects.filter(pk=pool_id, last_used_at__lt=now - USE_IS_NOTED_EVERY).update(last_used_at=now)
-    return RegisteredPool(id=pool_id, queues=Queue.objects.filter(submit_pools=pool_id).count())
+    forms = [canonical(each) for each in requirements]
+    wanted = {submit_pool_id(vo.name, form): form for form in forms}
+    described: list[DescribedQueue] | None = None
+    # In one order for all, or two requests that make the same pools would wait for each other.
+    for pool_id in sorted(wanted):
+        while not sql.keep_pool(pool_id):
+            described = described_queues(vo) if described is None else described
+            pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted[pool_id], refreshed_at=now, last_used_at=now)
+            # Of two that make it at once one waits here for the other, and then finds it.
+            SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
+            pool.queues.set(eligible_among(described, wanted[pool_id], kinds=requirement_kinds(vo)))
+    pools = SubmitPool.objects.filter(pk__in=wanted)
+    unnoted = pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).order_by("pk")
+    noted = list(unnoted.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
+    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
+    queues = dict(pools.annotate(count=Count("queues")).values_list("pk", "count"))
+    ids = [submit_pool_id(vo.name, form) for form in forms]
+    return [RegisteredPool(id=pool_id, queues=queues[pool_id]) for pool_id in ids]
 
 
 @transaction_required

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from resources.domain.requirements import canonical, check, submit_pool_id
+from resources.domain.requirements import canonical, check
 from resources.models import Queue, Site
 from resources.queries import (
     known_ces,
@@ -230,29 +230,21 @@ def _requirements(arrival: Arrival) -> None:
         arrival.refuse(next(iter(by_key.values())), "requirements", sentence)
         return
     names, kinds = requirement_names(arrival.vo), requirement_kinds(arrival.vo)
-    pool_ids: dict[str, str] = {}
-    for key, wanted in by_key.items():
+    for wanted in by_key.values():
         try:
-            form = canonical(dict(wanted.description.requirements))
-            check(form, known=names, kinds=kinds)
+            check(canonical(dict(wanted.description.requirements)), known=names, kinds=kinds)
         except RejectedError as error:
             _refuse_as(arrival, wanted, error)
-            if arrival.refused_enough:
-                break
-            continue
-        pool_ids[key] = submit_pool_id(arrival.vo.name, form)
+        if arrival.refused_enough:
+            break
     if arrival.errors:
         return
-    # In one order for all, or two requests that make the same pools would wait for each other.
-    for key, _ in sorted(pool_ids.items(), key=lambda item: item[1]):
-        wanted = by_key[key]
-        pool = submit_pools.register(vo=arrival.vo, requirements=dict(wanted.description.requirements), now=arrival.now)
+    wanted_sets = [dict(wanted.description.requirements) for wanted in by_key.values()]
+    pools = submit_pools.register_all(vo=arrival.vo, requirements=wanted_sets, now=arrival.now)
+    for key, wanted_set, pool in zip(by_key, wanted_sets, pools, strict=True):
         arrival.pools[key] = pool.id
         if pool.queues == 0:
-            arrival.warn(
-                f"No queue meets the requirements {dict(wanted.description.requirements)} today; "
-                "the job waits until one does."
-            )
+            arrival.warn(f"No queue meets the requirements {wanted_set} today; the job waits until one does.")
 
 
 def _refuse_as(arrival: Arrival, wanted: WantedJob, error: RejectedError) -> None:
