@@ -1,9 +1,11 @@
 """Who comes to the admin, and what there is to be seen."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from matching.models import Limit, Match
 from pilots.models import Director, Pilot
@@ -142,3 +144,31 @@ def operator() -> Client:
 @pytest.fixture
 def superuser() -> Client:
     return client_of(make_user(username="root", staff=True, superuser=True))
+
+
+# ---- forms -----------------------------------------------------------------------------------------------------------
+
+NO_MEMBERSHIPS = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+NO_DNS = {"dns-TOTAL_FORMS": "0", "dns-INITIAL_FORMS": "0"}
+
+
+def change(row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def add(model: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_add")
+
+
+def changelist(model: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+
+
+def errors_of(response: Any) -> dict[str, list[str]]:
+    assert response.status_code == 200, "the form was accepted"
+    errors: dict[str, list[str]] = response.context["adminform"].form.errors
+    return errors
+
+
+def act(client: Client, row: Any, action: str, **others: str) -> Any:
+    return client.post(changelist(type(row)), {"action": action, "_selected_action": [str(row.pk)], **others})

@@ -1,0 +1,258 @@
+"""What a manager of a VO does with groups and users, and what no forged request lets one do."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from taskqueues.models import ChangedGroup
+from tests.admin.conftest import NO_DNS, NO_MEMBERSHIPS, World, act, add, change, changelist, client_of, errors_of
+from tests.factories import make_group, make_user
+from wms.accounts.models import Group, Membership, User
+
+pytestmark = pytest.mark.django_db
+
+# ---- groups and members ----------------------------------------------------------------------------------------------
+
+
+def test_a_manager_sets_the_share_of_a_group_and_its_priorities_are_computed_again(
+    manager: Client, mine: World
+) -> None:
+    response = manager.post(change(mine.group), {"priority": "2500", "properties": ["JOB_SHARING"], **NO_MEMBERSHIPS})
+    assert response.status_code == 302
+    mine.group.refresh_from_db()
+    assert (mine.group.priority, mine.group.properties) == (2500.0, ["JOB_SHARING"])
+    assert ChangedGroup.objects.filter(group=mine.group).exists()
+
+
+def test_a_manager_adds_a_group_to_the_own_vo(manager: Client, mine: World) -> None:
+    response = manager.post(add(Group), {"name": "lhcb_prod", "vo": mine.vo.pk, "priority": "1", **NO_MEMBERSHIPS})
+    assert response.status_code == 302
+    assert Group.objects.get(name="lhcb_prod").vo == mine.vo
+
+
+def test_a_manager_adds_no_group_to_another_vo(manager: Client, theirs: World) -> None:
+    groups = Group.objects.count()
+    response = manager.post(add(Group), {"name": "mole", "vo": theirs.vo.pk, "priority": "1", **NO_MEMBERSHIPS})
+    assert "vo" in errors_of(response)
+    assert Group.objects.count() == groups
+
+
+def test_a_group_does_not_move_to_another_vo_nor_change_its_name(operator: Client, mine: World, theirs: World) -> None:
+    form = {"name": "renamed", "vo": theirs.vo.pk, "priority": "7", **NO_MEMBERSHIPS}
+    assert operator.post(change(mine.group), form).status_code == 302
+    mine.group.refresh_from_db()
+    assert (mine.group.name, mine.group.vo, mine.group.priority) == ("lhcb_user", mine.vo, 7.0)
+
+
+@pytest.mark.parametrize("priority", ["-1", "nan", "inf", "1e13", ""])
+def test_a_share_that_is_none_is_refused_beside_its_field(priority: str, manager: Client, mine: World) -> None:
+    errors = errors_of(manager.post(change(mine.group), {"priority": priority, **NO_MEMBERSHIPS}))
+    assert errors
+    mine.group.refresh_from_db()
+    assert mine.group.priority == 1000.0
+
+
+def member_rows(*names: str) -> dict[str, str]:
+    rows = {f"memberships-{number}-user": name for number, name in enumerate(names)}
+    return {"memberships-TOTAL_FORMS": str(len(names)), "memberships-INITIAL_FORMS": "0", **rows}
+
+
+def test_a_manager_puts_a_user_into_a_group_by_name(manager: Client, mine: World) -> None:
+    newcomer = make_user(username="nora")
+    response = manager.post(change(mine.group), {"priority": "1", **member_rows("nora")})
+    assert response.status_code == 302
+    assert Membership.objects.filter(user=newcomer, group=mine.group).exists()
+
+
+def test_a_name_that_nobody_has_is_refused(manager: Client, mine: World) -> None:
+    response = manager.post(change(mine.group), {"priority": "1", **member_rows("nobody")})
+    assert response.status_code == 200
+    assert "There is no user of exactly this name" in response.content.decode()
+    assert mine.group.memberships.count() == 1
+
+
+def test_a_manager_takes_a_member_out(manager: Client, mine: World) -> None:
+    membership = mine.group.memberships.get()
+    form = {
+        "priority": "1",
+        "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "1",
+        "memberships-0-id": membership.pk,
+        "memberships-0-group": mine.group.pk,
+        "memberships-0-DELETE": "on",
+    }
+    assert manager.post(change(mine.group), form).status_code == 302
+    assert not mine.group.memberships.exists()
+
+
+def test_a_membership_of_another_vo_is_not_deleted_through_an_own_group(
+    manager: Client, mine: World, theirs: World
+) -> None:
+    membership = theirs.group.memberships.get()
+    form = {
+        "priority": "1",
+        "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "1",
+        "memberships-0-id": membership.pk,
+        "memberships-0-group": mine.group.pk,
+        "memberships-0-DELETE": "on",
+    }
+    manager.post(change(mine.group), form)
+    assert Membership.objects.filter(pk=membership.pk, group=theirs.group).exists()
+
+
+# ---- users -----------------------------------------------------------------------------------------------------------
+
+
+def of_person(**others: str) -> dict[str, str]:
+    return {
+        "first_name": "Maria",
+        "last_name": "",
+        "email": "",
+        "is_active": "on",
+        **NO_MEMBERSHIPS,
+        **NO_DNS,
+        **others,
+    }
+
+
+def test_a_manager_suspends_a_member_who_is_in_no_other_vo(manager: Client, mine: World) -> None:
+    form = of_person()
+    del form["is_active"]
+    assert manager.post(change(mine.member), form).status_code == 302
+    mine.member.refresh_from_db()
+    assert not mine.member.is_active
+    assert mine.member.first_name == "Maria"
+
+
+def test_no_forged_form_gives_power(manager: Client, mine: World) -> None:
+    forged = of_person(
+        is_staff="on", is_superuser="on", operator="on", password="x", username="root", managed_vos=str(mine.vo.pk)
+    )
+    before = User.objects.get(pk=mine.member.pk)
+    assert manager.post(change(mine.member), forged).status_code == 302
+    after = User.objects.get(pk=mine.member.pk)
+    assert not any([after.is_staff, after.is_superuser, after.operator, after.managed_vos.exists()])
+    assert (after.password, after.username) == (before.password, before.username)
+
+
+def test_certificates_are_not_given_away_by_managers(manager: Client, mine: World) -> None:
+    forged = of_person() | {"dns-TOTAL_FORMS": "1", "dns-0-dn": "/CN=bob", "dns-0-user": str(mine.member.pk)}
+    manager.post(change(mine.member), forged)
+    assert list(mine.member.dns.values_list("dn", flat=True)) == ["/CN=lhcb"]
+
+
+def test_a_manager_sets_no_password(manager: Client, mine: World) -> None:
+    address = reverse("admin:auth_user_password_change", args=[mine.member.pk])
+    assert manager.get(address).status_code == 403
+    form = {"password1": "a long new passphrase", "password2": "a long new passphrase", "usable_password": "true"}
+    assert manager.post(address, form).status_code == 403
+    mine.member.refresh_from_db()
+    assert not mine.member.has_usable_password()
+
+
+@pytest.mark.parametrize("power", ["of another VO too", "staff", "operator", "superuser", "manager"])
+def test_members_with_a_life_elsewhere_or_with_power_are_only_looked_at(
+    power: str, manager: Client, mine: World, theirs: World
+) -> None:
+    user = make_user(
+        groups=[mine.group, *([theirs.group] if power == "of another VO too" else [])],
+        staff=power == "staff",
+        operator=power == "operator",
+        superuser=power == "superuser",
+        manages=[theirs.vo] if power == "manager" else [],
+    )
+    assert manager.get(change(user)).status_code == 200
+    assert manager.post(change(user), of_person()).status_code == 403
+    user.refresh_from_db()
+    assert user.first_name == ""
+
+
+def test_memberships_of_other_vos_are_not_shown(manager: Client, mine: World, theirs: World) -> None:
+    both = make_user(groups=[mine.group, theirs.group])
+    page = manager.get(change(both)).content.decode()
+    assert "lhcb_user" in page
+    assert "atlas_user" not in page
+
+
+def new_user(group: Group | None, **others: str) -> dict[str, str]:
+    rows = {"memberships-0-group": str(group.pk)} if group else {}
+    return {
+        "username": "nora",
+        "usable_password": "true",
+        "password1": "a long new passphrase",
+        "password2": "a long new passphrase",
+        "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "0",
+        **rows,
+        **others,
+    }
+
+
+def test_a_manager_adds_a_user_to_the_own_vo(manager: Client, mine: World) -> None:
+    forged = new_user(mine.group, is_staff="on", is_superuser="on", operator="on")
+    assert manager.post(add(User), forged).status_code == 302
+    nora = User.objects.get(username="nora")
+    assert [membership.group for membership in nora.memberships.all()] == [mine.group]
+    assert nora.check_password("a long new passphrase")
+    assert not any([nora.is_staff, nora.is_superuser, nora.operator])
+
+
+def test_a_manager_adds_no_user_without_a_group_or_to_another_vo(manager: Client, theirs: World) -> None:
+    for form in (new_user(None), new_user(theirs.group)):
+        assert manager.post(add(User), form).status_code == 200
+        assert not User.objects.filter(username="nora").exists()
+
+
+def test_an_operator_makes_nobody_a_superuser_and_changes_none(operator: Client, mine: World) -> None:
+    form = of_person(username="x", is_superuser="on", operator="on")
+    assert operator.post(change(mine.member), form).status_code == 302
+    mine.member.refresh_from_db()
+    assert mine.member.operator
+    assert not mine.member.is_superuser
+    root = make_user(superuser=True, staff=True)
+    assert operator.post(change(root), of_person()).status_code == 403
+    assert operator.get(reverse("admin:auth_user_password_change", args=[root.pk])).status_code == 403
+
+
+def test_a_superuser_makes_superusers(superuser: Client, mine: World) -> None:
+    assert superuser.post(change(mine.member), of_person(is_superuser="on", is_staff="on")).status_code == 302
+    mine.member.refresh_from_db()
+    assert mine.member.is_superuser
+
+
+def test_an_operator_revokes_tokens_of_users(operator: Client, manager: Client, mine: World) -> None:
+    assert act(manager, mine.api_token, "revoke").status_code == 403
+    mine.api_token.refresh_from_db()
+    assert mine.api_token.revoked_at is None
+    act(operator, mine.api_token, "revoke")
+    mine.api_token.refresh_from_db()
+    assert mine.api_token.revoked_at is not None
+
+
+def test_a_manager_chooses_the_setups_but_neither_name_nor_managers(manager: Client, mine: World) -> None:
+    stranger = make_user()
+    form = {"name": "cms", "setup": "Devel", "setups": "Devel, Production", "managers": [stranger.pk]}
+    assert manager.post(change(mine.vo), form).status_code == 302
+    mine.vo.refresh_from_db()
+    assert (mine.vo.name, mine.vo.setup, mine.vo.setups) == ("lhcb", "Devel", ["Devel", "Production"])
+    assert [user.username for user in mine.vo.managers.all()] == ["bob"]
+
+
+def test_a_default_setup_that_is_none_of_the_setups_is_refused(manager: Client, mine: World) -> None:
+    assert errors_of(manager.post(change(mine.vo), {"setup": "Other", "setups": "Production"}))
+
+
+def test_a_former_manager_sees_nothing_more(mine: World, manager: Client) -> None:
+    mine.vo.managers.clear()
+    assert manager.get(changelist(Group)).status_code == 403
+    assert manager.post(change(mine.group), {"priority": "1", **NO_MEMBERSHIPS}).status_code in {302, 403}
+    mine.group.refresh_from_db()
+    assert mine.group.priority == 1000.0
+
+
+def test_a_manager_of_two_vos_sees_both(mine: World, theirs: World) -> None:
+    both = client_of(make_user(staff=True, manages=[mine.vo, theirs.vo]))
+    make_group(name="cms_user")
+    seen = both.get(changelist(Group)).context["cl"].queryset.values_list("name", flat=True)
+    assert sorted(seen) == ["atlas_user", "lhcb_user"]

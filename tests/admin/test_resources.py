@@ -1,0 +1,269 @@
+"""What a manager of a VO does with resources and limits, and what no forged request lets one do."""
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from matching.models import Limit
+from resources.domain.words import ResourceState
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken
+from taskqueues.models import SubmitPool
+from tests.admin.conftest import (
+    Shared,
+    World,
+    act,
+    add,
+    change,
+    changelist,
+    errors_of,
+)
+
+pytestmark = pytest.mark.django_db
+
+# ---- sites, CEs, queues ----------------------------------------------------------------------------------------------
+
+
+def of_queue(**others: Any) -> dict[str, Any]:
+    return {
+        "cpu_time_s": "1000",
+        "processors": "1",
+        "memory_mb": "2000",
+        "platforms": "b, a, b",
+        "job_types": "",
+        "tags": "",
+        "required_tags": "",
+        "max_waiting_pilots": "1",
+        "max_pilots": "2",
+        "parameters": "{}",
+        "vo_parameters": "{}",
+        **others,
+    }
+
+
+def of_site(**others: Any) -> dict[str, Any]:
+    return {
+        "parameters": "{}",
+        "vo_parameters": "{}",
+        "throttle_policy": "",
+        "throttle_when_expired": "count",
+        "throttle_advertisement_s": "300",
+        **others,
+    }
+
+
+def test_a_manager_changes_a_queue_and_the_submit_pools_follow(manager: Client, mine: World) -> None:
+    assert not mine.submit_pool.queues.exists()
+    response = manager.post(change(mine.queue), of_queue(parameters='{"Memory": 8000}'))
+    assert response.status_code == 302
+    mine.queue.refresh_from_db()
+    assert (mine.queue.parameters, mine.queue.platforms) == ({"Memory": 8000}, ["a", "b"])
+    assert list(mine.submit_pool.queues.all()) == [mine.queue]
+
+
+def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine: World) -> None:
+    RequirementDefinition.objects.create(name="Memory", kind="exact")
+    Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
+    action = {"action": "delete_selected", "post": "yes"}
+    selected = {"_selected_action": [str(RequirementDefinition.objects.get(name="Memory").pk)]}
+    assert operator.post(changelist(RequirementDefinition), {**action, **selected}).status_code == 302
+    assert list(SubmitPool.objects.get(pk=mine.submit_pool.pk).queues.all()) == [mine.queue]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ("{", "not valid JSON"),
+        ('{"a": NaN}', "JSON"),
+        ('{"a": "\\u0000"}', "NUL"),
+        ("[1]", "use names with their values"),
+        ('{"a": {"b": 1}}', "a: use a text"),
+        ('{"a": 1, "a": 2}', "twice"),
+    ],
+)
+def test_parameters_that_nobody_could_store_are_refused_beside_their_field(
+    parameters: str, sentence: str, manager: Client, mine: World
+) -> None:
+    errors = errors_of(manager.post(change(mine.queue), of_queue(parameters=parameters)))
+    assert sentence in errors["parameters"][0]
+    mine.queue.refresh_from_db()
+    assert mine.queue.cpu_time_s == 300_000
+
+
+def test_options_of_a_ce_are_json_that_can_be_stored(manager: Client, mine: World) -> None:
+    form = {"type": "local", "identity": "none", "options": '{"a": NaN}', "parameters": "{}", "vo_parameters": "{}"}
+    assert "options" in errors_of(manager.post(change(mine.ce), form))
+
+
+def test_required_tags_are_among_the_tags(manager: Client, mine: World) -> None:
+    response = manager.post(change(mine.queue), of_queue(required_tags="gpu"))
+    assert errors_of(response)
+
+
+def test_a_manager_adds_a_ce_and_a_queue_at_an_own_site_only(manager: Client, mine: World, theirs: World) -> None:
+    of_ce = {"type": "local", "identity": "none", "options": "{}", "parameters": "{}", "vo_parameters": "{}"}
+    assert manager.post(add(ComputingElement), {"site": mine.site.pk, "name": "ce2", **of_ce}).status_code == 302
+    assert manager.post(add(Queue), of_queue(ce=mine.ce.pk, name="q2")).status_code == 302
+    foreign = manager.post(add(ComputingElement), {"site": theirs.site.pk, "name": "mole", **of_ce})
+    assert "site" in errors_of(foreign)
+    assert "ce" in errors_of(manager.post(add(Queue), of_queue(ce=theirs.ce.pk, name="mole")))
+    assert not ComputingElement.objects.filter(name="mole").exists()
+    assert not Queue.objects.filter(name="mole").exists()
+
+
+def test_at_a_shared_site_a_manager_adds_nothing(manager: Client, mine: World, shared: Shared) -> None:
+    form = {"site": shared.site.pk, "name": "mole", "type": "local", "identity": "none"}
+    assert "site" in errors_of(manager.post(add(ComputingElement), {**form, "options": "{}"}))
+
+
+def test_a_site_of_a_manager_serves_the_own_vo_only(manager: Client, mine: World, theirs: World) -> None:
+    assert "vos" in errors_of(manager.post(add(Site), of_site(name="new.org")))
+    assert "vos" in errors_of(manager.post(add(Site), of_site(name="new.org", vos=[mine.vo.pk, theirs.vo.pk])))
+    assert manager.post(add(Site), of_site(name="new.org", vos=[mine.vo.pk])).status_code == 302
+    # Later the choice stays: an empty one would give the site to all.
+    assert manager.post(change(mine.site), of_site(vos=[theirs.vo.pk])).status_code == 302
+    assert list(mine.site.vos.all()) == [mine.vo]
+
+
+def test_a_site_that_another_vo_uses_too_is_only_looked_at(manager: Client, mine: World, theirs: World) -> None:
+    mine.site.vos.add(theirs.vo)
+    assert manager.get(change(mine.site)).status_code == 200
+    assert manager.post(change(mine.site), of_site(throttle_policy="matches", max_matches="1")).status_code == 403
+    assert manager.post(change(mine.queue), of_queue()).status_code == 403
+    mine.site.refresh_from_db()
+    assert mine.site.throttle_policy == ""
+
+
+def test_a_throttle_has_what_its_policy_needs(manager: Client, mine: World) -> None:
+    assert "max_jobs" in errors_of(manager.post(change(mine.site), of_site(throttle_policy="level2")))
+    wrong = of_site(throttle_policy="custom", throttle_requirements="a b")
+    assert "throttle_requirements" in errors_of(manager.post(change(mine.site), wrong))
+    right = of_site(throttle_policy="custom", throttle_requirements="CurMatches < 5")
+    assert manager.post(change(mine.site), right).status_code == 302
+
+
+# ---- states ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["site", "ce", "queue"])
+def test_a_manager_bans_with_a_reason_that_is_asked_for(level: str, manager: Client, mine: World) -> None:
+    row = getattr(mine, level)
+    asked = act(manager, row, "ban")
+    assert "Set to banned" in asked.content.decode()
+    missing = act(manager, row, "ban", confirmed="1", reason=" ")
+    assert "say why it is banned" in missing.content.decode()
+    row.refresh_from_db()
+    assert row.state == ResourceState.ACTIVE
+    done = act(manager, row, "ban", confirmed="1", reason="Cooling fails", until="2090-01-01T00:00")
+    assert done.status_code == 302
+    row.refresh_from_db()
+    assert (row.state, row.state_reason, row.state_until.year) == (ResourceState.BANNED, "Cooling fails", 2090)
+    assert row.state_changed_by.username == "bob"
+    assert "Cooling fails" in LogEntry.objects.latest("pk").change_message
+    act(manager, row, "activate", confirmed="1")
+    row.refresh_from_db()
+    assert (row.state, row.state_until) == (ResourceState.ACTIVE, None)
+
+
+def test_a_ban_until_yesterday_is_refused(manager: Client, mine: World) -> None:
+    response = act(manager, mine.site, "drain", confirmed="1", reason="x", until="2020-01-01T00:00")
+    assert "this is past" in response.content.decode()
+    mine.site.refresh_from_db()
+    assert mine.site.state == ResourceState.ACTIVE
+
+
+def test_a_forged_ban_of_foreign_and_shared_sites_changes_nothing(
+    manager: Client, mine: World, theirs: World, shared: Shared
+) -> None:
+    for site in (theirs.site, shared.site):
+        form = {"action": "ban", "confirmed": "1", "reason": "war"}
+        ids = {"_selected_action": [str(mine.site.pk), str(site.pk)]}
+        manager.post(changelist(Site), {**form, **ids})
+        assert not Site.objects.filter(pk=site.pk).exclude(state=ResourceState.ACTIVE).exists()
+
+
+def test_the_state_is_no_field_of_the_form(operator: Client, mine: World) -> None:
+    assert operator.post(change(mine.site), of_site(state="banned", state_reason="forged")).status_code == 302
+    mine.site.refresh_from_db()
+    assert (mine.site.state, mine.site.state_reason) == (ResourceState.ACTIVE, "")
+
+
+# ---- tokens, limits, definitions -------------------------------------------------------------------------------------
+
+
+def test_a_token_of_a_site_is_shown_once_and_can_be_revoked(manager: Client, mine: World) -> None:
+    response = act(manager, mine.site, "issue_advertisement_token")
+    assert "wmss_" in response.content.decode()
+    assert "no-store" in response["Cache-Control"]
+    token = SiteToken.objects.get(site=mine.site, purpose="advertise")
+    assert act(manager, token, "revoke").status_code == 302
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+
+
+def test_no_token_of_a_foreign_or_shared_site(manager: Client, theirs: World, shared: Shared) -> None:
+    tokens = SiteToken.objects.count()
+    for site in (theirs.site, shared.site):
+        assert "wmss_" not in act(manager, site, "issue_registration_token").content.decode()
+    act(manager, theirs.site_token, "revoke")
+    theirs.site_token.refresh_from_db()
+    assert theirs.site_token.revoked_at is None
+    assert SiteToken.objects.count() == tokens
+
+
+def test_a_manager_limits_the_own_vo_and_nobody_else(
+    manager: Client, mine: World, theirs: World, shared: Shared
+) -> None:
+    limits = Limit.objects.count()
+    for scope in (
+        {},
+        {"vo": theirs.vo.pk},
+        {"group": theirs.group.pk},
+        {"user": theirs.member.pk},
+        {"site": shared.site.pk},
+        {"user": mine.member.pk},
+    ):
+        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 200, scope
+    assert Limit.objects.count() == limits
+    for scope in (
+        {"vo": mine.vo.pk, "site": shared.site.pk},
+        {"group": mine.group.pk},
+        {"site": mine.site.pk},
+        {"ce": mine.ce.pk},
+    ):
+        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 302, scope
+    assert Limit.objects.count() == limits + 4
+
+
+def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: World) -> None:
+    assert errors_of(manager.post(add(Limit), {"vo": mine.vo.pk}))
+
+
+def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, theirs: World) -> None:
+    assert "vo" in errors_of(manager.post(change(mine.limit), {"vo": theirs.vo.pk, "running": "1"}))
+    assert manager.post(change(theirs.limit), {"vo": theirs.vo.pk, "running": "0"}).status_code == 302
+    theirs.limit.refresh_from_db()
+    assert (theirs.limit.vo, theirs.limit.running) == (theirs.vo, 5)
+
+
+def test_selected_rows_of_others_are_not_deleted(manager: Client, theirs: World, shared: Shared) -> None:
+    for row in (theirs.group, theirs.queue, theirs.limit, theirs.member, shared.site):
+        act(manager, row, "delete_selected", post="yes")
+        assert type(row)._default_manager.filter(pk=row.pk).exists()
+
+
+def test_a_credential_goes_in_and_never_comes_out(
+    operator: Client, manager: Client, mine: World, shared: Shared
+) -> None:
+    form = {"name": "x", "url": "https://example.org/", "credential": "hush-hush"}
+    assert operator.post(change(shared.storage_element), form).status_code == 302
+    shared.storage_element.refresh_from_db()
+    kept = bytes(shared.storage_element.credential_encrypted)
+    assert kept
+    assert b"hush" not in kept
+    for client in (operator, manager):
+        assert "hush" not in client.get(change(shared.storage_element)).content.decode()
+    operator.post(change(shared.storage_element), {**form, "credential": ""})
+    shared.storage_element.refresh_from_db()
+    assert bytes(shared.storage_element.credential_encrypted) == kept
