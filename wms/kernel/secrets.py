@@ -16,14 +16,13 @@ def encrypt(plain: str) -> bytes:
     return _ciphers().encrypt(plain.encode())
 
 
-def decrypt(encrypted: bytes) -> str:
+def decrypt(encrypted: bytes | memoryview) -> str:
     """Return what was encrypted, also under a key that has since moved to SECRET_KEY_FALLBACKS.
 
     Raises:
         UndecipherableError: another key, or not a text of ``encrypt``.
     """
     try:
-        # NB: bytes(): PostgreSQL's driver returns a memoryview.
         return _ciphers().decrypt(bytes(encrypted)).decode()
     except InvalidToken as error:
         raise UndecipherableError("encrypted under another WMS_SECRET_KEY") from error
