@@ -86,7 +86,7 @@ WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
 #: DESIGN §3.7: the secret that a director hands over to a pilot, as long as a pilot may wait in a batch queue.
 WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
-#: DESIGN §3.7: a pilot that has not started so long after its submission is stalled: it no longer counts, and is killed.
+#: DESIGN §3.7: a pilot not started so long after its submission is stalled: it no longer counts, and is killed.
 WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
 #: A pilot that has started and is silent for so long is lost; its lease would be over by then too.
 WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
