@@ -60,10 +60,12 @@ def plan(queues: Sequence[Queue], *, slots: Mapping[int, int], chance: Random, n
         chance: of all draws.
         now: the time.
     """
+    # Before the demand: a pilot that matches in between is then counted for a job that no longer is, not the reverse.
+    jobless = jobless_pilots(now=now)
     picture = _look(queues, now=now)
     if not picture.demands:
         return []
-    waiting = Counter(_waiting(picture, jobless_pilots(now=now)))
+    waiting = Counter(_waiting(picture, jobless))
     sent: list[Sent] = []
     for director in _directors():
         more = _send(director, picture, waiting=waiting, slots=slots, sent=sent, chance=chance)
