@@ -1,6 +1,6 @@
 """The statements that the ORM cannot say."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db import connection
 
@@ -39,6 +39,22 @@ def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
     if columns:
         with connection.cursor() as cursor:
             cursor.execute(_INSERT_QUEUED_JOBS, columns)
+
+
+#: The ORM's bulk_update says CASE WHEN … for each row: ten thousand priorities in ten seconds, not in a tenth of one.
+_SET_PRIORITIES = """
+UPDATE taskqueues_taskqueue AS queue
+   SET priority = new.priority
+  FROM unnest(%s::bigint[], %s::double precision[]) AS new (id, priority)
+ WHERE queue.id = new.id
+"""
+
+
+@transaction_required
+def set_priorities(priority_of: Mapping[int, float]) -> None:
+    """Write the priorities of task queues: {task queue id: priority}. One that is gone meanwhile is passed over."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SET_PRIORITIES, [list(priority_of), list(priority_of.values())])
 
 
 _KEEP_POOL = """

@@ -8,6 +8,7 @@ from math import isclose
 from django.db import transaction
 from django.db.models import Count
 
+from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import QueueLoad, split_share
 from taskqueues.domain.weights import total_weight
@@ -92,10 +93,9 @@ def _loads(group_ids: Iterable[int]) -> tuple[defaultdict[int, list[QueueLoad]],
 
 def _assign(group: Group, loads: list[QueueLoad]) -> int:
     new_priority = split_share(group.priority, loads, shared=group.shares_jobs)
-    queues = TaskQueue.objects.filter(pk__in=new_priority).only("priority").order_by("pk")
+    queues = TaskQueue.objects.filter(pk__in=new_priority).values_list("pk", "priority")
     # Only what changed is written, or each run would make a new version of every row.
-    changed = [queue for queue in queues if not isclose(queue.priority, new_priority[queue.pk], rel_tol=1e-9)]
-    for queue in changed:
-        queue.priority = new_priority[queue.pk]
-    TaskQueue.objects.bulk_update(changed, ["priority"], batch_size=1000)
+    changed = {pk: new_priority[pk] for pk, old in queues if not isclose(old, new_priority[pk], rel_tol=1e-9)}
+    if changed:
+        sql.set_priorities(changed)
     return len(changed)
