@@ -123,6 +123,7 @@ def test_of_ten_thousand_wrong_jobs_a_hundred_are_named(alice: APIClient) -> Non
         ("submitted_after=2026-01-01T00:00:00", "submitted_after", "zone"),
         ("submitted_after=yesterday", "submitted_after", "zone"),
         ("submitted_before=2026-13-01T00:00:00Z", "submitted_before", "zone"),
+        ("submitted_before=0001-01-01T00:00:00%2B14:00", "submitted_before", "zone"),
         ("job_group_id=5", "job_group_id", "UUID"),
         ("page_size=1001", "page_size", "1000"),
         ("page_size=0", "page_size", "1"),
@@ -136,6 +137,12 @@ def test_a_wrong_filter_is_one_clear_error(alice: APIClient, query: str, field: 
 
     assert response.status_code == 400
     assert word in " ".join(response.json()["errors"][field])
+
+
+@pytest.mark.parametrize("zone", ["Z", "-15:59", "%2B16:00", "-23:59", "%2B23:59"])
+def test_a_time_may_be_in_any_zone(alice: APIClient, zone: str) -> None:
+    assert alice.get(f"{JOBS}?submitted_after=2026-06-01T12:00:00{zone}").status_code == 200
+    assert alice.get(f"{JOBS}summary/?submitted_before=2026-06-01T12:00:00{zone}").status_code == 200
 
 
 def test_what_cannot_be_counted_by_is_named(alice: APIClient) -> None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
-from rest_framework.request import Request
 
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -45,12 +44,13 @@ class ZonedTime(serializers.DateTimeField):
         """Return the moment."""
         try:
             moment = parse_datetime(value) if isinstance(value, str) else None
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            sentence = "Write a time with its zone, such as 2026-06-01T12:00:00Z (in an address, + is written %2B)."
-            raise serializers.ValidationError(sentence)
-        return moment
+            if moment is not None and moment.tzinfo is not None:
+                # In UTC: PostgreSQL takes no zone of 16 hours and more.
+                return moment.astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+        sentence = "Write a time with its zone, such as 2026-06-01T12:00:00Z (in an address, + is written %2B)."
+        raise serializers.ValidationError(sentence)
 
 
 class JobFilterIn(StrictSerializer):
@@ -136,15 +136,3 @@ def filter_of(values: Mapping[str, Any]) -> JobFilter:
     """Return the filter that checked values of JobFilterIn, among others, make."""
     names = {field.name for field in fields(JobFilter)}
     return JobFilter(**{name: value for name, value in values.items() if name in names})
-
-
-def query_of(request: Request) -> dict[str, str]:
-    """Return the query string as one value for each name.
-
-    Raises:
-        ValidationError: a name is there twice: one of the two would be ignored.
-    """
-    twice = [name for name, values in request.query_params.lists() if len(values) > 1]
-    if twice:
-        raise serializers.ValidationError({name: ["Given more than once; use it once."] for name in twice})
-    return request.query_params.dict()

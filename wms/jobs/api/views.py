@@ -16,7 +16,7 @@ from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs import queries
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.bodies import EditBody, SubmissionBody
-from wms.jobs.api.inputs import BulkIn, JobListIn, SummaryIn, filter_of, query_of
+from wms.jobs.api.inputs import BulkIn, JobListIn, SummaryIn, filter_of
 from wms.jobs.api.outputs import BulkOut, HistoryOut, JobOut, JobRowOut, PeekOut, SubmissionOut, SummaryOut
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.request import parse_submission
@@ -51,7 +51,7 @@ class JobListView(ListAPIView[Job]):
 
     def get_queryset(self) -> QuerySet[Job]:
         """Return the jobs that the caller may see and asks for."""
-        asked = JobListIn.checked(query_of(self.request))
+        asked = JobListIn.checked(self.request.query_params)
         return queries.in_list(queries.search(user_of(self.request), filter_of(asked)))
 
     @extend_schema(
@@ -95,7 +95,7 @@ class JobSummaryView(APIView):
     )
     def get(self, request: Request) -> Response:
         """Count the jobs that the caller may see; the filters of the list apply."""
-        asked = SummaryIn.checked(query_of(request))
+        asked = SummaryIn.checked(request.query_params)
         group_by = asked.get("group_by", ("status",))
         tallies = queries.summary(user_of(request), filter_of(asked), group_by=group_by)
         return Response(SummaryOut({"group_by": group_by, "results": tallies}).data)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from django.http import QueryDict
 from rest_framework import serializers
 
 from wms.kernel.names import did_you_mean
@@ -34,6 +35,22 @@ def unknown_fields(names: Iterable[object], *, known: frozenset[str]) -> dict[st
     }
 
 
+def single_values(query: QueryDict) -> dict[str, object]:
+    """Return a query string or a form as one value for each name.
+
+    NB: from a QueryDict itself the framework's fields take the last of several values, and an empty one as left out.
+
+    Raises:
+        ValidationError: a name is there twice: one of the two would be ignored.
+    """
+    twice = [name for name, values in query.lists() if len(values) > 1]
+    if twice:
+        raise serializers.ValidationError(
+            {name[:MAX_COMPARED_LENGTH]: ["Given more than once; use it once."] for name in twice}
+        )
+    return dict(query.items())
+
+
 class StrictSerializer(serializers.Serializer[Any]):
     """An object of which every field is known: others are refused, with the nearest known name suggested."""
 
@@ -61,7 +78,8 @@ class StrictSerializer(serializers.Serializer[Any]):
     @classmethod
     def checked(cls, data: object, *, context: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the validated values of *data*, a body or a query string; raise the framework's ValidationError."""
-        serializer = cls(data=data, context=dict(context or {}))
+        given = single_values(data) if isinstance(data, QueryDict) else data
+        serializer = cls(data=given, context=dict(context or {}))
         serializer.is_valid(raise_exception=True)
         values: dict[str, Any] = serializer.validated_data
         return values

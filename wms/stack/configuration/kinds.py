@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
@@ -169,7 +169,7 @@ class Instant(Kind):
             raise at.refuse(node, "say in which zone, such as 2027-01-31T12:00:00Z for UTC")
         if not 1 < moment.year < 9999:
             raise at.refuse(node, "use a year from 2 to 9998")
-        return moment
+        return moment.astimezone(UTC)  # PostgreSQL takes no zone of 16 hours and more
 
     def plain(self, value: object) -> object:
         """Return the moment in ISO 8601."""
