@@ -37,6 +37,7 @@ def reads(request: HttpRequest) -> HttpResponse:
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("wms.kernel.urls")),
+    path("", include("wms.portal.urls")),  # the pages of errors lead there
     *(
         path(f"{prefix}{name}/", view)
         for prefix in ("api/", "")
