@@ -10,6 +10,7 @@ from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
 from tests import factories
 from tests.api.jobs.conftest import World
 from wms.accounts.models import User
+from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_MEMORY_MB, MAX_PROCESSORS
 from wms.jobs.models import InputSandbox, Job, JobHistory, Sandbox, SandboxUpload, Submission
 
 JOBS = "/api/jobs/"
@@ -39,6 +40,16 @@ def test_the_history_begins_with_received_and_waiting(alice: APIClient) -> None:
 
     lines = JobHistory.objects.order_by("pk").values_list("status", "source")
     assert list(lines) == [("Received", "alice"), ("Waiting", "alice")]
+
+
+def test_the_largest_values_that_are_accepted_can_be_kept(alice: APIClient) -> None:
+    """Memory is rounded up for the task queue, whose column ends where that of the description does."""
+    largest = {"memory_mb": MAX_MEMORY_MB, "cpu_time_s": MAX_CPU_TIME_S, "processors": MAX_PROCESSORS, "priority": 10}
+    assert alice.post(JOBS, {"executable": "run.sh", **largest}, format="json").status_code == 201
+    assert TaskQueue.objects.get().memory_mb == MAX_MEMORY_MB
+    refused = alice.post(JOBS, {"executable": "run.sh", "memory_mb": MAX_MEMORY_MB + 1}, format="json")
+    assert refused.status_code == 400
+    assert list(refused.json()["errors"]) == ["memory_mb"]
 
 
 def test_a_jdl_is_the_same_job_as_its_json(alice: APIClient) -> None:

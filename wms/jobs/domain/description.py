@@ -15,7 +15,8 @@ MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
 MAX_PATH: Final = 1024
 MAX_CPU_TIME_S: Final = 2**31 - 1
-MAX_MEMORY_MB: Final = 2**31 - 1
+#: Below PostgreSQL's integer by more than it is rounded up for the task queue.
+MAX_MEMORY_MB: Final = 2 * 10**9
 MAX_PROCESSORS: Final = 1024
 MAX_PRIORITY: Final = 10
 PILOT_TYPES: Final = frozenset({"private", "generic"})
