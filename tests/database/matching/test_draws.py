@@ -98,4 +98,5 @@ def test_levels_are_drawn_by_jobs_times_weight_and_jobs_among_the_ten_oldest(gro
     assert QueuedJob.objects.count() == 31
     # 20 : 15 : 45 of 80.
     assert_as_expected(levels, {1: 100, 3: 75, 9: 225})
+    assert oldest.keys() == set(range(100, 110))
     assert_as_expected(oldest, dict.fromkeys(range(100, 110), levels[1] / 10))
