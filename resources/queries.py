@@ -304,7 +304,7 @@ def site_trees(actor: User, *, vo: str | None = None) -> QuerySet[Site]:
     """
     queues = Prefetch("queues", Queue.objects.order_by("name"))
     ces = Prefetch("ces", ComputingElement.objects.order_by("name").prefetch_related(queues))
-    vos = Prefetch("vos", VO.objects.order_by("name"))
+    vos = Prefetch("vos", VO.objects.visible_to(actor).order_by("name"))
     sites = Site.objects.visible_to(actor).prefetch_related(vos, ces)
     if vo is None:
         return sites

@@ -165,9 +165,12 @@ def open_job(match_id: UUID) -> Job:
     """Return the job of an open lease, with its owner.
 
     Raises:
+        PilotRevokedError: the credentials of the pilot that holds it were revoked.
         LeaseEndedError: the lease is over.
     """
-    match = Match.objects.select_related("job__owner").get(pk=match_id)
+    match = Match.objects.select_related("job__owner", "pilot").get(pk=match_id)
+    if match.pilot.revoked_at is not None:
+        raise _revoked()
     if match.ended_at is not None:
         raise _ended(match)
     return match.job
@@ -194,7 +197,7 @@ def _lock(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
     # Pilot first: the order of all.
     alive = Pilot.objects.filter(pk=seen.pilot_id, revoked_at__isnull=True).update(last_seen_at=now)
     if not alive:
-        raise PilotRevokedError("The credentials of this pilot were revoked; stop the payload and leave.")
+        raise _revoked()
     job = Job.objects.select_for_update(of=("self",)).get(pk=seen.job_id)
     match = Match.objects.select_for_update(of=("self",)).get(pk=match_id)
     return match, job
@@ -205,6 +208,10 @@ def _lock_open(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
     if match.ended_at is not None:
         raise _ended(match)
     return match, job
+
+
+def _revoked() -> PilotRevokedError:
+    return PilotRevokedError("The credentials of this pilot were revoked; stop the payload and leave.")
 
 
 def _ended(match: Match) -> LeaseEndedError:

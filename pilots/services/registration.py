@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
@@ -89,7 +90,8 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
 
     Raises:
         NotYourSiteError: it names another site than the token's.
-        UnknownVOError, UnknownPlaceError: VO, CE or queue do not exist, or the site does not serve the VO.
+        UnknownVOError: there is no such VO, or the site does not serve it; which of them is not told.
+        UnknownPlaceError: CE or queue do not exist.
         PilotTypeRefusedError: the CE accepts no generic pilots.
         SiteBannedError: site, CE or queue is banned.
     """
@@ -97,7 +99,8 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
     if wanted.site != site.name:
         sentence = f'The token is of site {site.name} and registers no pilots of "{wanted.site[:128]}".'
         raise NotYourSiteError(sentence, errors={"site": [sentence]})
-    vo = _vo(wanted.vo)
+    # NB: of other VOs the site's token must not even learn the names.
+    vo = _vo(wanted.vo, among=VO.objects.filter(pk__in=site.vos.all()) if site.vos.exists() else VO.objects.all())
     queue = resolve_place(vo, site=wanted.site, ce=wanted.ce, queue=wanted.queue).queue
     if queue is None:  # names are unique within their level, so all three together name one queue
         raise AssertionError("a site, a CE and a queue by name are one queue")
@@ -157,7 +160,7 @@ def make_by_hand(
     Raises:
         UnknownVOError, ImpossiblePilotError: no such VO, group or owner, or they do not belong together.
     """
-    vo = _vo(vo_name)
+    vo = _vo(vo_name, among=VO.objects.all())
     group = None if group_name is None else _group_of(vo, name=group_name)
     owner = None if owner_name is None else _member_of(group, name=owner_name)
     if group is not None and owner is None and not group.shares_jobs:
@@ -194,10 +197,10 @@ def _with_token(pilot: Pilot, *, now: datetime, lifetime: timedelta | None = Non
     return RegisteredPilot(pilot=pilot, token=issued.token, expires_at=issued.expires_at)
 
 
-def _vo(name: str) -> VO:
-    vo = VO.objects.filter(name=name).first()
+def _vo(name: str, *, among: QuerySet[VO]) -> VO:
+    vo = among.filter(name=name).first()
     if vo is None:
-        hint = did_you_mean(name, VO.objects.order_by("name").values_list("name", flat=True))
+        hint = did_you_mean(name, among.order_by("name").values_list("name", flat=True))
         sentence = f'There is no VO "{name[:64]}" here.{hint}'
         raise UnknownVOError(sentence, errors={"vo": [sentence]})
     return vo

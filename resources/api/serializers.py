@@ -100,7 +100,7 @@ class CEOut(LevelOut):
 class SiteOut(LevelOut):
     """One site with everything below it."""
 
-    vos = serializers.SerializerMethodField(help_text="Served; empty: all.")
+    vos = serializers.SerializerMethodField(help_text="Served, as far as the caller may see them; empty: all.")
     ces = CEOut(many=True, help_text="By name.")
 
     def get_vos(self, site: Site) -> list[str]:

@@ -129,6 +129,20 @@ def test_a_pilot_that_was_revoked_gets_403(world: World, pilot: APIClient) -> No
     assert (answer.status_code, answer.json()["code"]) == (403, "pilot_not_welcome")
 
 
+def test_the_lease_of_a_pilot_that_was_revoked_opens_nothing(world: World, pilot: APIClient) -> None:
+    factories.make_job(owner=world.alice, group=world.prod)
+    given = lease_for(pilot)
+    at, payload = f"/api/matches/{given['match_id']}", bearer(given["token"])
+    Pilot.objects.update(revoked_at=timezone.now())
+    answers = [
+        payload.get(f"{at}/sandboxes/sha256:{'0' * 64}/"),
+        payload.post(f"{at}/sandboxes/", {"file": output_archive()}),
+        payload.post(f"{at}/heartbeat/", {}, format="json"),
+        payload.post(f"{at}/finish/", {"exit_code": 0, "usage": {}}, format="json"),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(403, "pilot_revoked")] * 4
+
+
 def test_a_job_runs_to_its_end_over_http(world: World, pilot: APIClient) -> None:
     job = factories.make_job(owner=world.alice, group=world.prod)
     given = sandboxes.upload(io.BytesIO(b"input"), file_name="in.txt", owner=world.alice, now=timezone.now())

@@ -171,7 +171,7 @@ def test_no_other_token_registers_pilots(client: Client, credential: str) -> Non
         ("ce", "ce.of.another.site", 400, "unknown_place"),
         ("queue", "nosuch", 400, "unknown_place"),
         ("vo", "nosuch", 400, "unknown_vo"),
-        ("vo", "unserved", 400, "unknown_place"),
+        ("vo", "unserved", 400, "unknown_vo"),
         ("vo", 5, 400, "invalid_input"),
         ("vo", None, 400, "invalid_input"),
         ("queue", "", 400, "invalid_input"),
@@ -195,6 +195,25 @@ def test_a_wrong_registration_is_refused_with_its_field(
     assert answer.json()["code"] == code
     assert code == "invalid_json" or answer.json()["errors"]
     assert not Pilot.objects.exists()
+
+
+@pytest.mark.django_db
+def test_the_token_of_a_site_learns_no_names_of_vos_that_it_does_not_serve(client: Client) -> None:
+    vo = make_vo(name="lhcb")
+    make_site(name="LCG.Secret.org", vos=[make_vo(name="atlas")])
+    queue = make_queue(ce=make_ce(site=make_site(name="LCG.Secrets.org", vos=[vo])))
+    token = register_token(queue.ce.site)
+
+    answers = [
+        post(client, REGISTER, {**registration(queue, vo), "vo": name}, token=token) for name in ("atlas", "atlus")
+    ]
+
+    assert [answer.json()["code"] for answer in answers] == ["unknown_vo"] * 2
+    assert [answer.json()["detail"].replace("atlus", "atlas") for answer in answers] == [
+        'There is no VO "atlas" here.'
+    ] * 2
+    answer = post(client, REGISTER, {**registration(queue, vo), "vo": "lhbc"}, token=token)
+    assert 'Did you mean "lhcb"?' in answer.json()["detail"]
 
 
 @pytest.mark.django_db

@@ -61,6 +61,13 @@ def test_a_user_sees_the_sites_of_its_vos_with_all_that_is_below(alice: APIClien
     assert found_queue["parameters"] == {"memory": 2000, "softwaretag": ["v1", "v2"]}
 
 
+def test_a_site_that_other_vos_share_does_not_tell_their_names(alice: APIClient, lhcb: VO) -> None:
+    make_site(name="CERN", vos=[lhcb, make_vo(name="atlas")])
+    assert [site["vos"] for site in sites(alice)] == [["lhcb"]]
+    operator = client_with(make_token(make_user(operator=True)))
+    assert [site["vos"] for site in sites(operator)] == [["atlas", "lhcb"]]
+
+
 def test_parameters_of_one_vo_are_shown_when_it_is_asked_for(alice: APIClient, lhcb: VO) -> None:
     site = make_site(parameters={"Memory": 2000}, vo_parameters={"lhcb": {"Memory": 4000}, "atlas": {"Memory": 1}})
     make_queue(ce=make_ce(site=site), vo_parameters={"lhcb": {"Scratch": 1}})
