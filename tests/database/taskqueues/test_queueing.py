@@ -144,3 +144,11 @@ def test_removal_goes_on_until_no_empty_queue_is_left(monkeypatch: pytest.Monkey
         make_task_queue()
     assert queueing.remove_empty(now=NOW) == 5
     assert not TaskQueue.objects.exists()
+
+
+def test_new_queues_are_made_in_the_order_of_their_signatures(alice: User, group: Group) -> None:
+    """In one order by all processes, or two submissions of the same new definitions would wait for each other."""
+    wanted = [definition_of(alice, group, sites=(f"site{n}",)) for n in range(8)]
+    queueing.enqueue([waiting(n, definition) for n, definition in enumerate(wanted)], now=NOW)
+    made = [bytes(signature) for signature in TaskQueue.objects.order_by("pk").values_list("signature", flat=True)]
+    assert made == sorted(definition.signature() for definition in wanted)
