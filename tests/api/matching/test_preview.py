@@ -58,6 +58,14 @@ def test_it_claims_nothing(world: World, manager: APIClient) -> None:
     assert not Match.objects.exists()
 
 
+def test_a_queue_that_was_just_emptied_is_not_seen(world: World, manager: APIClient) -> None:
+    factories.make_job(group=world.prod, owner=world.alice)
+    factories.make_task_queue(group=world.prod, owner=world.alice, job_type="emptied")
+    seen = preview(manager)
+    assert [queue["chance"] for queue in seen["task_queues"]] == [1.0]
+    assert {condition["left"] for condition in seen["conditions"]} == {1}
+
+
 def test_conditions_are_cumulative_and_in_the_order_of_the_design(world: World, manager: APIClient) -> None:
     factories.make_job(group=world.prod, owner=world.alice, tags=["gpu"])
     factories.make_job(group=world.prod, owner=world.alice, sites=["LCG.RAL.uk"])
