@@ -199,7 +199,8 @@ def test_a_manager_adds_a_user_to_the_own_vo(manager: Client, mine: World) -> No
 
 
 def test_a_manager_adds_no_user_without_a_group_or_to_another_vo(manager: Client, theirs: World) -> None:
-    for form in (new_user(None), new_user(theirs.group)):
+    without_rows = {**new_user(None), "memberships-TOTAL_FORMS": "0"}
+    for form in (new_user(None), without_rows, new_user(theirs.group)):
         assert manager.post(add(User), form).status_code == 200
         assert not User.objects.filter(username="nora").exists()
 
