@@ -1,6 +1,6 @@
 """The two races of DESIGN §3.2, and many submissions at once, on real connections."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -12,11 +12,13 @@ from django.db import connection, transaction
 from resources.domain.requirements import canonical, submit_pool_id
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, define
-from taskqueues.models import QueuedJob, SubmitPool, TaskQueue, TaskQueueQuerySet
-from taskqueues.services import queueing, submit_pools
+from taskqueues.domain.shares import QueueLoad, split_share
+from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue, TaskQueueQuerySet
+from taskqueues.services import priorities, queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from tests.factories import NOW, make_group, make_queue, make_user, make_vo
 from tests.threads import at_once
+from wms.kernel.db import LockKey, lock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -181,6 +183,45 @@ def test_a_refresh_of_all_pools_does_not_deadlock_with_a_submission_that_needs_t
             submit_pools.register(vo=vo, requirements=later, now=later_use)
         refreshing.result(timeout=60)
     assert set(SubmitPool.objects.values_list("last_used_at", "refreshed_at")) == {(later_use, later_use)}
+
+
+def test_a_queue_that_comes_while_priorities_are_computed_is_counted_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = definitions(2)
+
+    def split_while_a_queue_comes(share: float, loads: Sequence[QueueLoad], *, shared: bool) -> Mapping[int, float]:
+        monkeypatch.setattr("taskqueues.services.priorities.split_share", split_share)
+        at_once([lambda: put((2, second))])
+        return split_share(share, loads, shared=shared)
+
+    put((1, first))
+    ChangedGroup.objects.all().delete()
+    monkeypatch.setattr("taskqueues.services.priorities.split_share", split_while_a_queue_comes)
+    priorities.recalculate()
+    assert ChangedGroup.objects.count() == 1
+    assert priorities.recalculate(only_changed=True) == 1
+    assert list(TaskQueue.objects.values_list("priority", flat=True)) == [500.0, 500.0]
+
+
+def test_of_two_recalculations_the_second_looks_after_the_first_has_written() -> None:
+    (wanted,) = definitions(1)
+    put((1, wanted))
+    TaskQueue.objects.update(priority=1.0)
+
+    def recalculate() -> int:
+        try:
+            return priorities.recalculate()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with transaction.atomic():
+            lock(LockKey.RECALCULATE_PRIORITIES)
+            second = pool.submit(recalculate)
+            _wait_until_somebody_waits_for_a_lock()
+            TaskQueue.objects.update(priority=1000.0)
+        assert second.result(timeout=60) == 0
 
 
 def test_submissions_and_removals_side_by_side_lose_no_job() -> None:
