@@ -294,6 +294,23 @@ class TestReschedule:
         assert second.match.job_id == holder.match.job_id
         assert second.beat().commands == []
 
+    def test_a_pilot_that_has_let_go_has_no_last_word(self, holder: Holder) -> None:
+        """Neither while the job waits again, nor when it was killed in the hands of the next pilot."""
+        holder.status(JobStatus.RUNNING)
+        holder.asks(Action.RESCHEDULE)
+        holder.beat(holder.beat().commands[0].pk)
+        with pytest.raises(LeaseEndedError):
+            holder.finish(0, cpu_s=7.0)
+        second = lease_to(make_pilot(vo=holder.job.vo))
+        second.status(JobStatus.RUNNING)
+        second.asks(Action.KILL)
+        second.beat(second.beat(cpu_s=1.0).commands[0].pk)
+        with pytest.raises(LeaseEndedError):
+            holder.finish(0, cpu_s=7.0)
+        assert (holder.job.cpu_s, holder.job.exit_code) == (1.0, None)
+        assert second.finish(143, cpu_s=2.0) is JobStatus.KILLED
+        assert (holder.job.cpu_s, holder.job.exit_code) == (2.0, 143)
+
     def test_an_expired_lease_lets_go_too(self, holder: Holder) -> None:
         holder.asks(Action.RESCHEDULE)
         live_through(seconds=400)
