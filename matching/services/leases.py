@@ -219,7 +219,7 @@ def _ended(match: Match) -> LeaseEndedError:
 
 
 def _is_last_word(match: Match, job: Job) -> bool:
-    """Whether a pilot that has obeyed an order to kill may still add usage and output; no other has had the job since."""
+    """Whether a pilot that has obeyed an order to kill may still add usage and output: the last that had the job."""
     obeyed = match.end_reason == EndReason.KILLED and job.status == JobStatus.KILLED
     return obeyed and not Match.objects.filter(job=job, leased_at__gt=match.leased_at).exists()
 
