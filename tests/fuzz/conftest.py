@@ -18,7 +18,7 @@ from pytest_django import Settings
 from tests.fuzz.world import World, make_world
 
 LONG = "FUZZ_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "16"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 
 settings.register_profile(
     "fuzz",
