@@ -47,7 +47,7 @@ class Options:
         data: the data directory; made when it is not there.
         port: where the web server listens, on this machine only.
         web_workers: processes of the web server.
-        configuration: a file to apply before the web server starts.
+        configuration: a file to apply before the system is said to be ready.
         defaults: variables of every part but the servers; what this process's own environment says comes first.
         stay: whether to run until asked to stop; otherwise until all stages have been started.
     """
@@ -125,6 +125,8 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
     """Return the system's surroundings, and the stages of those servers that no variable names."""
     path = os.pathsep.join(filter(None, [str(options.project), os.environ.get("PYTHONPATH")]))
     environment = {**options.defaults, **os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    # Where Python may not keep its bytecode, each of a dozen processes would compile all that it imports.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["WMS_DATA_DIR"] = str(directory.path)
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     environment.setdefault("WMS_SECRET_KEY", directory.secret_key())
@@ -169,9 +171,10 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
 def _own_stages(system: System) -> list[Stage]:
     migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
     stages: list[Stage] = [[Command(name="migrate", command=migrate, environment=system.environment)]]
-    if system.options.configuration is not None:
-        stages.append([_configure(system, system.options.configuration)])
-    stages.append([_web(system), *_workers(system), _beat(system)])
+    # A file may be applied to a running system at any time, so at its start as well: the servers need not wait.
+    configuration = system.options.configuration
+    configure = [] if configuration is None else [_configure(system, configuration)]
+    stages.append([*configure, _web(system), *_workers(system), _beat(system)])
     # After the web server and so stopped before it: its pilots say where they go, and hand their jobs back.
     stages.append([_director(system)])
     return stages
