@@ -1,9 +1,10 @@
 """The conditions of a match, one implementation of each, in DESIGN §3.5's order and under its names (TQM, PIL)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from django.db.models import Q
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import Q, TextField, Value
 
 from resources.domain.words import PilotType
 from taskqueues.domain.offer import ResourceOffer
@@ -13,14 +14,19 @@ ANYTHING = Q()
 NOTHING = Q(pk=0)
 
 
+def _array(values: Iterable[str]) -> Value:
+    """Return an array as one parameter; Django makes one of each element of a list, and many expressions of that."""
+    return Value(list(values), output_field=ArrayField(TextField()))
+
+
 def accepts(column: str, offered: str | None) -> Q:
     """The queue's list is empty, or holds what is offered; None is not compared."""
-    return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__contains": [offered]})
+    return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__contains": _array([offered])})
 
 
 def accepts_one_of(column: str, offered: tuple[str, ...] | None) -> Q:
     """The queue's list is empty, or shares a value with those offered; None is not compared."""
-    return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__overlap": list(offered)})
+    return ANYTHING if offered is None else Q(**{column: []}) | Q(**{f"{column}__overlap": _array(offered)})
 
 
 def _owner_group(offer: ResourceOffer) -> Q:
@@ -38,7 +44,7 @@ def _site(offer: ResourceOffer) -> Q:
 
 
 def _banned_site(offer: ResourceOffer) -> Q:
-    return ANYTHING if offer.site is None else ~Q(banned_sites__contains=[offer.site])
+    return ANYTHING if offer.site is None else ~Q(banned_sites__contains=_array([offer.site]))
 
 
 def _job_type(offer: ResourceOffer) -> Q:
@@ -56,8 +62,8 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
         "ce": lambda offer: accepts("grid_ces", offer.ce),
         "platform": lambda offer: accepts_one_of("platforms", offer.platforms),
         "submit_pool": lambda offer: accepts_one_of("submit_pools", offer.submit_pools),
-        "tags": lambda offer: Q(tags__contained_by=list(offer.tags)),
-        "required_tags": lambda offer: Q(tags__contains=list(offer.required_tags)),
+        "tags": lambda offer: Q(tags__contained_by=_array(offer.tags)),
+        "required_tags": lambda offer: Q(tags__contains=_array(offer.required_tags)),
         "job_type": _job_type,
         "processors": lambda offer: Q(processors__lte=offer.processors),
         "memory": lambda offer: Q(memory_mb__lte=offer.memory_mb),

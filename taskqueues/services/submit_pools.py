@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef
 
-from resources.domain.requirements import canonical, submit_pool_id
+from resources.domain.requirements import Kinds, canonical, submit_pool_id
 from resources.queries import DescribedQueue, described_queues, eligible_among, requirement_kinds
 from taskqueues import sql
 from taskqueues.models import SubmitPool, TaskQueue
@@ -46,15 +46,16 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
     """
     forms = [canonical(each) for each in requirements]
     wanted = {submit_pool_id(vo.name, form): form for form in forms}
-    described: list[DescribedQueue] | None = None
+    resources: tuple[list[DescribedQueue], Kinds] | None = None
     # In one order for all, or two requests that make the same pools would wait for each other.
     for pool_id in sorted(wanted):
         while not sql.keep_pool(pool_id):
-            described = described_queues(vo) if described is None else described
+            resources = resources or (described_queues(vo), requirement_kinds(vo))
             pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted[pool_id], refreshed_at=now, last_used_at=now)
             # Of two that make it at once one waits here for the other, and then finds it.
             SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
-            pool.queues.set(eligible_among(described, wanted[pool_id], kinds=requirement_kinds(vo)))
+            described, kinds = resources
+            pool.queues.set(eligible_among(described, wanted[pool_id], kinds=kinds))
     pools = SubmitPool.objects.filter(pk__in=wanted)
     unnoted = pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).order_by("pk")
     noted = list(unnoted.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
