@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -102,6 +103,8 @@ def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages
     Raises:
         StackError: it could not be started; nothing of it is left running.
     """
+    # Until the supervisor listens, SIGTERM is like Ctrl-C: what was begun is tidied up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with claimed(options.data) as directory:
         _check_port(options.port)
         _check_readable(options.configuration)

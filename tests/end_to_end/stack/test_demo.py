@@ -55,7 +55,7 @@ def test_jobs_that_do_not_end_as_they_should_are_named(directory: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(r"Not every one of the 68 jobs .* \(\d+ are still open after 0 s\):", done.stderr)
-    assert re.search(r"Job \d+ \(pi-00\) is \w+, not Done\.", done.stderr)
+    assert re.search(r"Job \d+ \(\S+\) is \w+, not Done\.", done.stderr)
     assert processes_of(directory) == []
 
 
