@@ -1,0 +1,35 @@
+"""What every test against a live server needs."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from tests.agent.running import processes_with
+from tests.end_to_end.stack.running import wait_for
+
+_AT_WORK = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend' AND state <> 'idle'
+      AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _database_at_rest(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let what a test started come to its end: emptying the tables would meet it in a deadlock."""
+    if "live_server" not in request.fixturenames:
+        yield
+        return
+    request.getfixturevalue("transactional_db")
+    directory = request.getfixturevalue("tmp_path")
+    yield
+    wait_for(lambda: processes_with(str(directory)) == [], 60)
+    wait_for(lambda: not _at_work(), 60)
+
+
+def _at_work() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_AT_WORK)
+        (count,) = cursor.fetchone()
+    return int(count)
