@@ -92,8 +92,12 @@ class Supervisor:
                 async with asyncio.TaskGroup() as together:
                     for part in stage:
                         together.create_task(self._start_part(part))
-            except* StackError as failed:
-                raise failed.exceptions[0] from None  # one sentence is enough: the others were cut short by it
+            except ExceptionGroup as failed:
+                # NB: not except*, which in Python before 3.11.4 would put what is raised here into a group again.
+                expected, others = failed.split(StackError)
+                if expected is None or others is not None:
+                    raise
+                raise expected.exceptions[0] from None  # one sentence is enough: the others were cut short by it
 
     async def _start_part(self, part: Part) -> None:
         if isinstance(part, Call):

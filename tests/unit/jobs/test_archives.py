@@ -169,10 +169,12 @@ def test_whatever_is_accepted_unpacks_inside_its_directory(
     inside = outside / "x" / "job"
     inside.mkdir(parents=True)
     with tarfile.open(fileobj=_packed(archive)) as tar:
+        # The most trusting way to unpack: what is tested is the check, not tarfile's filters.
+        # NB: an attribute, for Python before 3.11.4 knows neither the filters nor the argument.
+        tar.extraction_filter = lambda member, _path: member
         for info in tar:
             try:
-                # The most trusting way to unpack: what is tested is the check, not tarfile's filters.
-                tar.extract(info, inside, filter="fully_trusted")
+                tar.extract(info, inside)
             except (OSError, KeyError):  # the file system refuses, such as a file in the place of a directory
                 continue
     for path in [*outside.iterdir(), *(outside / "x").iterdir()]:
