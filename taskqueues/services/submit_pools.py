@@ -46,15 +46,15 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
     """
     forms = [canonical(each) for each in requirements]
     wanted = {submit_pool_id(vo.name, form): form for form in forms}
-    resources: tuple[list[DescribedQueue], Kinds] | None = None
+    looked_at: tuple[list[DescribedQueue], Kinds] | None = None
     # In one order for all, or two requests that make the same pools would wait for each other.
     for pool_id in sorted(wanted):
         while not sql.keep_pool(pool_id):
-            resources = resources or (described_queues(vo), requirement_kinds(vo))
+            looked_at = looked_at or (described_queues(vo), requirement_kinds(vo))
             pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted[pool_id], refreshed_at=now, last_used_at=now)
             # Of two that make it at once one waits here for the other, and then finds it.
             SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
-            described, kinds = resources
+            described, kinds = looked_at
             pool.queues.set(eligible_among(described, wanted[pool_id], kinds=kinds))
     pools = SubmitPool.objects.filter(pk__in=wanted)
     unnoted = pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).order_by("pk")
