@@ -48,7 +48,7 @@ class Options:
         data: the data directory; made when it is not there.
         port: where the web server listens, on this machine only.
         web_workers: processes of the web server.
-        configuration: a file to apply before the system is said to be ready.
+        configuration: a file to apply before the web server starts.
         defaults: variables of every part but the servers; what this process's own environment says comes first.
         stay: whether to run until asked to stop; otherwise until all stages have been started.
     """
@@ -172,23 +172,24 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
 
 
 def _own_stages(system: System) -> list[Stage]:
-    migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
-    stages: list[Stage] = [[Command(name="migrate", command=migrate, environment=system.environment)]]
-    # A file may be applied to a running system at any time, so at its start as well: the servers need not wait.
-    configuration = system.options.configuration
-    configure = [] if configuration is None else [_configure(system, configuration)]
-    stages.append([*configure, _web(system), *_workers(system), _beat(system)])
+    stages: list[Stage] = [[_prepare(system)], [_web(system), *_workers(system), _beat(system)]]
     # After the web server and so stopped before it: its pilots say where they go, and hand their jobs back.
     stages.append([_director(system)])
     return stages
 
 
-def _configure(system: System, file: Path) -> Command:
+def _prepare(system: System) -> Command:
+    """Return what brings the database up to date, with its tables and what the configuration file says."""
+    file = system.options.configuration
+    if file is None:
+        migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
+        return Command(name="migrate", command=migrate, environment=system.environment)
     return Command(
         name="configure",
-        command=system.manage("configure", str(file.absolute())),
+        # One process for both: it is the longest part of a start.
+        command=system.manage("configure", str(file.absolute()), "--migrate"),
         environment=system.environment,
-        failure=f"The configuration file {file} was refused, for the reason above.",
+        failure=f"The database could not be made to say what {file} says, for the reason above.",
     )
 
 

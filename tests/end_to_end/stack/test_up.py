@@ -136,3 +136,13 @@ def test_a_configuration_file_that_is_not_there_is_one_sentence(tmp_path: Path, 
 
     assert sentence == f"CommandError: The configuration file {tmp_path}/missing.yaml cannot be read."
     assert processes_of(tmp_path) == []
+
+
+def test_a_configuration_file_that_is_refused_is_named_and_nothing_stays(tmp_path: Path, port: int) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text("vos: [{name: lhcb, setpu: LHCb-Production}]")
+
+    sentence = refused_up(tmp_path / "data", "--config", str(file), port=port)
+
+    assert sentence == f"CommandError: The database could not be made to say what {file} says, for the reason above."
+    assert processes_of(tmp_path / "data") == []

@@ -17,7 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_options(parser)
-        parser.add_argument("--config", type=Path, metavar="FILE", help="apply this configuration at the start")
+        parser.add_argument(
+            "--config", type=Path, metavar="FILE", help="apply this configuration before the web starts"
+        )
 
     def handle(self, *, port: int, data_dir: Path, web_workers: int, config: Path | None, **_options: object) -> None:
         options = Options(
