@@ -71,17 +71,21 @@ def test_a_name_that_nobody_has_is_refused(manager: Client, mine: World) -> None
     assert mine.group.memberships.count() == 1
 
 
-def test_a_manager_takes_a_member_out(manager: Client, mine: World) -> None:
-    membership = mine.group.memberships.get()
-    form = {
+def rows_without(membership: Membership, *, of: Group) -> dict[str, object]:
+    """Return the form of a group in which this membership is ticked for deletion."""
+    return {
         "priority": "1",
         "memberships-TOTAL_FORMS": "1",
         "memberships-INITIAL_FORMS": "1",
         "memberships-0-id": membership.pk,
-        "memberships-0-group": mine.group.pk,
+        "memberships-0-group": of.pk,
         "memberships-0-DELETE": "on",
     }
-    assert manager.post(change(mine.group), form).status_code == 302
+
+
+def test_a_manager_takes_a_member_out(manager: Client, mine: World) -> None:
+    membership = mine.group.memberships.get()
+    assert manager.post(change(mine.group), rows_without(membership, of=mine.group)).status_code == 302
     assert not mine.group.memberships.exists()
 
 
@@ -89,15 +93,7 @@ def test_a_membership_of_another_vo_is_not_deleted_through_an_own_group(
     manager: Client, mine: World, theirs: World
 ) -> None:
     membership = theirs.group.memberships.get()
-    form = {
-        "priority": "1",
-        "memberships-TOTAL_FORMS": "1",
-        "memberships-INITIAL_FORMS": "1",
-        "memberships-0-id": membership.pk,
-        "memberships-0-group": mine.group.pk,
-        "memberships-0-DELETE": "on",
-    }
-    manager.post(change(mine.group), form)
+    manager.post(change(mine.group), rows_without(membership, of=mine.group))
     assert Membership.objects.filter(pk=membership.pk, group=theirs.group).exists()
 
 
