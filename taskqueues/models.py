@@ -10,12 +10,18 @@ from django.db.models.functions import Ln, Random
 from resources.models import Queue
 from taskqueues.conditions import all_conditions, all_conditions_of_a_private_pilot
 from taskqueues.domain.offer import ResourceOffer
+from taskqueues.domain.weights import USER_PRIORITIES
 from wms.accounts.models import VO, Group, User
 
 
 def requirement_list() -> "ArrayField[list[str], list[str]]":
     """Return the column of a sorted, duplicate-free list; empty: the jobs accept anything."""
     return ArrayField(models.CharField(max_length=255), default=list)
+
+
+def no_jobs() -> list[int]:
+    """Return the counts of a queue in which no job of any user priority waits."""
+    return [0] * USER_PRIORITIES
 
 
 class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
@@ -76,6 +82,13 @@ class TaskQueue(models.Model):
     processors = models.PositiveIntegerField()
     memory_mb = models.PositiveIntegerField(help_text="Rounded up; 0: says nothing.")
     priority = models.FloatField(help_text="Its part of the group's priority; 0 is never drawn (PRI).")
+    # As of the last evaluation of its group: what new queues and the index go by, which may not count a million rows.
+    weight = models.FloatField(default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated.")
+    jobs_of_level = ArrayField(
+        models.PositiveIntegerField(),
+        default=no_jobs,
+        help_text="Waiting jobs of user priority 0 to 10, when last evaluated.",
+    )
     created_at = models.DateTimeField()
 
     objects = TaskQueueQuerySet.as_manager()
@@ -122,6 +135,50 @@ class QueuedJob(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.job_id}"
+
+
+class XidField(models.BigIntegerField):
+    """A transaction's number that never wraps around (PostgreSQL's xid8)."""
+
+    def db_type(self, connection: object) -> str:
+        """Return the column's type."""
+        return "xid8"
+
+
+class CurrentXid(models.Func):
+    """The number of the transaction that writes the row."""
+
+    function = "pg_current_xact_id"
+    template = "%(function)s()"
+    output_field = XidField()
+
+
+class TaskQueueChange(models.Model):
+    """One row tells every index of task queues what a transaction did to a queue (DESIGN §4.2).
+
+    Rows are only added, and removed when every index has seen them. Their order is that of the transactions' numbers
+    and snapshots, never that of their ids: a transaction may commit after one that began later.
+    """
+
+    xid = XidField(db_default=CurrentXid(), editable=False)
+    # No foreign key: it tells of removed queues too.
+    task_queue_id = models.BigIntegerField()
+    user_priority = models.PositiveSmallIntegerField(
+        null=True, help_text="Level to which jobs came or from which they went; none: the queue's row is to be read."
+    )
+    jobs = models.IntegerField(default=0, help_text="So many came; negative: went.")
+    counted_in = models.TextField(
+        blank=True, default="", db_default="", help_text="Snapshot in which the row's jobs_of_level was counted."
+    )
+    changed_at = models.DateTimeField(db_default=models.functions.Now())
+
+    class Meta:
+        indexes = [
+            models.Index(name="task_queue_change_xid", fields=["xid"]),  # what an index has not seen
+        ]
+
+    def __str__(self) -> str:
+        return f"change of task queue {self.task_queue_id}"
 
 
 class ChangedGroup(models.Model):

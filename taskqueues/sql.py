@@ -25,10 +25,15 @@ def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
         return {bytes(signature): pk for signature, pk in cursor.fetchall()}
 
 
-#: One statement with three arrays costs a fifth of the ORM's rows of parameters.
+#: One statement with three arrays costs a fifth of the ORM's rows of parameters. What came is told to the indexes.
 _INSERT_QUEUED_JOBS = """
-INSERT INTO taskqueues_queuedjob (job_id, task_queue_id, user_priority)
-SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::smallint[])
+WITH came AS (
+    INSERT INTO taskqueues_queuedjob (job_id, task_queue_id, user_priority)
+    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::smallint[])
+    RETURNING task_queue_id, user_priority
+)
+INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
+SELECT task_queue_id, user_priority, count(*) FROM came GROUP BY task_queue_id, user_priority
 """
 
 
@@ -39,6 +44,22 @@ def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
     if columns:
         with connection.cursor() as cursor:
             cursor.execute(_INSERT_QUEUED_JOBS, columns)
+
+
+_DELETE_QUEUED_JOBS = """
+WITH gone AS (
+    DELETE FROM taskqueues_queuedjob WHERE job_id = ANY(%s) RETURNING task_queue_id, user_priority
+)
+INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
+SELECT task_queue_id, user_priority, -count(*) FROM gone GROUP BY task_queue_id, user_priority
+"""
+
+
+@transaction_required
+def delete_queued_jobs(job_ids: Collection[int]) -> None:
+    """Take jobs out of their queues; the caller has locked them."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_QUEUED_JOBS, [list(job_ids)])
 
 
 #: The ORM's bulk_update says CASE WHEN … for each row: ten thousand priorities in ten seconds, not in a tenth of one.

@@ -7,6 +7,9 @@ from types import MappingProxyType
 #: linear scale: they are "internally given" the weights 1e-5 and 1e5.
 WEIGHT_OF_PRIORITY: Mapping[int, float] = MappingProxyType({0: 1e-5, **{p: float(p) for p in range(1, 10)}, 10: 1e5})
 
+#: Levels of a task queue: user priorities 0 to 10 (PIL §2.2).
+USER_PRIORITIES = len(WEIGHT_OF_PRIORITY)
+
 
 def total_weight(jobs_of_priority: Mapping[int, int]) -> float:
     """Return the summed weight of a queue's jobs.

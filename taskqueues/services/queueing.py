@@ -11,7 +11,7 @@ from django.db import transaction
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -57,7 +57,7 @@ def withdraw(job_ids: Collection[int]) -> frozenset[int]:
     # Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock.
     waiting = QueuedJob.objects.filter(pk__in=job_ids).order_by("pk").select_for_update().values_list("pk", flat=True)
     taken = frozenset(waiting)
-    QueuedJob.objects.filter(pk__in=taken).delete()
+    sql.delete_queued_jobs(taken)
     return taken
 
 
@@ -90,6 +90,7 @@ def _remove_some_empty(*, now: datetime, task_queue_ids: Collection[int] | None)
         return 0, 0
     empty = list(TaskQueue.objects.filter(pk__in=locked).without_jobs().values_list("pk", "group_id"))
     TaskQueue.objects.filter(pk__in=[pk for pk, _ in empty]).delete()
+    _tell([pk for pk, _ in empty])
     _mark({group_id for _, group_id in empty}, now=now)
     return len(locked), len(empty)
 
@@ -118,6 +119,7 @@ def _create(missing: Collection[QueueDefinition], weights: Mapping[QueueDefiniti
             TaskQueue(
                 signature=definition.signature(),
                 priority=new_priority[definition],
+                weight=weights[definition],
                 created_at=now,
                 **_columns(definition),
             )
@@ -130,6 +132,11 @@ def _create(missing: Collection[QueueDefinition], weights: Mapping[QueueDefiniti
 
 def _columns(definition: QueueDefinition) -> dict[str, object]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(definition).items()}
+
+
+def _tell(task_queue_ids: Iterable[int]) -> None:
+    """Tell every index that these queues came, or went."""
+    TaskQueueChange.objects.bulk_create([TaskQueueChange(task_queue_id=pk) for pk in task_queue_ids])
 
 
 def _mark(group_ids: Iterable[int], *, now: datetime) -> None:
