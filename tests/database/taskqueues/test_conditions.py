@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-
 from taskqueues.conditions import CONDITIONS
+
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from tests.factories import make_group, make_task_queue, make_user, make_vo
