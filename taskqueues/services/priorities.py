@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition
@@ -20,8 +20,18 @@ LEAST_SHARE = 1e-100
 
 @transaction_required
 def mark_changed(*, group_id: int, now: datetime) -> None:
-    """Note that the group's priorities are to be computed again; beat does so within a second."""
-    ChangedGroup.objects.create(group_id=group_id, changed_at=now)
+    """Note that the group's priorities are to be computed again; beat does so within a second.
+
+    Where shares are corrected by history, those of all groups of the VO depend on one another.
+    """
+    depends = Q(pk=group_id) | Q(vo__groups=group_id, vo__history_fair_share=True)
+    _mark(Group.objects.filter(depends).distinct(), now=now)
+
+
+@transaction_required
+def mark_groups_of(*, vo_id: int, now: datetime) -> None:
+    """Note the same of every group of the VO."""
+    _mark(Group.objects.filter(vo=vo_id), now=now)
 
 
 def recalculate(*, only_changed: bool = False) -> int:
@@ -62,6 +72,10 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
         for number, priority in split_share(share.share, loads[share.group_id], shared=share.shares_jobs).items()
         if number > 0
     }
+
+
+def _mark(groups: Iterable[Group], *, now: datetime) -> None:
+    ChangedGroup.objects.bulk_create([ChangedGroup(group=group, changed_at=now) for group in groups])
 
 
 def _shares(groups: Iterable[Group]) -> list[GroupShare]:

@@ -155,6 +155,15 @@ def test_only_changed_groups_are_recalculated_when_asked_so_and_their_marks_go()
     assert not ChangedGroup.objects.exists()
 
 
+def test_where_shares_are_corrected_by_history_a_changed_group_marks_all_of_its_vo() -> None:
+    corrected, plain = make_vo(history_fair_share=True), make_vo()
+    one, two, three = make_group(vo=corrected), make_group(vo=corrected), make_group(vo=plain)
+    make_group(vo=plain)
+    for group in (one, three):
+        priorities.mark_changed(group_id=group.pk, now=NOW)
+    assert sorted(ChangedGroup.objects.values_list("group", flat=True)) == [one.pk, two.pk, three.pk]
+
+
 def test_nothing_marked_means_nothing_to_do() -> None:
     queue_with(make_group(priority=5.0), jobs={1: 1})
     assert priorities.recalculate(only_changed=True) == 0
