@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
 from matching.services.claim import Answer, Claimant, Claimed, claim, close
-from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot
+from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
 from pilots.models import Pilot
 from resources.models import Queue
 from taskqueues.domain.conditions import left_after_each
@@ -86,13 +86,20 @@ def match(
 def _search(
     snapshot: Snapshot, request: OfferRequest, bond: Bond, *, pilot_id: int, request_id: UUID, chance: Random
 ) -> "_Search":
+    known = Remembered(snapshot.memo)
     try:
-        offer, place = of_pilot(request, bond, now=snapshot.now(), known=Remembered(snapshot.memo))
+        offer, place = of_pilot(request, bond, now=snapshot.now(), known=known)
     except Queue.DoesNotExist as error:
         raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
     site_id, ce_id, queue_id = place.ids
     claimant = Claimant(pilot_id=pilot_id, request_id=request_id, site_id=site_id, ce_id=ce_id, queue_id=queue_id)
-    return _Search(snapshot=snapshot, offer=offer, claimant=claimant, chance=chance)
+    return _Search(
+        snapshot=snapshot,
+        offer=offer,
+        claimant=claimant,
+        any_segment_fraction=known.ask(vo_of, bond.vo_id).any_segment_fraction,
+        chance=chance,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +109,8 @@ class _Search:
     snapshot: Snapshot
     offer: ResourceOffer
     claimant: Claimant
+    #: Of the matches: they ignore the rule of the highest CPU segment.
+    any_segment_fraction: float
     chance: Random
 
     def fill(self, leases: Sequence[Claimed], *, up_to: int) -> list[Claimed]:
@@ -168,6 +177,7 @@ class _Search:
             cpu_time_s=self.snapshot.columns.cpu_time_s,
             priority=self.snapshot.priority,
             jobs=self.snapshot.jobs,
+            any_segment=self.any_segment_fraction > 0 and self.chance.random() < self.any_segment_fraction,
         )
 
     def _claim(self, drawn: Drawn, *, ordinal: int) -> Claimed:

@@ -91,7 +91,7 @@ def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembe
         NotYourQueueError: it names another place, or another VO, than its own.
         BadOfferError, UnknownPlaceError: it names what does not exist, or contradicts itself.
     """
-    vo = known.ask(_vo, bond.vo_id)
+    vo = known.ask(vo_of, bond.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
     if bond.queue_id is None:
@@ -115,7 +115,8 @@ def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
     return NOBODY if bond.owner_id is None else bond.owner_id
 
 
-def _vo(pk: int) -> VO:
+def vo_of(pk: int) -> VO:
+    """Return the VO of this primary key."""
     return VO.objects.get(pk=pk)
 
 

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from taskqueues.conditions import CONDITIONS
 
+from taskqueues.domain.conditions import CONDITIONS, fitting
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
+from taskqueues.services.index.shared import index
 from tests.factories import make_group, make_task_queue, make_user, make_vo
 from tests.reference import conditions as reference
 

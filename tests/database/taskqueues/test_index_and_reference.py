@@ -47,7 +47,7 @@ def world() -> dict[str, list[int]]:
             "memory_mb": chance.choice(MEMORIES_MB),
             "grid_middlewares": some(),
         }
-        lists = {name: some() for name in ("grid_ces", "platforms", "submit_pools", "tags")}
+        lists: dict[str, Any] = {name: some() for name in ("grid_ces", "platforms", "submit_pools", "tags")}
         group, owner = chance.choice(groups), chance.choice(users)
         if not TaskQueue.objects.filter(owner=owner, group=group, **wanted, **lists).exists():
             make_task_queue(group=group, owner=owner, **wanted, **lists)
@@ -75,7 +75,7 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
         setup=data.draw(one_of(*SETUPS, "Other")),
         cpu_time_s=data.draw(st.integers(0, 60_000)),
         site=data.draw(one_of(None, *NAMES, "E")),
-        accepting=data.draw(one_of(True, True, True, False)),
+        accepting=data.draw(st.booleans()),
         ce=data.draw(one_of(None, *NAMES, "E")),
         platforms=data.draw(st.none() | names),
         submit_pools=data.draw(st.none() | names),
