@@ -40,7 +40,7 @@ def elsewhere() -> Iterator[ThreadPoolExecutor]:
     """A thread with a connection of its own."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         yield pool
-        pool.submit(lambda: connection.close()).result()
+        pool.submit(lambda: connection.close()).result()  # noqa: PLW0108 - its own, not that of this thread
 
 
 def queued(job: Job) -> QueuedJob:
