@@ -21,6 +21,7 @@ class Match(models.Model):
     request_id = models.UUIDField(help_text="Asked again by the same pilot, the same leases.")
     ordinal = models.PositiveSmallIntegerField(default=0, help_text="Among the leases of one request.")
     queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+")
+    cpu_segment_s = models.PositiveIntegerField(default=0, help_text="CPU segment of the task queue it came from.")
     leased_at = models.DateTimeField()
     expires_at = models.DateTimeField(help_text="The server ends it some time later (WMS_LEASE_GRACE_S).")
     reported_at = models.DateTimeField(null=True, help_text="Last sign of life; none: not started yet.")

@@ -46,6 +46,13 @@ class Pilot(models.Model):
     matched_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True, help_text="From then on its token opens nothing.")
+    answered_request_id = models.UUIDField(
+        null=True, blank=True, editable=False, help_text="Of the last offer that got fewer jobs than it had room for."
+    )
+    nothing_at = models.DateTimeField(null=True, blank=True, help_text="When it last asked for a job and got none.")
+    nothing_left = models.JSONField(
+        null=True, blank=True, help_text="Task queues that were left then after each condition and all before it."
+    )
 
     class Meta:
         constraints = [

@@ -17,6 +17,7 @@ from resources.models import ComputingElement, Platform, Queue, RequirementDefin
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
 from wms.kernel.errors import RejectedError
+from wms.kernel.memo import FORGETFUL, Remembered
 from wms.kernel.names import did_you_mean
 
 # ---- Known names -----------------------------------------------------------------------------------------------------
@@ -220,6 +221,13 @@ class Place:
         """The most exact level that is known."""
         return self.queue or self.ce or self.site
 
+    @property
+    def ids(self) -> tuple[int | None, int | None, int | None]:
+        """Primary keys of the site, CE and queue of the innermost level that is known; None further inwards."""
+        levels = {} if self.innermost is None else _outwards(self.innermost)
+        site, ce, queue = (levels[name].pk if name in levels else None for name in LEVEL_NAMES)
+        return site, ce, queue
+
 
 def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> Place:
     """Return the rows of the names that a pilot or a preview gives; None leaves a level open.
@@ -255,7 +263,12 @@ def _only(rows: list[RowT]) -> RowT | None:
     return rows[0] if len(rows) == 1 else None
 
 
-def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime) -> str:
+def serves(site: Site, vo: VO) -> bool:
+    """Return whether *site* serves *vo*."""
+    return Site.objects.serving(vo).filter(pk=site.pk).exists()
+
+
+def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> str:
     """Return why *level* gives jobs to no pilot of *vo* at *now*; empty: it does.
 
     All levels from it outwards must be active, and the site must serve the VO.
@@ -267,14 +280,14 @@ def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime)
             reason = f": {row.state_reason}" if row.state_reason else ""
             return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
     site = chain["site"]
-    if not Site.objects.serving(vo).filter(pk=site.pk).exists():
+    if not known.ask(serves, site, vo):
         return f"site {site} does not serve {vo}"
     return ""
 
 
-def accepting(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime) -> bool:
+def accepting(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> bool:
     """Return whether *level* gives jobs to pilots of *vo* at *now*."""
-    return not why_closed(level, vo=vo, now=now)
+    return not why_closed(level, vo=vo, now=now, known=known)
 
 
 def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | ComputingElement | Queue]:

@@ -4,12 +4,10 @@ from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q
-from django.db.models.functions import Ln, Random
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
 
 from resources.models import Queue
-from taskqueues.conditions import all_conditions, all_conditions_of_a_private_pilot
-from taskqueues.domain.offer import ResourceOffer
 from taskqueues.domain.weights import USER_PRIORITIES
 from wms.accounts.models import VO, Group, User
 
@@ -25,7 +23,7 @@ def no_jobs() -> list[int]:
 
 
 class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
-    """Which queues fit, and in what order they are tried."""
+    """Which queues have jobs, and who may see them."""
 
     def with_jobs(self) -> Self:
         """Keep the queues in which a job waits."""
@@ -34,24 +32,6 @@ class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
     def without_jobs(self) -> Self:
         """Keep the queues in which no job waits any more."""
         return self.filter(~Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
-
-    def fitting(self, offer: ResourceOffer) -> Self:
-        """Keep the queues of which every condition accepts *offer*."""
-        return self.filter(all_conditions(offer))
-
-    def fitting_privately(self, offer: ResourceOffer) -> Self:
-        """Keep the queues that a private pilot of their own owner and group fits, in the slot of *offer* (generic)."""
-        return self.filter(all_conditions_of_a_private_pilot(offer))
-
-    def in_lottery_order(self) -> Self:
-        """Order by CPU segment, highest first; within it so that a queue is first with chance priority / sum (TQM).
-
-        Queues of priority 0 are never drawn and are left out.
-        """
-        # -ln(1 - U) / w, not U / w: only exponential draws are proportional (Efraimidis & Spirakis 2006; ADR 2).
-        # NB: 1 - U, for U can be 0 and ln(0) is an error.
-        draw = -Ln(1.0 - Random()) / F("priority")
-        return self.filter(priority__gt=0).order_by("-cpu_time_s", draw)
 
     def visible_to(self, actor: User) -> Self:
         """Keep the queues of the VOs that the actor manages, the actor's own, and those of its sharing groups."""
@@ -137,10 +117,14 @@ class QueuedJob(models.Model):
         return f"job {self.job_id}"
 
 
-class XidField(models.BigIntegerField):
+#: In the table of changes, instead of a task queue: sites, queues, VOs or groups have changed.
+CONFIGURATION = 0
+
+
+class XidField(models.BigIntegerField):  # type: ignore[type-arg]
     """A transaction's number that never wraps around (PostgreSQL's xid8)."""
 
-    def db_type(self, connection: object) -> str:
+    def db_type(self, connection: object) -> str:  # noqa: ARG002 - Django's signature
         """Return the column's type."""
         return "xid8"
 
@@ -170,7 +154,7 @@ class TaskQueueChange(models.Model):
     counted_in = models.TextField(
         blank=True, default="", db_default="", help_text="Snapshot in which the row's jobs_of_level was counted."
     )
-    changed_at = models.DateTimeField(db_default=models.functions.Now())
+    changed_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         indexes = [

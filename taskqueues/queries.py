@@ -1,11 +1,12 @@
 """Named reads on what waits."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from django.db.models import Count
 
 from resources.models import Queue
 from taskqueues.models import QueuedJob, SubmitPool
+from wms.accounts.models import VO
 
 
 def jobs_in(task_queue_ids: Collection[int]) -> Mapping[int, int]:
@@ -14,6 +15,6 @@ def jobs_in(task_queue_ids: Collection[int]) -> Mapping[int, int]:
     return dict(rows.annotate(jobs=Count("pk")).order_by("task_queue_id"))
 
 
-def pools_of_queue(queue: Queue, *, vo_id: int) -> Sequence[str]:
-    """Return the ids of the VO's submit pools that *queue* belongs to (RFC7, getSubmitPoolsForQueue)."""
-    return list(SubmitPool.objects.filter(vo=vo_id, queues=queue).order_by("pk").values_list("pk", flat=True))
+def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
+    """Return the ids, sorted, of the VO's submit pools that *queue* belongs to (RFC7, getSubmitPoolsForQueue)."""
+    return tuple(SubmitPool.objects.filter(vo=vo, queues=queue).order_by("pk").values_list("pk", flat=True))

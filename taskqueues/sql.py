@@ -1,9 +1,11 @@
 """The statements that the ORM cannot say."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from django.db import connection
 
+from taskqueues.domain.shares import GroupShare
+from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 from wms.kernel.db import transaction_required
 
 #: Django's select_for_update knows no FOR KEY SHARE, the one lock that keeps a queue from being removed but lets any
@@ -62,20 +64,87 @@ def delete_queued_jobs(job_ids: Collection[int]) -> None:
         cursor.execute(_DELETE_QUEUED_JOBS, [list(job_ids)])
 
 
-#: The ORM's bulk_update says CASE WHEN … for each row: ten thousand priorities in ten seconds, not in a tenth of one.
-_SET_PRIORITIES = """
-UPDATE taskqueues_taskqueue AS queue
-   SET priority = new.priority
-  FROM unnest(%s::bigint[], %s::double precision[]) AS new (id, priority)
- WHERE queue.id = new.id
+#: Count, divide, write and tell in one statement, for all must be of one snapshot: the one named in counted_in, to
+#: which an index adds what came and went after it. wms_waiting_jobs counts, by several workers where the table is big.
+#: Uses index: queued_job_oldest_of_level (when only some groups are evaluated)
+_DIVIDE_SHARES = """
+WITH queue AS (
+    SELECT task_queue.id, task_queue.group_id, of_group.share,
+           CASE WHEN of_group.shares_jobs THEN 0 ELSE task_queue.owner_id END AS entity_id,
+           task_queue.priority AS old_priority, task_queue.weight AS old_weight,
+           task_queue.jobs_of_level AS old_jobs_of_level,
+           counted.jobs_of_level,
+           (SELECT sum(jobs * weight)
+              FROM unnest(counted.jobs_of_level, %(weights)s::double precision[]) AS level (jobs, weight)) AS weight
+      FROM unnest(%(groups)s::bigint[], %(shares)s::double precision[], %(shares_jobs)s::boolean[])
+           AS of_group (id, share, shares_jobs)
+      JOIN taskqueues_taskqueue AS task_queue ON task_queue.group_id = of_group.id
+      LEFT JOIN wms_waiting_jobs(
+           CASE WHEN NOT %(all)s
+                THEN ARRAY(SELECT id FROM taskqueues_taskqueue WHERE group_id = ANY(%(groups)s::bigint[])) END
+           ) AS waiting ON waiting.task_queue_id = task_queue.id
+     CROSS JOIN LATERAL (
+           SELECT coalesce(waiting.jobs_of_level, array_fill(0, ARRAY[%(levels)s])) AS jobs_of_level
+           ) AS counted
+), entity AS (
+    SELECT group_id, entity_id, sum(weight) AS weight FROM queue WHERE weight > 0 GROUP BY group_id, entity_id
+), entities AS (
+    SELECT group_id, count(*) AS number FROM entity GROUP BY group_id
+), evaluated AS (
+    SELECT queue.*,
+           -- An empty queue keeps what it had: with 0 a job that comes into it would not be drawn until the next run.
+           CASE WHEN queue.weight > 0 THEN queue.share / entities.number * queue.weight / entity.weight
+                ELSE queue.old_priority END AS priority
+      FROM queue LEFT JOIN entity USING (group_id, entity_id) LEFT JOIN entities USING (group_id)
+), compared AS (
+    SELECT id, priority, weight, jobs_of_level,
+           abs(priority - old_priority) > %(tolerance)s * greatest(priority, old_priority) AS has_another_priority,
+           abs(weight - old_weight) > %(tolerance)s * greatest(weight, old_weight)
+           OR jobs_of_level <> old_jobs_of_level AS has_other_jobs
+      FROM evaluated
+), changed AS (
+    UPDATE taskqueues_taskqueue AS task_queue
+       SET priority = compared.priority, weight = compared.weight, jobs_of_level = compared.jobs_of_level
+      FROM compared
+     WHERE task_queue.id = compared.id AND (has_another_priority OR has_other_jobs)
+ RETURNING task_queue.id, has_another_priority
+), told AS (
+    INSERT INTO taskqueues_taskqueuechange (task_queue_id, jobs, counted_in)
+    SELECT id, 0, pg_current_snapshot()::text FROM changed
+), unsettled AS (
+    -- An empty queue has no part now. It will be removed, which marks its group; but when a job comes into it before,
+    -- nobody else does.
+    INSERT INTO taskqueues_changedgroup (group_id, changed_at)
+    SELECT DISTINCT group_id, wms_now() FROM queue WHERE weight = 0
+)
+SELECT count(*) FILTER (WHERE has_another_priority) FROM changed
 """
+#: Priorities and weights that differ by less, relatively, are the same: sums depend on the order of the summands.
+_TOLERANCE = 1e-9
 
 
 @transaction_required
-def set_priorities(priority_of: Mapping[int, float]) -> None:
-    """Write the priorities of task queues: {task queue id: priority}. One that is gone meanwhile is passed over."""
+def divide_shares(shares: Collection[GroupShare], *, of_all_groups: bool) -> int:
+    """Evaluate all task queues of these groups, as ``split_share`` says; return how many got another priority.
+
+    Only rows that change are written, and of each of these every index is told to read it again. Groups with a queue
+    in which no job waits are marked as changed.
+    """
+    values: dict[str, float | list[float]] = {
+        "all": of_all_groups,
+        "groups": [share.group_id for share in shares],
+        "shares": [share.share for share in shares],
+        "shares_jobs": [share.shares_jobs for share in shares],
+        "weights": [WEIGHT_OF_PRIORITY[priority] for priority in range(USER_PRIORITIES)],
+        "levels": USER_PRIORITIES,
+        "tolerance": _TOLERANCE,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_SET_PRIORITIES, [list(priority_of), list(priority_of.values())])
+        # A million rows: expensive enough for the planner to compile it, which takes longer than it saves.
+        cursor.execute("SET LOCAL jit = off")
+        cursor.execute(_DIVIDE_SHARES, values)
+        (changed,) = cursor.fetchone()
+    return int(changed)
 
 
 _KEEP_POOL = """

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from taskqueues.services import priorities, queueing, submit_pools
+from taskqueues.services import changes, priorities, queueing, submit_pools
 
 
 @shared_task(name="taskqueues.recalculate_priorities", ignore_result=True, acks_late=True)
@@ -22,6 +22,12 @@ def recalculate_changed_groups() -> None:
 def remove_empty_task_queues() -> None:
     """Every 2 seconds: queues whose last job was withdrawn, or whose removal after a claim was lost (PIL §2.2)."""
     queueing.remove_empty(now=timezone.now())
+
+
+@shared_task(name="taskqueues.remove_old_changes", ignore_result=True, acks_late=True)
+def remove_old_changes() -> None:
+    """Every minute: what every index has seen long ago (DESIGN §4.2)."""
+    changes.remove_old()
 
 
 @shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)

@@ -1,7 +1,11 @@
 """What holds for every test."""
 
+from collections.abc import Iterator
+
 import pytest
 from django.conf import settings
+
+from taskqueues.services.index.shared import index
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -9,3 +13,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WHITENOISE_USE_FINDERS = False
     settings.STATIC_ROOT = None  # WhiteNoise warns of a directory that is not there
+
+
+@pytest.fixture(autouse=True)
+def fresh_index() -> Iterator[None]:
+    """Have each test begin without an index of the rows of another, and leave no connection of its thread behind."""
+    yield
+    index.forget()

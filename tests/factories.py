@@ -45,8 +45,16 @@ def make_vo(
     setup: str = "Production",
     setups: Sequence[str] = (),
     managers: Sequence[User] = (),
+    history_fair_share: bool = False,
+    any_segment_fraction: float = 0.0,
 ) -> VO:
-    vo = VO.objects.create(name=name or _name("vo"), setup=setup, setups=sorted({setup, *setups}))
+    vo = VO.objects.create(
+        name=name or _name("vo"),
+        setup=setup,
+        setups=sorted({setup, *setups}),
+        history_fair_share=history_fair_share,
+        any_segment_fraction=any_segment_fraction,
+    )
     vo.managers.set(managers)
     return vo
 

@@ -26,6 +26,8 @@ BEAT: dict[str, Entry] = {
     "recalculate-changed-groups": every(1, "taskqueues.recalculate_changed_groups"),
     # DESIGN §3.2: an empty queue is gone within 5 s, also when the step after the claim was lost.
     "remove-empty-task-queues": every(2, "taskqueues.remove_empty_task_queues"),
+    # DESIGN §4.2: the table of changes is read by its end only; it may not grow for ever.
+    "remove-old-changes": every(60, "taskqueues.remove_old_changes"),
     # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
     "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
     # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".

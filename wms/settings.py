@@ -37,13 +37,17 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = WMS_HTTPS
 
 # ---- Servers ---------------------------------------------------------------------------------------------------------
 
+# PostgreSQL 15 or newer: postgres://user:password@host:5432/name.
+_DATABASE = env.db_url("WMS_DATABASE_URL", default="postgres://postgres@localhost:5432/wms")
 DATABASES = {
     "default": {
-        # PostgreSQL 15 or newer: postgres://user:password@host:5432/name.
-        **env.db_url("WMS_DATABASE_URL", default="postgres://postgres@localhost:5432/wms"),
+        **_DATABASE,
         # Persistent connections: opening one for each request costs 12 times as much (STACK §1).
         "CONN_MAX_AGE": env.int("WMS_DATABASE_CONNECTION_MAX_AGE_S", default=600),
         "CONN_HEALTH_CHECKS": True,
+        # A statement that is sent for the fifth time in the same text is planned once for all; those of the ORM carry
+        # their values in the text and never are, the claim says so itself.
+        "OPTIONS": {**_DATABASE.get("OPTIONS", {}), "prepare_threshold": 5},
     }
 }
 #: Redis or Valkey, the broker of the background work: redis://host:6379/0, or redis+socket:///path for a Unix socket.
@@ -80,6 +84,8 @@ WMS_LEASE_GRACE_S = env.int("WMS_LEASE_GRACE_S", default=60)
 WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 #: A job goes back to its queue at most this often (DIRAC's MaxRescheduling).
 WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
+#: DESIGN §4.2: a match that has something to give may overlook what happened in so many seconds; 0: nothing at all.
+WMS_TASK_QUEUE_INDEX_MAX_AGE_S = env.float("WMS_TASK_QUEUE_INDEX_MAX_AGE_S", default=1.0)
 #: What a pilot that got nothing is told to wait before it asks again.
 WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
 #: DESIGN §3.7: a pilot's token, renewed by its reports.

@@ -6,7 +6,6 @@ from django.utils import timezone
 from rest_framework.request import Request
 
 from matching.api.authentication import JobCredential
-from matching.models import Match
 from matching.services import job_tokens
 from pilots.api.authentication import PilotCredential
 from pilots.services import tokens as pilot_tokens
@@ -18,5 +17,5 @@ def renewed_token(request: Request, match_id: UUID) -> str | None:
     if isinstance(request.auth, PilotCredential):
         return pilot_tokens.renewed_token(request.auth, now=now)
     if isinstance(request.auth, JobCredential) and job_tokens.is_due(request.auth.expires_at, now=now):
-        return job_tokens.issue(Match.objects.get(pk=match_id), now=now)
+        return job_tokens.issue(match_id, job_id=request.auth.job_id, now=now)
     return None

@@ -5,13 +5,12 @@ from typing import Any
 
 from rest_framework import serializers
 
-from matching.models import Match
 from matching.queries.preview import Preview
 from matching.services import job_tokens
+from matching.services.claim import Claimed
 from matching.services.leases import Answer, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.services.sandboxes import reference_of
 from wms.kernel.rest import Number, StrictSerializer, Text, WholeNumber
 
 MAX_NAME = 255
@@ -214,28 +213,18 @@ def answer_out(answer: Answer, *, token: str | None) -> dict[str, Any]:
     return AnswerOut(out if token is None else {**out, "token": token}).data
 
 
-def lease_out(match: Match, *, now: datetime) -> dict[str, Any]:
-    """Return a lease, its token and the job as the pilot needs it; *match* has job, owner and group at hand."""
-    job = match.job
-    given = job.input_sandboxes.select_related("sandbox").order_by("pk")
+def lease_out(lease: Claimed, *, now: datetime) -> dict[str, Any]:
+    """Return a lease, its token and the job as the pilot needs it."""
     return {
-        "match_id": match.pk,
-        "expires_at": match.expires_at,
-        "token": job_tokens.issue(match, now=now),
+        "match_id": lease.match_id,
+        "expires_at": lease.expires_at,
+        "token": job_tokens.issue(lease.match_id, job_id=lease.job_id, now=now),
         "job": {
-            **job.description,
-            "id": job.pk,
-            "owner": job.owner.username,
-            "group": job.group.name,
-            "input_sandboxes": [
-                {
-                    "sandbox": reference_of(row.sandbox),
-                    "file_name": row.file_name,
-                    "is_archive": row.sandbox.is_archive,
-                    "size_bytes": row.sandbox.size_bytes,
-                }
-                for row in given
-            ],
+            **lease.description,
+            "id": lease.job_id,
+            "owner": lease.owner,
+            "group": lease.group_name,
+            "input_sandboxes": lease.input_sandboxes,
         },
     }
 

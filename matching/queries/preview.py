@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+import numpy as np
 
-from taskqueues.conditions import CONDITIONS
+from taskqueues.domain.conditions import left_after_each
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
+from taskqueues.services.index.shared import index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +32,19 @@ class Preview:
 
 def preview(offer: ResourceOffer) -> Preview:
     """Return what *offer*, made now and alone, would get; nothing is claimed."""
-    with_jobs = TaskQueue.objects.with_jobs()
-    so_far = Q()
-    steps = {name: (so_far := so_far & condition(offer)) for name, condition in CONDITIONS.items()}
-    # NB: the prefix, for some conditions are named as columns.
-    left = with_jobs.aggregate(**{f"left_{name}": Count("pk", filter=step) for name, step in steps.items()})
-    fitting = list(with_jobs.fitting(offer).select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))
+    columns = index.renewed().columns
+    # An index may think for a while that there are jobs where the last one has just been taken.
+    waiting = np.isin(columns.task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
+    left = {name: mask & waiting for name, mask in left_after_each(columns, offer).items()}
+    *_, fits = left.values()
+    rows = TaskQueue.objects.filter(pk__in=columns.task_queue_id[fits].tolist())
+    fitting = list(rows.select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))
     jobs = jobs_in([queue.pk for queue in fitting])
     drawn = [queue for queue in fitting if queue.priority > 0]
     highest = max((queue.cpu_time_s for queue in drawn), default=0)
     total = sum(queue.priority for queue in drawn if queue.cpu_time_s == highest)
     return Preview(
-        left={name: left[f"left_{name}"] for name in steps},
+        left={name: int(np.count_nonzero(mask)) for name, mask in left.items()},
         task_queues=[
             PreviewQueue(
                 task_queue=queue,

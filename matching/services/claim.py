@@ -1,85 +1,107 @@
-"""One waiting job for one offer: the draw, and taking what was drawn while others do the same (TQM, DESIGN §3.5)."""
+"""The claim, one round trip to the database that is one transaction (DESIGN §4.4); its text is ``sql/claim.sql``."""
 
-from collections.abc import Iterator
-from random import Random
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
-from django.db.models import Count
-
-from matching.domain.draw import draw_user_priority
-from taskqueues.domain.offer import ResourceOffer
-from taskqueues.models import QueuedJob, TaskQueue
-from wms.kernel.db import transaction_required
-
-#: TQM: "selects the first ten" of the level and takes one of them at random, so that pilots seldom collide.
-OLDEST = 10
+import psycopg
+from django.conf import settings
+from django.db import connection
+from psycopg.types.json import Jsonb
 
 
-@transaction_required
-def claim(offer: ResourceOffer, *, chance: Random, may_wait: bool) -> QueuedJob | None:
-    """Take one job that fits *offer* out of its queue, or return None when nothing fits.
+class Answer(StrEnum):
+    """What a claim found."""
 
-    The returned row no longer exists in the database; no other transaction can have taken the same.
+    LEASED = "leased"
+    EMPTY_LEVEL = "empty_level"
+    CONTENDED = "contended"
+    CLOSED = "closed"
+    GONE = "gone"
+
+
+class Claimed(NamedTuple):
+    """The answer of a claim; of a lease that was given, all that its pilot is told."""
+
+    answer: str
+    #: Why closed: what nothing is given to, or of.
+    reason: str | None
+    #: Jobs left at the level when they are few; None: ten or more, or not known.
+    remaining: int | None
+    ordinal: int
+    match_id: UUID
+    expires_at: datetime
+    job_id: int
+    owner: str
+    group_name: str
+    #: In the form of the REST contract.
+    description: Mapping[str, Any]
+    input_sandboxes: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """Which request of which pilot, and where the pilot runs."""
+
+    pilot_id: int
+    request_id: UUID
+    #: None: not known, and not looked at.
+    site_id: int | None
+    ce_id: int | None
+    queue_id: int | None
+
+
+_CLAIM: Final = "SELECT * FROM wms_claim(%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s)"
+_CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
+
+
+def claim(
+    claimant: Claimant, *, ordinal: int, task_queue_id: int, user_priority: int, chance: float, may_wait: bool
+) -> Claimed:
+    """Lease to a pilot one of the ten oldest jobs of a level, or say why there is none.
 
     Args:
-        chance: of the level and among the ten oldest; the queue is drawn by the database.
-        may_wait: whether to wait for another claim that holds the only jobs left; not while this transaction holds
-            a job already, for the other might be waiting for that.
+        claimant: for whom.
+        ordinal: of the lease among those of its request.
+        task_queue_id, user_priority: the level.
+        chance: which of the ten; uniform in [0, 1).
+        may_wait: for other claims that hold all jobs of the level.
     """
-    for task_queue_id in _draws(offer):
-        while levels := _levels(task_queue_id):
-            user_priority = draw_user_priority(levels, chance=chance.random())
-            job = _take_one_of_oldest(task_queue_id, user_priority, chance=chance)
-            if job is None and may_wait:
-                job = _take_oldest(task_queue_id, user_priority)
-            if job is not None:
-                return job
-            if not may_wait:
-                break
-    return None
+    (claimed,) = _ask(
+        _CLAIM,
+        claimant.pilot_id,
+        claimant.request_id,
+        ordinal,
+        task_queue_id,
+        user_priority,
+        chance,
+        may_wait,
+        claimant.site_id,
+        claimant.ce_id,
+        claimant.queue_id,
+        float(settings.WMS_LEASE_FIRST_S),
+    )
+    return claimed
 
 
-def _draws(offer: ResourceOffer) -> Iterator[int]:
-    """Yield fitting task queues, each drawn from those not yet seen: highest CPU segment, then by priority."""
-    seen: list[int] = []
-    # Each draw is a new statement, so that a queue that came a moment ago is seen, and an emptied one is not.
-    while (
-        drawn := TaskQueue.objects.with_jobs()
-        .fitting(offer)
-        .exclude(pk__in=seen)
-        .in_lottery_order()
-        .values_list("pk", flat=True)
-        .first()
-    ) is not None:
-        seen.append(drawn)
-        yield drawn
+def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
+    """End the request with what it has got, and return its leases in the order of the draws.
+
+    Args:
+        claimant: for whom.
+        left: task queues left after each condition; kept with the pilot when it got nothing.
+    """
+    return _ask(_CLOSE, claimant.pilot_id, claimant.request_id, Jsonb(left))
 
 
-def _levels(task_queue_id: int) -> dict[int, int]:
-    rows = QueuedJob.objects.filter(task_queue=task_queue_id).values_list("user_priority")
-    return dict(rows.annotate(jobs=Count("pk")).order_by("user_priority"))
-
-
-def _take_one_of_oldest(task_queue_id: int, user_priority: int, *, chance: Random) -> QueuedJob | None:
-    # Read without locks: to lock all ten would make others come back empty-handed.
-    level = QueuedJob.objects.of_level(task_queue_id=task_queue_id, user_priority=user_priority)
-    oldest = list(level.values_list("pk", flat=True)[:OLDEST])
-    chance.shuffle(oldest)
-    for job_id in oldest:
-        # Of the level still: since it was read, a job may have moved to another queue, which nobody compared.
-        job = level.filter(pk=job_id).select_for_update(skip_locked=True).first()
-        if job is not None:
-            return _taken(job)
-    return None
-
-
-def _take_oldest(task_queue_id: int, user_priority: int) -> QueuedJob | None:
-    """Take the oldest job that is free; when all are held by others, wait for the first of these to end."""
-    level = QueuedJob.objects.of_level(task_queue_id=task_queue_id, user_priority=user_priority)
-    job = level.select_for_update(skip_locked=True).first() or level.select_for_update().first()
-    return None if job is None else _taken(job)
-
-
-def _taken(job: QueuedJob) -> QueuedJob:
-    # By key, not job.delete(): that would forget the id.
-    QueuedJob.objects.filter(pk=job.pk).delete()
-    return job
+def _ask(statement: str, *parameters: object) -> list[Claimed]:
+    connection.ensure_connection()
+    # Not Django's cursor, which writes the values into the text, so that each statement is a new one to the server.
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        rows = cursor.execute(statement, parameters, prepare=True).fetchall()
+    # NB: Django has psycopg leave JSON as it is.
+    return [Claimed(*row[:-2], *(None if text is None else json.loads(text) for text in row[-2:])) for row in rows]

@@ -1,21 +1,21 @@
 """Tokens of leases: they open one match and the sandboxes of its job, nothing else (PIL §3.1)."""
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 
-from matching.models import Match
 from wms.kernel.tokens import TokenKind, sign
 
 
-def issue(match: Match, *, now: datetime) -> str:
-    """Return a token of *match*.
+def issue(match_id: UUID, *, job_id: int, now: datetime) -> str:
+    """Return a token of a lease on a job.
 
     It outlives the lease on purpose: a pilot that comes back late must hear that its lease has ended (409), not that
     it is unknown (401). What it opens is decided by the lease.
     """
     lifetime = timedelta(seconds=settings.WMS_JOB_TOKEN_S)
-    return sign(TokenKind.JOB, {"match": str(match.pk), "job": match.job_id}, expires_at=now + lifetime)
+    return sign(TokenKind.JOB, {"match": str(match_id), "job": job_id}, expires_at=now + lifetime)
 
 
 def is_due(expires_at: datetime, *, now: datetime) -> bool:

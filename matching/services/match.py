@@ -1,31 +1,43 @@
 """The match: one request of a pilot in, leases on the jobs that fit it best out (TQM, PIL, DESIGN §3.5)."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
+from time import monotonic
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
-from django.conf import settings
-from django.db import transaction
+import numpy as np
+from django.utils import timezone
 
-from matching.models import Match
-from matching.services.claim import claim
-from matching.services.offers import OfferRequest, of_pilot
-from pilots.domain import PilotStatus
+from matching.domain.draw import Drawn, Lottery
+from matching.services.claim import Answer, Claimant, Claimed, claim, close
+from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot
 from pilots.models import Pilot
-from resources.queries import Place
+from resources.models import Queue
+from taskqueues.domain.conditions import left_after_each
 from taskqueues.domain.offer import ResourceOffer
-from taskqueues.models import QueuedJob
 from taskqueues.services import queueing
-from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job
-from wms.jobs.services import transitions
-from wms.kernel.db import database_now
+from taskqueues.services.index.shared import index
+from taskqueues.services.index.snapshot import Snapshot
 from wms.kernel.errors import ForbiddenError
+from wms.kernel.memo import Remembered
 
 logger = logging.getLogger(__name__)
+
+#: Why a pilot gets nothing any more, by the claim's reasons.
+_NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "pilot_unknown": "This pilot is not known any more; register again.",
+        "pilot_revoked": "The credentials of this pilot were revoked; leave.",
+        "pilot_ended": "This pilot has ended; leave.",
+        "queue_removed": "The queue of this pilot is not configured any more; leave.",
+    }
+)
+#: The claim's reasons that close one task queue; any other closes all of them.
+_OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool"})
 
 
 class PilotNotWelcomeError(ForbiddenError):
@@ -34,123 +46,146 @@ class PilotNotWelcomeError(ForbiddenError):
     code = "pilot_not_welcome"
 
 
-def match(request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: int, chance: Random) -> Sequence[Match]:
+def match(
+    request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: int, chance: Random
+) -> Sequence[Claimed]:
     """Lease to the pilot up to *max_jobs* waiting jobs that fit it best; none when nothing fits.
 
-    Jobs are drawn one after another, each takes its processors and memory from what is left. The same request of the
-    same pilot gets the same leases.
+    Jobs are drawn one after another, each takes its processors and memory from what is left. Each lease is committed
+    by itself; the same request of the same pilot gets the same leases, also when this process dies in between.
 
     Args:
         request: what the pilot offers.
         request_id: by which a request that is asked again, its answer having been lost, is known.
         pilot_id: who asks.
         max_jobs: ≥ 1.
-        chance: of the draws among jobs.
+        chance: of all draws.
 
     Returns:
-        The leases in the order of the draws, with job, owner and group.
+        The leases in the order of the draws.
 
     Raises:
         PilotNotWelcomeError: the pilot has ended or is revoked.
         RejectedError, ForbiddenError: the offer names what does not exist, or is not the pilot's (``offers``).
     """
-    with transaction.atomic(durable=True):
-        now = database_now()
-        pilot = _lock_welcome(pilot_id)
-        leases = Match.objects.filter(pilot=pilot, request_id=request_id)
-        drained: set[int] = set()
-        if not leases.exists():
-            offer, place = of_pilot(request, pilot=pilot, now=now)
-            given = 0
-            while taken := _take(offer, at_most=max_jobs - given, chance=chance):
-                drained.update(job.task_queue_id for job in taken)
-                moved = _mark_matched(taken, pilot=pilot, place=place, now=now)
-                for ordinal, job in enumerate(moved, start=given):
-                    _lease(job, pilot, place, request_id, ordinal=ordinal, now=now)
-                given += len(moved)
-                if len(moved) == len(taken):
-                    break
-                for job in moved:
-                    offer = _what_is_left(offer, job)
-            _flag(pilot, matched=given > 0, now=now)
-        answer = list(leases.select_related("job__owner", "job__group").order_by("ordinal"))
-    if drained:
-        queueing.remove_empty(now=now, task_queue_ids=drained)
-    return answer
+    asked_at = monotonic()
+    try:
+        bond = bond_of(pilot_id)
+    except Pilot.DoesNotExist as error:
+        raise PilotNotWelcomeError(_NOT_WELCOME["pilot_unknown"]) from error
+    snapshot = index.current()
+    search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
+    leases = search.fill([], up_to=max_jobs)
+    if len(leases) < max_jobs and snapshot.begun_at < asked_at:
+        # A job that was committed before this request is never missed: only a newer reading may say that there is none.
+        search = _search(index.renewed(), request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
+        leases = search.fill(leases, up_to=max_jobs)
+    return leases if len(leases) == max_jobs else search.close()
 
 
-def _lock_welcome(pilot_id: int) -> Pilot:
-    pilot = Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first()
-    if pilot is None:
-        raise PilotNotWelcomeError("This pilot is not known any more; register again.")
-    if pilot.revoked_at is not None:
-        raise PilotNotWelcomeError("The credentials of this pilot were revoked; leave.")
-    if pilot.ended_at is not None:
-        raise PilotNotWelcomeError(f"This pilot has ended ({pilot.status}); leave.")
-    return pilot
+def _search(
+    snapshot: Snapshot, request: OfferRequest, bond: Bond, *, pilot_id: int, request_id: UUID, chance: Random
+) -> "_Search":
+    try:
+        offer, place = of_pilot(request, bond, now=snapshot.now(), known=Remembered(snapshot.memo))
+    except Queue.DoesNotExist as error:
+        raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
+    site_id, ce_id, queue_id = place.ids
+    claimant = Claimant(pilot_id=pilot_id, request_id=request_id, site_id=site_id, ce_id=ce_id, queue_id=queue_id)
+    return _Search(snapshot=snapshot, offer=offer, claimant=claimant, chance=chance)
 
 
-def _take(offer: ResourceOffer, *, at_most: int, chance: Random) -> list[QueuedJob]:
-    """Draw jobs one after another, each from what those before it leave of the offer; take them out of their queues."""
-    taken: list[QueuedJob] = []
-    while (job := claim(offer, chance=chance, may_wait=not taken)) is not None:
-        taken.append(job)
-        if len(taken) == at_most:
-            break
-        offer = _what_is_left(offer, job)
-    return taken
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """One request in one snapshot of the task queues."""
 
+    snapshot: Snapshot
+    offer: ResourceOffer
+    claimant: Claimant
+    chance: Random
 
-def _mark_matched(taken: Sequence[QueuedJob], *, pilot: Pilot, place: Place, now: datetime) -> list[QueuedJob]:
-    """Move the jobs and return those that moved; one that does not wait, which must not be, stops no others.
+    def fill(self, leases: Sequence[Claimed], *, up_to: int) -> list[Claimed]:
+        """Return these leases and those that are drawn after them, up to so many in all."""
+        found = list(leases)
+        while len(found) < up_to and (lease := self._one_more(found)) is not None:
+            found.append(lease)
+        return found
 
-    All at once, after all were drawn: rows of jobs are locked in the order of their ids, not in that of the draws.
-    """
-    recorded = transitions.record(
-        [job.job_id for job in taken],
-        status=JobStatus.MATCHED,
-        minor=f"At {place.site.name}" if place.site is not None else "",
-        source=f"pilot {pilot.pk}",
-        now=now,
-        also={
-            "site_id": None if place.site is None else place.site.pk,
-            "queue_id": None if place.queue is None else place.queue.pk,
-            "pilot_id": pilot.pk,
-            "matched_at": now,
-        },
-    )
-    for stray in (job.job_id for job in taken if job.job_id not in recorded.moved):
-        logger.error("match.job_in_queue_does_not_wait", extra={"job_id": stray})
-    return [job for job in taken if job.job_id in recorded.moved]
+    def close(self) -> list[Claimed]:
+        """End the request with what it has, and return that."""
+        columns, waiting = self.snapshot.columns, self.snapshot.jobs.any(axis=1)
+        left = {
+            name: int(np.count_nonzero(mask & waiting)) for name, mask in left_after_each(columns, self.offer).items()
+        }
+        leases = close(self.claimant, left=left)
+        for lease in leases:
+            if lease.answer == Answer.CLOSED:
+                raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])
+        return leases
 
+    def _one_more(self, leases: Sequence[Claimed]) -> Claimed | None:
+        """Draw until a claim succeeds; None when every level that fits was found empty or closed (DESIGN §4.4)."""
+        lottery = self._lottery(leases)
+        while (drawn := self._draw(lottery)) is not None:
+            claimed = self._claim(drawn, ordinal=len(leases))
+            if claimed.answer == Answer.LEASED:
+                self._after_lease(drawn, claimed)
+                return claimed
+            if not self._goes_on(lottery, drawn, claimed):
+                return None
+        return None
 
-def _lease(taken: QueuedJob, pilot: Pilot, place: Place, request_id: UUID, *, ordinal: int, now: datetime) -> None:
-    Match.objects.create(
-        job_id=taken.job_id,
-        pilot=pilot,
-        request_id=request_id,
-        ordinal=ordinal,
-        queue=place.queue,
-        leased_at=now,
-        expires_at=now + timedelta(seconds=settings.WMS_LEASE_FIRST_S),
-    )
+    def _draw(self, lottery: Lottery) -> Drawn | None:
+        return lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random())
 
+    def _goes_on(self, lottery: Lottery, drawn: Drawn, claimed: Claimed) -> bool:
+        """Take out of the draw what a claim found it could not give; False when there is nothing else to be had."""
+        match claimed.answer:
+            case Answer.EMPTY_LEVEL:
+                index.note_empty(self.snapshot, self._task_queue_id(drawn), drawn.user_priority)
+                lottery.leave_out(drawn)
+            case Answer.CONTENDED:
+                if claimed.reason:
+                    logger.error("match.job_in_queue_does_not_wait", extra={"job_id": claimed.job_id})
+                lottery.set_aside(drawn)
+            case Answer.CLOSED if claimed.reason in _NOT_WELCOME:
+                raise PilotNotWelcomeError(_NOT_WELCOME[str(claimed.reason)])
+            case Answer.CLOSED if claimed.reason not in _OF_ONE_TASK_QUEUE:
+                return False
+            case _:
+                lottery.leave_out_queue(drawn.row)
+        return True
 
-def _flag(pilot: Pilot, *, matched: bool, now: datetime) -> None:
-    """Note that the pilot was heard of, and with its first job, at once, that it has matched (PIL §2.3)."""
-    Pilot.objects.filter(pk=pilot.pk).update(
-        status=PilotStatus.RUNNING,
-        matched_at=pilot.matched_at or (now if matched else None),
-        started_at=pilot.started_at or now,
-        last_seen_at=now,
-    )
+    def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
+        # What the jobs themselves ask, not what their queues round that up to.
+        offer = replace(
+            self.offer,
+            processors=self.offer.processors - sum(lease.description["processors"] for lease in leases),
+            memory_mb=self.offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
+        )
+        return Lottery(
+            rows=self.snapshot.fits.rows(offer),
+            cpu_time_s=self.snapshot.columns.cpu_time_s,
+            priority=self.snapshot.priority,
+            jobs=self.snapshot.jobs,
+        )
 
+    def _claim(self, drawn: Drawn, *, ordinal: int) -> Claimed:
+        return claim(
+            self.claimant,
+            ordinal=ordinal,
+            task_queue_id=self._task_queue_id(drawn),
+            user_priority=drawn.user_priority,
+            chance=self.chance.random(),
+            may_wait=drawn.is_last_resort,
+        )
 
-def _what_is_left(offer: ResourceOffer, taken: QueuedJob) -> ResourceOffer:
-    # What the job itself asks, not what its queue rounds that up to. Nobody can change it while it is out of its queue.
-    wanted = Job.objects.values_list("description", flat=True).filter(pk=taken.job_id).first()
-    if wanted is None:
-        return offer
-    return replace(
-        offer, processors=offer.processors - wanted["processors"], memory_mb=offer.memory_mb - wanted["memory_mb"]
-    )
+    def _after_lease(self, drawn: Drawn, lease: Claimed) -> None:
+        task_queue_id = self._task_queue_id(drawn)
+        index.note_taken(self.snapshot, task_queue_id, drawn.user_priority)
+        if lease.remaining == 0 and np.count_nonzero(self.snapshot.jobs[drawn.row]) <= 1:
+            # Beat does it within 5 s; but a task queue that is gone is drawn by nobody.
+            queueing.remove_empty(now=timezone.now(), task_queue_ids=[task_queue_id])
+
+    def _task_queue_id(self, drawn: Drawn) -> int:
+        return int(self.snapshot.columns.task_queue_id[drawn.row])

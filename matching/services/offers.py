@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from pilots.models import Pilot
+from resources.models import Queue
 from resources.queries import Place, resolve_place
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.services.offers import Slot, resolve
 from wms.accounts.models import VO, Group, User
 from wms.kernel.errors import ForbiddenError, RejectedError
+from wms.kernel.memo import FORGETFUL, Remembered
 from wms.kernel.names import did_you_mean
 
 #: No user has this primary key.
@@ -53,34 +56,76 @@ class OfferRequest:
     submit_pools: tuple[str, ...] | None = None
 
 
-def of_pilot(request: OfferRequest, *, pilot: Pilot, now: datetime) -> tuple[ResourceOffer, Place]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bond:
+    """What a pilot is bound to from its making to its end, as primary keys."""
+
+    vo_id: int
+    #: None: a generic pilot.
+    group_id: int | None
+    owner_id: int | None
+    #: None: made by hand, and compared with any place that it names.
+    queue_id: int | None
+
+
+@lru_cache(maxsize=100_000)
+def bond_of(pilot_id: int) -> Bond:
+    """Return what the pilot is bound to, which never changes.
+
+    Raises:
+        Pilot.DoesNotExist: it is not known.
+    """
+    return Bond(**Pilot.objects.values("vo_id", "group_id", "owner_id", "queue_id").get(pk=pilot_id))
+
+
+def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered) -> tuple[ResourceOffer, Place]:
     """Return the offer of a pilot and where it runs.
+
+    Args:
+        request: what it says.
+        bond: what it is bound to.
+        now: when bans are looked at.
+        known: what of the configuration need not be asked again.
 
     Raises:
         NotYourQueueError: it names another place, or another VO, than its own.
         BadOfferError, UnknownPlaceError: it names what does not exist, or contradicts itself.
     """
-    if request.vo is not None and request.vo != pilot.vo.name:
-        raise NotYourQueueError(f"This pilot serves {pilot.vo}; leave vo out, or register a pilot for {request.vo}.")
-    if pilot.queue is None:
-        place = _named_place(pilot.vo, request)
+    vo = known.ask(_vo, bond.vo_id)
+    if request.vo is not None and request.vo != vo.name:
+        raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
+    if bond.queue_id is None:
+        place = _named_place(vo, request, known=known)
     else:
-        place = Place(site=pilot.queue.ce.site, ce=pilot.queue.ce, queue=pilot.queue)
+        place = known.ask(_place, bond.queue_id)
         for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
             named = getattr(request, level)
             if named is not None and named != str(own):
                 raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
     # What a node does not say about its platforms, it does not have.
     request = replace(request, platforms=request.platforms or ())
-    offer = _offer(request, vo=pilot.vo, place=place, now=now)
-    return replace(offer, group_id=pilot.group_id, owner_id=_owner_of(pilot)), place
+    offer = _offer(request, vo=vo, place=place, now=now, known=known)
+    return replace(offer, group_id=bond.group_id, owner_id=_owner_of(bond, known=known)), place
 
 
-def _owner_of(pilot: Pilot) -> int | None:
-    if pilot.group is None or pilot.group.shares_jobs:
+def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
+    if bond.group_id is None or known.ask(_group, bond.group_id).shares_jobs:
         return None
     # A pilot of a whole group that has stopped sharing jobs since is nobody's.
-    return NOBODY if pilot.owner_id is None else pilot.owner_id
+    return NOBODY if bond.owner_id is None else bond.owner_id
+
+
+def _vo(pk: int) -> VO:
+    return VO.objects.get(pk=pk)
+
+
+def _group(pk: int) -> Group:
+    return Group.objects.get(pk=pk)
+
+
+def _place(queue_id: int) -> Place:
+    queue = Queue.objects.select_related("ce__site").get(pk=queue_id)
+    return Place(site=queue.ce.site, ce=queue.ce, queue=queue)
 
 
 def of_preview(
@@ -95,7 +140,7 @@ def of_preview(
         BadOfferError, UnknownPlaceError: it names what does not exist (for the actor), or contradicts itself.
     """
     vo = _managed_vo(actor, request.vo)
-    offer = _offer(request, vo=vo, place=_named_place(vo, request), now=now)
+    offer = _offer(request, vo=vo, place=_named_place(vo, request, known=FORGETFUL), now=now, known=FORGETFUL)
     if group is None:
         if owner is not None:
             raise BadOfferError.of_field(
@@ -110,7 +155,7 @@ def of_preview(
     return replace(offer, group_id=row.pk, owner_id=None if row.shares_jobs else owner_id)
 
 
-def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime) -> ResourceOffer:
+def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime, known: Remembered) -> ResourceOffer:
     if missing := sorted(set(request.required_tags) - set(request.tags)):
         raise BadOfferError.of_field("required_tags", f"Required but not among the tags: {', '.join(missing)}.")
     setup = vo.setup if request.setup is None else request.setup
@@ -129,15 +174,19 @@ def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime) -> Res
         job_types=request.job_types,
         submit_pools=request.submit_pools,
     )
-    return resolve(slot, vo=vo, place=place, now=now)
+    return resolve(slot, vo=vo, place=place, now=now, known=known)
 
 
 def _name(named: str | None) -> str | None:
     return None if named == ANY else named
 
 
-def _named_place(vo: VO, request: OfferRequest) -> Place:
-    return resolve_place(vo, site=_name(request.site), ce=_name(request.ce), queue=_name(request.queue))
+def _named_place(vo: VO, request: OfferRequest, *, known: Remembered) -> Place:
+    return known.ask(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
+
+
+def _rows_of_names(vo: VO, site: str | None, ce: str | None, queue: str | None) -> Place:
+    return resolve_place(vo, site=site, ce=ce, queue=queue)
 
 
 def _managed_vo(actor: User, name: str | None) -> VO:

@@ -101,7 +101,7 @@ class SubmitPoolsView(APIView):
         if queue is None:
             sentence = "Name the site, the CE and the queue, so that one queue is meant."
             raise NoSuchQueueError(sentence, errors={"queue": [sentence]})
-        return Response({"submit_pools": pools_of_queue(queue, vo_id=vo.pk)})
+        return Response({"submit_pools": pools_of_queue(queue, vo)})
 
 
 def _vo_of(request: Request, name: str | None) -> VO:

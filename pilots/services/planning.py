@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 
+import numpy as np
 from django.conf import settings
 
 from pilots.domain.demand import Crowd, Demand, Eagerness, Place, Sent, covered, share_out, wanted_pilots
@@ -13,10 +14,15 @@ from pilots.models import Director
 from pilots.queries import Crowding, JoblessPilots, crowding, jobless_pilots
 from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue
+from taskqueues.domain.conditions import fitting, fitting_privately
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
+from taskqueues.services.index.shared import index
+from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO
+
+_NONE = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +93,9 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
     rows = TaskQueue.objects.with_jobs().filter(priority__gt=0).select_related("group").order_by("pk")
     task_queues = {row.pk: row for row in rows}
     jobs = jobs_in(task_queues)
+    snapshot = index.renewed()
     fits = {
-        (queue.pk, vo.pk): _fit(queue, vo=vo, now=now)
+        (queue.pk, vo.pk): _fit(queue, snapshot, vo=vo, now=now)
         for vo in VO.objects.filter(pk__in={row.vo_id for row in task_queues.values()}).order_by("pk")
         for queue in queues
     }
@@ -105,13 +112,13 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
     )
 
 
-def _fit(queue: Queue, *, vo: VO, now: datetime) -> _Fit:
+def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime) -> _Fit:
     """Ask the conditions of the match."""
-    offer, waiting = offer_of_queue(queue, vo=vo, now=now), TaskQueue.objects.with_jobs()
-    private = waiting.fitting_privately(offer) if _accepts(queue.ce, PilotType.PRIVATE) else waiting.none()
+    columns, offer = snapshot.columns, offer_of_queue(queue, vo=vo, now=now)
+    private = fitting_privately(columns, offer) if _accepts(queue.ce, PilotType.PRIVATE) else _NONE
     return _Fit(
-        generic=frozenset(waiting.fitting(offer).values_list("pk", flat=True)),
-        private=frozenset(private.values_list("pk", flat=True)),
+        generic=frozenset(columns.task_queue_id[fitting(columns, offer)].tolist()),
+        private=frozenset(columns.task_queue_id[private].tolist()),
     )
 
 

@@ -7,6 +7,15 @@ from math import fsum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShare:
+    """What a group divides over its queues: its share, dimensionless, ≥ 0; and whether its members share jobs."""
+
+    group_id: int
+    share: float
+    shares_jobs: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLoad:
     """What one task queue weighs: the sum of the weights of its waiting jobs, > 0."""
 

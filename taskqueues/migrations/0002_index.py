@@ -2,9 +2,9 @@
 
 import django.contrib.postgres.fields
 import django.db.models.functions.datetime
-import taskqueues.models
 from django.db import migrations, models
 
+import taskqueues.models
 
 #: Whether an owner is suspended is a condition of the match; users are below task queues and know nothing of them.
 SUSPENSION_CHANGES_QUEUES = """
@@ -20,42 +20,92 @@ CREATE TRIGGER suspension_changes_task_queues AFTER UPDATE OF is_active ON accou
     EXECUTE FUNCTION wms_suspension_changes_task_queues();
 """
 
+#: What an offer is resolved against, and processes remember: rows of these tables come, go or change.
+CONFIGURATION_TABLES = (
+    "accounts_vo",
+    "accounts_group",
+    "resources_site",
+    "resources_site_vos",
+    "resources_computingelement",
+    "resources_queue",
+    "resources_platform",
+    "taskqueues_submitpool",
+    "taskqueues_submitpool_queues",
+)
+# The names are those above.
+CONFIGURATION_CHANGES = """
+CREATE FUNCTION wms_configuration_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO taskqueues_taskqueuechange (task_queue_id, jobs) VALUES (0, 0);
+    RETURN NULL;
+END
+$$;
+""" + "".join(
+    f"""
+CREATE TRIGGER configuration_changes AFTER INSERT OR UPDATE OR DELETE ON {table}
+    FOR EACH STATEMENT EXECUTE FUNCTION wms_configuration_changes();
+"""
+    for table in CONFIGURATION_TABLES
+)
+
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('taskqueues', '0001_initial'),
-        # The trigger's table.
-        ('accounts', '0001_initial'),
+        ("taskqueues", "0001_initial"),
+        # The triggers' tables.
+        ("accounts", "0001_initial"),
+        ("resources", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='taskqueue',
-            name='jobs_of_level',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.PositiveIntegerField(), default=taskqueues.models.no_jobs, help_text='Waiting jobs of user priority 0 to 10, when last evaluated.', size=None),
+            model_name="taskqueue",
+            name="jobs_of_level",
+            field=django.contrib.postgres.fields.ArrayField(
+                base_field=models.PositiveIntegerField(),
+                default=taskqueues.models.no_jobs,
+                help_text="Waiting jobs of user priority 0 to 10, when last evaluated.",
+                size=None,
+            ),
         ),
         migrations.AddField(
-            model_name='taskqueue',
-            name='weight',
-            field=models.FloatField(default=0.0, help_text='Sum of the weights of its waiting jobs, when last evaluated.'),
+            model_name="taskqueue",
+            name="weight",
+            field=models.FloatField(
+                default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated."
+            ),
         ),
         migrations.CreateModel(
-            name='TaskQueueChange',
+            name="TaskQueueChange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('xid', taskqueues.models.XidField(db_default=taskqueues.models.CurrentXid(), editable=False)),
-                ('task_queue_id', models.BigIntegerField()),
-                ('user_priority', models.PositiveSmallIntegerField(help_text="Level to which jobs came or from which they went; none: the queue's row is to be read.", null=True)),
-                ('jobs', models.IntegerField(default=0, help_text='So many came; negative: went.')),
-                ('counted_in', models.TextField(blank=True, db_default='', default='', help_text="Snapshot in which the row's jobs_of_level was counted.")),
-                ('changed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("xid", taskqueues.models.XidField(db_default=taskqueues.models.CurrentXid(), editable=False)),
+                ("task_queue_id", models.BigIntegerField()),
+                (
+                    "user_priority",
+                    models.PositiveSmallIntegerField(
+                        help_text="Level to which jobs came or from which they went; none: the queue's row is to be read.",
+                        null=True,
+                    ),
+                ),
+                ("jobs", models.IntegerField(default=0, help_text="So many came; negative: went.")),
+                (
+                    "counted_in",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="Snapshot in which the row's jobs_of_level was counted.",
+                    ),
+                ),
+                ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                'indexes': [models.Index(fields=['xid'], name='task_queue_change_xid')],
+                "indexes": [models.Index(fields=["xid"], name="task_queue_change_xid")],
             },
         ),
         migrations.RunSQL(SUSPENSION_CHANGES_QUEUES, "DROP FUNCTION wms_suspension_changes_task_queues CASCADE"),
+        migrations.RunSQL(CONFIGURATION_CHANGES, "DROP FUNCTION wms_configuration_changes CASCADE"),
         # Priorities are written again and again: room for the new version on the same page keeps the indexes as they are.
         migrations.RunSQL("ALTER TABLE taskqueues_taskqueue SET (fillfactor = 70)", migrations.RunSQL.noop),
         # A queue of rows that come and go: dead ones at its head are what makes a claim slow (DESIGN §4.6).

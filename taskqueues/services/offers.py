@@ -3,7 +3,6 @@
 Pilots and people who ask what if name their slots (``matching.services.offers``); directors take them from the queue.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +11,7 @@ from resources.queries import Place, accepting, compatible_platforms
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.queries import pools_of_queue
 from wms.accounts.models import VO
+from wms.kernel.memo import FORGETFUL, Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Slot:
     submit_pools: tuple[str, ...] | None = None
 
 
-def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime) -> ResourceOffer:
+def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
     """Return the offer that a generic pilot of *vo* makes with *slot* at *place*.
 
     Args:
@@ -42,9 +42,10 @@ def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime) -> ResourceOffer
         vo: whose jobs the pilot runs.
         place: the rows of the place, as far as they are known.
         now: when bans are looked at.
+        known: what of the configuration need not be asked again.
     """
     # Of an unnamed place nothing is closed.
-    closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now)
+    closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, known=known)
     return ResourceOffer(
         vo_id=vo.pk,
         setup=vo.setup if slot.setup is None else slot.setup,
@@ -52,8 +53,8 @@ def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime) -> ResourceOffer
         site=slot.site if place.site is None else place.site.name,
         accepting=not closed,
         ce=slot.ce if place.ce is None else place.ce.name,
-        platforms=_platforms(slot.platforms, place.queue),
-        submit_pools=_submit_pools(slot.submit_pools, place.queue, vo=vo),
+        platforms=_platforms(slot.platforms, place.queue, known=known),
+        submit_pools=_submit_pools(slot.submit_pools, place.queue, vo=vo, known=known),
         tags=tuple(sorted(set(slot.tags))),
         required_tags=tuple(sorted(set(slot.required_tags))),
         job_types=_job_types(slot.job_types, place.queue),
@@ -77,17 +78,19 @@ def offer_of_queue(queue: Queue, *, vo: VO, now: datetime) -> ResourceOffer:
     return resolve(slot, vo=vo, place=Place(site=queue.ce.site, ce=queue.ce, queue=queue), now=now)
 
 
-def _platforms(told: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...] | None:
-    nodes: Iterable[str] | None = queue.platforms if queue is not None and queue.platforms else told
-    return None if nodes is None else compatible_platforms(nodes)
+def _platforms(told: tuple[str, ...] | None, queue: Queue | None, *, known: Remembered) -> tuple[str, ...] | None:
+    nodes = tuple(queue.platforms) if queue is not None and queue.platforms else told
+    return None if nodes is None else known.ask(compatible_platforms, nodes)
 
 
-def _submit_pools(told: tuple[str, ...] | None, queue: Queue | None, *, vo: VO) -> tuple[str, ...] | None:
+def _submit_pools(
+    told: tuple[str, ...] | None, queue: Queue | None, *, vo: VO, known: Remembered
+) -> tuple[str, ...] | None:
     """Return the pools of the queue as the server knows them (DESIGN §3.4); what an offer names can only narrow."""
     if queue is None:
         return told
-    known = frozenset(pools_of_queue(queue, vo_id=vo.pk))
-    return tuple(sorted(known if told is None else known & frozenset(told)))
+    pools = known.ask(pools_of_queue, queue, vo)
+    return pools if told is None else tuple(sorted(frozenset(pools) & frozenset(told)))
 
 
 def _job_types(told: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...]:

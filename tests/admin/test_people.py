@@ -240,6 +240,25 @@ def test_a_default_setup_that_is_none_of_the_setups_is_refused(manager: Client, 
     assert errors_of(manager.post(change(mine.vo), {"setup": "Other", "setups": "Production"}))
 
 
+def test_a_manager_chooses_how_the_vo_is_shared_and_its_priorities_are_computed_again(
+    manager: Client, mine: World
+) -> None:
+    form = {"setup": "Production", "setups": "Production", "history_fair_share": "on", "any_segment_fraction": "0.1"}
+    assert manager.post(change(mine.vo), form).status_code == 302
+    mine.vo.refresh_from_db()
+    assert (mine.vo.history_fair_share, mine.vo.any_segment_fraction) == (True, 0.1)
+    assert ChangedGroup.objects.filter(group=mine.group).exists()
+    assert manager.post(change(mine.vo), {**form, "any_segment_fraction": ""}).status_code == 302
+    mine.vo.refresh_from_db()
+    assert mine.vo.any_segment_fraction == 0.0
+
+
+@pytest.mark.parametrize("fraction", ["-0.1", "1.1", "nan", "half"])
+def test_a_fraction_that_is_none_is_refused_beside_its_field(fraction: str, manager: Client, mine: World) -> None:
+    form = {"setup": "Production", "setups": "Production", "any_segment_fraction": fraction}
+    assert "any_segment_fraction" in errors_of(manager.post(change(mine.vo), form))
+
+
 def test_a_former_manager_sees_nothing_more(mine: World, manager: Client) -> None:
     mine.vo.managers.clear()
     assert manager.get(changelist(Group)).status_code == 403

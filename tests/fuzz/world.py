@@ -91,11 +91,11 @@ def make_world() -> World:
             "manager": factories.make_token(factories.make_user(username="mallory", manages=[vo])),
             "member": factories.make_token(alice),
             "pilot": factories.make_pilot_token(pilot),
-            "job": job_tokens.issue(leases[0], now=now),
+            "job": job_tokens.issue(leases[0].match_id, job_id=leases[0].job_id, now=now),
             "site": issue_site_token(cern, purpose=SiteTokenPurpose.REGISTER, now=now),
             "nobody": None,
         },
         job_ids=[job.pk for job in (*jobs, *leased)],
-        match_ids=[lease.pk for lease in leases],
+        match_ids=[lease.match_id for lease in leases],
         sandbox=sandboxes.reference_of(stored.sandbox),
     )

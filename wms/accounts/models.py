@@ -5,7 +5,7 @@ from typing import Self
 
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -39,6 +39,17 @@ class VO(models.Model):
     managers: "models.ManyToManyField[User, models.Model]" = models.ManyToManyField(
         "accounts.User", related_name="managed_vos", blank=True
     )
+    history_fair_share = models.BooleanField(
+        default=False,
+        help_text="Correct the groups' shares by what they used lately, by a factor of 3 at most either way.",
+    )
+    any_segment_fraction = models.FloatField(
+        default=0.0,
+        blank=True,
+        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+        help_text="Part of the matches, 0 to 1, in which jobs of all CPU segments compete, not the longest alone: "
+        "above 0, so that long jobs cannot starve short ones for ever.",
+    )
 
     objects = VOQuerySet.as_manager()
 
@@ -47,6 +58,9 @@ class VO(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="vo_default_setup_is_one_of_its_setups", condition=Q(setups__contains=[models.F("setup")])
+            ),
+            models.CheckConstraint(
+                name="vo_any_segment_fraction_is_0_to_1", condition=Q(any_segment_fraction__range=(0, 1))
             ),
         ]
 

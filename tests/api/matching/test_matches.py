@@ -241,7 +241,8 @@ def test_a_token_about_to_end_is_renewed_by_a_report(world: World, pilot: APICli
     old = issue_pilot_token(world.pilot, now=timezone.now(), lifetime=timedelta(minutes=20)).token
     new = bearer(old).post(path, {}, format="json").json()["token"]
     assert bearer(new).post(path, {}, format="json").status_code == 200
-    old = job_tokens.issue(Match.objects.get(), now=timezone.now() - timedelta(hours=20))
+    match = Match.objects.get()
+    old = job_tokens.issue(match.pk, job_id=match.job_id, now=timezone.now() - timedelta(hours=20))
     new = bearer(old).post(path, {}, format="json").json()["token"]
     assert new.startswith("wmsj_")
 

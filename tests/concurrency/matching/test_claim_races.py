@@ -1,10 +1,9 @@
 """What happens to a claim between its statements, each step put where it hurts most (DESIGN §3.5, §4.4)."""
 
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 from threading import Event
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -28,17 +27,19 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Interrupted(Random):
-    """Chance that lets something happen after the ten oldest were read, and before one of them is locked."""
+    """Chance that lets something happen after a task queue and a level were drawn, and before a job is claimed."""
 
     def __init__(self, *events: Callable[[], object]) -> None:
         super().__init__(1)
         self.events = list(events)
+        self.asked = 0
 
-    def shuffle(self, x: MutableSequence[Any]) -> None:
-        """Shuffle after the next event."""
-        if self.events:
+    def random(self) -> float:
+        """Return a number; of three the third is the claim's."""
+        self.asked += 1
+        if self.asked % 3 == 0 and self.events:
             self.events.pop(0)()
-        super().shuffle(x)
+        return super().random()
 
 
 @pytest.fixture
@@ -161,18 +162,22 @@ def test_a_queue_whose_only_job_goes_meanwhile_gives_way_to_the_next_segment(gro
     assert Job.objects.get(pk=high.pk).status == JobStatus.KILLED
 
 
-def test_a_job_that_comes_into_a_higher_segment_meanwhile_is_drawn_before_a_lower_one(group: Group) -> None:
-    """After each exclusion the selection starts again at the highest segment that is left."""
+def test_after_an_exclusion_the_selection_starts_again_at_the_highest_segment_that_is_left(group: Group) -> None:
     owner = make_user(groups=[group])
+    for _ in range(20):
+        make_job(group=group, owner=owner, cpu_time_s=500)
     middle = make_job(group=group, owner=owner, cpu_time_s=5000)
-    make_job(group=group, owner=owner, cpu_time_s=500)
-    new: list[int] = []
+    high = make_job(group=group, owner=owner, cpu_time_s=50_000)
 
-    def kill_the_one_and_submit_another() -> None:
-        def both() -> None:
-            control.apply_to_one(Action.KILL, middle.pk, by=owner, now=timezone.now())
-            new.append(make_job(group=group, owner=owner, cpu_time_s=50_000).pk)
+    def kill() -> None:
+        at_once([lambda: control.apply_to_one(Action.KILL, high.pk, by=owner, now=timezone.now())])
 
-        at_once([both])
+    assert ask(make_pilot(vo=group.vo), chance=Interrupted(kill)) == [middle.pk]
 
-    assert ask(make_pilot(vo=group.vo), chance=Interrupted(kill_the_one_and_submit_another)) == new
+
+def test_a_job_committed_before_the_request_is_found_however_old_the_index_is(group: Group) -> None:
+    """The index of this process was read before the job came, and has nothing to give."""
+    pilot = make_pilot(vo=group.vo)
+    assert ask(pilot, chance=Random(1)) == []
+    jobs = [make_job(group=group).pk for _ in range(20)]
+    assert sorted(ask(pilot, chance=Random(1))[0] for _ in jobs) == jobs

@@ -33,7 +33,9 @@ def leased(number: int = 1) -> list[Match]:
         make_job(group=group)
     pilots = [make_pilot(vo=group.vo) for _ in range(number)]
     offer = OfferRequest(cpu_time_s=300_000)
-    return [match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))[0] for pilot in pilots]
+    for pilot in pilots:
+        match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
+    return list(Match.objects.order_by("pilot"))
 
 
 def while_it_waits(work: Callable[[], object]) -> "tuple[ThreadPoolExecutor, Future[object]]":

@@ -92,7 +92,7 @@ def test_one_request_asked_by_eight_connections_gets_one_lease() -> None:
     def ask() -> str:
         offer = OfferRequest(cpu_time_s=300_000)
         (lease,) = match(offer, request_id=request_id, pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
-        return str(lease.pk)
+        return str(lease.match_id)
 
     assert len(set(at_once([ask] * 8))) == 1
     assert Match.objects.count() == 1

@@ -1,6 +1,6 @@
 """The two races of DESIGN §3.2, and many submissions at once, on real connections."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from resources.domain.requirements import canonical, submit_pool_id
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, define
-from taskqueues.domain.shares import QueueLoad, split_share
+from taskqueues.domain.shares import GroupShare
 from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue, TaskQueueQuerySet
 from taskqueues.services import priorities, queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
@@ -189,19 +189,45 @@ def test_a_queue_that_comes_while_priorities_are_computed_is_counted_the_next_ti
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = definitions(2)
+    divide_shares = sql.divide_shares
 
-    def split_while_a_queue_comes(share: float, loads: Sequence[QueueLoad], *, shared: bool) -> Mapping[int, float]:
-        monkeypatch.setattr("taskqueues.services.priorities.split_share", split_share)
+    def divide_while_a_queue_comes(shares: Collection[GroupShare], *, of_all_groups: bool) -> int:
+        monkeypatch.setattr(sql, "divide_shares", divide_shares)
+        changed = divide_shares(shares, of_all_groups=of_all_groups)
         at_once([lambda: put((2, second))])
-        return split_share(share, loads, shared=shared)
+        return changed
 
     put((1, first))
     ChangedGroup.objects.all().delete()
-    monkeypatch.setattr("taskqueues.services.priorities.split_share", split_while_a_queue_comes)
+    monkeypatch.setattr(sql, "divide_shares", divide_while_a_queue_comes)
     priorities.recalculate()
     assert ChangedGroup.objects.count() == 1
     assert priorities.recalculate(only_changed=True) == 1
     assert list(TaskQueue.objects.values_list("priority", flat=True)) == [500.0, 500.0]
+
+
+def test_the_jobs_counted_are_those_of_the_snapshot_that_is_told() -> None:
+    """An index adds what the snapshot does not hold: were it another's than the count's, a job would count twice."""
+    (wanted,) = definitions(1)
+    put((1, wanted))
+    with transaction.atomic():
+        queueing.enqueue([WaitingJob(job_id=2, definition=wanted, user_priority=1)], now=NOW)
+        at_once([priorities.recalculate])  # nor does it wait for a submission
+    assert (TaskQueue.objects.get().jobs_of_level[1], _jobs_in_snapshot_of_last_count()) == (1, 1)
+    priorities.recalculate()
+    assert (TaskQueue.objects.get().jobs_of_level[1], _jobs_in_snapshot_of_last_count()) == (2, 2)
+
+
+def _jobs_in_snapshot_of_last_count() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("""
+            WITH told AS (SELECT * FROM taskqueues_taskqueuechange WHERE counted_in <> '' ORDER BY id DESC LIMIT 1)
+            SELECT sum(change.jobs)
+              FROM taskqueues_taskqueuechange AS change, told
+             WHERE pg_visible_in_snapshot(change.xid, told.counted_in::pg_snapshot)
+        """)
+        (jobs,) = cursor.fetchone()
+    return int(jobs)
 
 
 def test_of_two_recalculations_the_second_looks_after_the_first_has_written() -> None:

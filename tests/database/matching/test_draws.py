@@ -1,37 +1,40 @@
-"""The draws are exact: by the statements that the match runs, against expected values written out (ADR 2, PIL §2.2).
+"""The draws are exact: by the index and the lottery that the match runs, against values written out (ADR 2, PIL §2.2).
 
-Seeded, so that they do the same each time; were they not, each would fail once in 100,000 runs (alpha = 1e-5).
+Seeded, so that they do the same each time; were they not, each would fail once in a thousand runs (alpha = 0.001).
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
+from uuid import uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
-from matching.services.claim import claim
+from matching.domain.draw import Lottery
+from matching.services.match import match
+from matching.services.offers import OfferRequest
 from taskqueues.domain.offer import ResourceOffer
-from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services import priorities
-from tests.factories import make_group, make_queued_job, make_task_queue, make_user
+from taskqueues.services.index.shared import index
+from tests.factories import make_group, make_job, make_pilot, make_queued_job, make_task_queue, make_user
 from wms.accounts.models import Group
 
 pytestmark = pytest.mark.django_db
 
-#: Quantiles of chi-square at 1 - 1e-5, by degrees of freedom.
-CRITICAL = {1: 19.51, 2: 23.03, 3: 25.90, 9: 39.34}
+#: Quantiles of chi-square at 0.999, by degrees of freedom.
+CRITICAL = {1: 10.828, 2: 13.816, 3: 16.266, 8: 26.125, 9: 27.877, 19: 43.820}
+DRAWS = 100_000
 
 
 @pytest.fixture
 def group() -> Group:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT setseed(0.25)")
     return make_group(priority=100.0, shares_jobs=True)
 
 
-def offer_to(group: Group) -> ResourceOffer:
-    return ResourceOffer(
+def drawing(group: Group) -> Callable[[], tuple[int, int]]:
+    """Return what draws a task queue and a user priority for a pilot of the group's VO, as often as it is called."""
+    offer = ResourceOffer(
         vo_id=group.vo_id,
         setup=group.vo.setup,
         cpu_time_s=300_000,
@@ -40,25 +43,49 @@ def offer_to(group: Group) -> ResourceOffer:
         platforms=None,
         submit_pools=None,
     )
+    snapshot, chance = index.renewed(), Random(1)
+    lottery = Lottery(
+        rows=snapshot.fits.rows(offer),
+        cpu_time_s=snapshot.columns.cpu_time_s,
+        priority=snapshot.priority,
+        jobs=snapshot.jobs,
+    )
+
+    def draw() -> tuple[int, int]:
+        drawn = lottery.draw(queue_chance=chance.random(), level_chance=chance.random())
+        assert drawn is not None
+        return int(snapshot.columns.task_queue_id[drawn.row]), drawn.user_priority
+
+    return draw
 
 
-def assert_as_expected(drawn: Mapping[int, int], expected: Mapping[int, float]) -> None:
-    assert drawn.keys() <= expected.keys()
-    distance = sum((drawn.get(key, 0) - value) ** 2 / value for key, value in expected.items())
-    assert distance < CRITICAL[len(expected) - 1], (dict(drawn), dict(expected))
+def assert_as_expected(drawn: Mapping[int, int], parts: Mapping[int, float]) -> None:
+    """Pearson's chi-square of the numbers drawn against parts of the whole."""
+    assert drawn.keys() <= parts.keys()
+    draws, whole = sum(drawn.values()), sum(parts.values())
+    distance = sum(
+        (drawn.get(key, 0) - draws * part / whole) ** 2 / (draws * part / whole) for key, part in parts.items()
+    )
+    assert distance < CRITICAL[len(parts) - 1], (dict(drawn), dict(parts))
 
 
-def test_queues_are_drawn_in_proportion_to_their_priorities(group: Group) -> None:
-    """3 : 1 of 1200 draws. TQM's RAND()/priority delivers 5 : 1, which is 1000 and 200."""
+def test_twenty_queues_are_drawn_in_proportion_to_their_priorities(group: Group) -> None:
+    """Weights 1 to 100, and a queue of a lower segment that nobody draws. TQM's RAND()/priority fails this."""
+    owner = make_user(groups=[group])
+    weights = [1, 2, 3, 5, 7, 10, 12, 15, 18, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100]
     queues = [
-        make_task_queue(group=group, cpu_time_s=5000, job_type=f"type{weight}", job_ids=[weight], user_priority=weight)
-        for weight in (3, 1)
+        make_task_queue(group=group, owner=owner, cpu_time_s=5000, job_type=f"type{weight}", job_ids=[1000 * weight])
+        for weight in weights
     ]
-    make_queued_job(task_queue=make_task_queue(group=group, cpu_time_s=500), user_priority=9)  # a lower segment
+    for queue, weight in zip(queues, weights, strict=True):
+        for number in range(1, weight):
+            make_queued_job(task_queue=queue, job_id=1000 * weight + number, user_priority=1)
+    make_queued_job(task_queue=make_task_queue(group=group, cpu_time_s=500), user_priority=9)
     priorities.recalculate()
-    fitting = TaskQueue.objects.with_jobs().fitting(offer_to(group)).in_lottery_order().values_list("pk", flat=True)
-    drawn = Counter(fitting[:1].get() for _ in range(1200))
-    assert_as_expected(drawn, dict(zip([queue.pk for queue in queues], [900, 300], strict=True)))
+    draw = drawing(group)
+    assert_as_expected(
+        Counter(draw()[0] for _ in range(DRAWS)), dict(zip([queue.pk for queue in queues], weights, strict=True))
+    )
 
 
 def test_groups_users_and_queues_get_their_parts(group: Group) -> None:
@@ -72,31 +99,55 @@ def test_groups_users_and_queues_get_their_parts(group: Group) -> None:
         make_task_queue(group=divided, owner=bob, job_ids=[5, 6, 7, 8]),
     ]
     priorities.recalculate()
-    fitting = TaskQueue.objects.with_jobs().fitting(offer_to(group)).in_lottery_order().values_list("pk", flat=True)
-    drawn = Counter(fitting[:1].get() for _ in range(800))
-    # 100 : (150 × 2/3) : (150 × 1/3) : 150 of 400.
-    assert_as_expected(drawn, dict(zip([queue.pk for queue in queues], [200, 200, 100, 300], strict=True)))
+    draw = drawing(group)
+    # 100 : (150 × 2/3) : (150 × 1/3) : 150.
+    parts = dict(zip([queue.pk for queue in queues], [100, 100, 50, 150], strict=True))
+    assert_as_expected(Counter(draw()[0] for _ in range(DRAWS)), parts)
 
 
-def test_levels_are_drawn_by_jobs_times_weight_and_jobs_among_the_ten_oldest(group: Group) -> None:
-    """By the claim itself: 20 × 1 : 5 × 3 : 5 × 9, and 1e-5 for priority 0, in 400 draws."""
+def levels_drawn(group: Group, jobs_of_priority: Mapping[int, int]) -> Counter[int]:
     queue = make_task_queue(group=group)
-    jobs = {0: [1], 1: range(100, 120), 3: range(300, 305), 9: range(900, 905)}
-    for user_priority, job_ids in jobs.items():
-        for job_id in job_ids:
+    job_id = 0
+    for user_priority, jobs in jobs_of_priority.items():
+        for _ in range(jobs):
+            job_id += 1
             make_queued_job(task_queue=queue, job_id=job_id, user_priority=user_priority)
-    chance = Random(7)
-    levels, oldest = Counter[int](), Counter[int]()
-    for _ in range(400):
+    draw = drawing(group)
+    return Counter(draw()[1] for _ in range(DRAWS))
+
+
+def test_user_priorities_one_to_nine_are_linear(group: Group) -> None:
+    drawn = levels_drawn(group, dict.fromkeys(range(1, 10), 1))
+    assert_as_expected(drawn, {priority: priority for priority in range(1, 10)})
+
+
+def test_a_level_is_drawn_by_jobs_times_weight(group: Group) -> None:
+    """20 × 1 : 5 × 3 : 5 × 9."""
+    assert_as_expected(levels_drawn(group, {1: 20, 3: 5, 9: 5}), {1: 20, 3: 15, 9: 45})
+
+
+def test_ten_leaves_nine_in_a_hundred_thousand_to_priority_nine(group: Group) -> None:
+    """Binomial(100,000, 9/100,009), mean 9.0: outside 1 … 20 with less than 0.001 (0.0001 below, 0.0004 above)."""
+    assert 1 <= levels_drawn(group, {9: 1, 10: 1})[9] <= 20
+
+
+def test_zero_beside_one_is_not_drawn(group: Group) -> None:
+    """Binomial(100,000, 1e-5/1.00001): 0 has 0.37, so the seed says which; more than 5 has 0.0006."""
+    assert levels_drawn(group, {0: 1, 1: 1})[0] == 0
+
+
+def test_only_zeros_are_drawn_all_the_same(group: Group) -> None:
+    assert levels_drawn(group, {0: 3}) == {0: DRAWS}
+
+
+def test_jobs_are_drawn_among_the_ten_oldest_of_the_level(group: Group) -> None:
+    owner = make_user(groups=[group])
+    jobs = [make_job(group=group, owner=owner).pk for _ in range(20)]
+    pilot, chance, oldest = make_pilot(vo=group.vo), Random(7), Counter[int]()
+    for _ in range(300):
         with transaction.atomic():
-            job = claim(offer_to(group), chance=chance, may_wait=True)
+            offer = OfferRequest(cpu_time_s=300_000)
+            (lease,) = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance)
             transaction.set_rollback(True)
-        assert job is not None
-        levels[job.user_priority] += 1
-        if job.user_priority == 1:
-            oldest[job.job_id] += 1
-    assert QueuedJob.objects.count() == 31
-    # 20 : 15 : 45 of 80.
-    assert_as_expected(levels, {1: 100, 3: 75, 9: 225})
-    assert oldest.keys() == set(range(100, 110))
-    assert_as_expected(oldest, dict.fromkeys(range(100, 110), levels[1] / 10))
+        oldest[lease.job_id] += 1
+    assert_as_expected(oldest, dict.fromkeys(jobs[:10], 1))

@@ -81,7 +81,8 @@ def holder() -> Holder:
 
 def lease_to(pilot: Pilot) -> Holder:
     offer = OfferRequest(cpu_time_s=300_000)
-    return Holder(match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))[0])
+    (lease,) = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
+    return Holder(Match.objects.get(pk=lease.match_id))
 
 
 def test_a_job_runs_to_its_end(holder: Holder) -> None:

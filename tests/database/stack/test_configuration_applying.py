@@ -71,6 +71,7 @@ def test_the_whole_example_is_stored() -> None:
     vo = VO.objects.get(name="lhcb")
     assert (vo.setup, vo.setups) == ("LHCb-Production", ["LHCb-Devel", "LHCb-Production"])
     assert [user.username for user in vo.managers.all()] == ["bob"]
+    assert (vo.history_fair_share, vo.any_segment_fraction) == (True, 0.1)
     production = Group.objects.get(name="lhcb_prod")
     assert (production.vo, production.priority, production.shares_jobs) == (vo, 3000.0, True)
     alice, bob = User.objects.get(username="alice"), User.objects.get(username="bob")
@@ -271,6 +272,24 @@ def test_a_changed_priority_marks_the_group_for_re_evaluation() -> None:
     assert not ChangedGroup.objects.exists()
     apply("groups: [{name: g, vo: v, priority: 2.0}]")
     assert [mark.group for mark in ChangedGroup.objects.all()] == [group]
+
+
+def test_a_changed_correction_by_history_marks_all_groups_of_the_vo() -> None:
+    vo = make_vo(name="v", setup="s")
+    groups = [make_group(vo=vo), make_group(vo=vo)]
+    make_group()
+    apply("vos: [{name: v, setup: s, any_segment_fraction: 0.5}]")
+    assert not ChangedGroup.objects.exists()
+    apply("vos: [{name: v, setup: s, history_fair_share: true}]")
+    assert {mark.group for mark in ChangedGroup.objects.all()} == set(groups)
+    vo.refresh_from_db()
+    assert (vo.history_fair_share, vo.any_segment_fraction) == (True, 0.5)
+
+
+@pytest.mark.parametrize("fraction", ["-0.1", "1.1", ".nan", ".inf", '"half"', "true"])
+def test_a_fraction_of_matches_is_from_0_to_1(fraction: str) -> None:
+    (problem,) = problems_of(f"vos: [{{name: v, setup: s, any_segment_fraction: {fraction}}}]")
+    assert "any_segment_fraction" in problem
 
 
 def test_changed_parameters_change_who_is_in_which_submit_pool() -> None:

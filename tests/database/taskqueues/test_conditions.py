@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-
 from taskqueues.conditions import CONDITIONS
+
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from tests.factories import make_group, make_task_queue, make_user, make_vo
+from tests.reference import conditions as reference
 
 pytestmark = pytest.mark.django_db
 
@@ -23,11 +24,16 @@ def offer(vo_id: int = 1, **said: Any) -> ResourceOffer:
 
 
 def passes(name: str, queue: TaskQueue, offered: ResourceOffer) -> bool:
-    return TaskQueue.objects.filter(CONDITIONS[name](offered), pk=queue.pk).exists()
+    """Ask the index, and have the reference say the same."""
+    columns = index.renewed().columns
+    mask, row = CONDITIONS[name](columns, offered), columns.row_of(queue.pk)
+    accepted = mask is None or bool(mask[row])
+    assert TaskQueue.objects.filter(reference.CONDITIONS[name](offered), pk=queue.pk).exists() is accepted
+    return accepted
 
 
 def test_the_conditions_have_the_names_and_the_order_of_the_design() -> None:
-    assert list(CONDITIONS) == ORDER
+    assert list(CONDITIONS) == list(reference.CONDITIONS) == ORDER
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,8 @@ def test_a_condition_compares_what_is_asked_with_what_is_offered(
 
 def test_grid_middleware_is_recorded_and_never_compared() -> None:
     queue = make_task_queue(setup="S", grid_middlewares=["ARC"])
-    assert list(TaskQueue.objects.fitting(offer(vo_id=queue.vo_id))) == [queue]
+    columns = index.renewed().columns
+    assert columns.task_queue_id[fitting(columns, offer(vo_id=queue.vo_id))].tolist() == [queue.pk]
 
 
 class TestOwnerGroup:

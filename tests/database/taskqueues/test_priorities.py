@@ -1,10 +1,15 @@
 """Priorities of task queues, recalculated (PRI, PIL §2.2)."""
 
+from math import isclose
+
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from taskqueues.models import ChangedGroup, TaskQueue
+from taskqueues.domain.shares import QueueLoad, split_share
+from taskqueues.domain.weights import total_weight
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
 from taskqueues.services import priorities
 from tests.factories import NOW, make_group, make_queued_job, make_task_queue, make_user, make_vo
 from wms.accounts.models import Group
@@ -51,13 +56,93 @@ def test_user_priority_ten_weighs_a_hundred_thousand() -> None:
 def test_repeating_it_writes_nothing() -> None:
     group = make_group(priority=7.0)
     queue_with(group, jobs={1: 3})
-    queue_with(group, jobs={2: 1}, cpu_time_s=5000)
+    queue_with(group, jobs={2: 1, 10: 1, 0: 2}, cpu_time_s=5000)
     assert priorities.recalculate() == 2
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        assert priorities.recalculate() == 0
-    assert not [q for q in queries.captured_queries if q["sql"].lstrip().startswith("UPDATE")]
+    written = row_versions()
+    TaskQueueChange.objects.all().delete()
+    assert priorities.recalculate() == 0
+    assert row_versions() == written
+    assert not TaskQueueChange.objects.exists()
+
+
+def row_versions() -> set[tuple[int, str]]:
+    """Return (id, place) of each task queue; whatever is written is written to another place."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id, ctid::text FROM taskqueues_taskqueue")
+        return set(cursor.fetchall())
+
+
+def test_what_waits_is_stored_by_level_and_every_index_is_told_to_read_it() -> None:
+    group = make_group(priority=12.0)
+    queue = queue_with(group, jobs={0: 1, 3: 2, 10: 1})
+    priorities.recalculate()
+    queue.refresh_from_db()
+    assert queue.jobs_of_level == [1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1]
+    assert queue.weight == 1e-5 + 6 + 1e5
+    (told,) = TaskQueueChange.objects.values("task_queue_id", "user_priority", "jobs")
+    assert told == {"task_queue_id": queue.pk, "user_priority": None, "jobs": 0}
+
+
+def test_a_queue_of_other_jobs_but_the_same_priority_is_written_and_told() -> None:
+    queue = queue_with(make_group(priority=12.0), jobs={3: 1})
+    assert priorities.recalculate() == 1
+    TaskQueueChange.objects.all().delete()
+    for _ in range(3):
+        make_queued_job(task_queue=queue, user_priority=1)
+    QueuedJob.objects.filter(user_priority=3).delete()
+    assert priorities.recalculate() == 0  # another priority had none
+    queue.refresh_from_db()
+    assert (queue.weight, queue.jobs_of_level[:4]) == (3.0, [0, 3, 0, 0])
+    assert TaskQueueChange.objects.get().task_queue_id == queue.pk
+
+
+def test_an_empty_queue_weighs_nothing_and_keeps_its_priority() -> None:
+    """With priority 0 a job that comes into it would not be drawn until the next evaluation."""
+    queue = queue_with(make_group(priority=12.0), jobs={3: 1})
+    priorities.recalculate()
+    QueuedJob.objects.all().delete()
+    priorities.recalculate()
+    queue.refresh_from_db()
+    assert (queue.weight, queue.jobs_of_level, queue.priority) == (0.0, [0] * 11, 12.0)
+
+
+#: Of each queue: its group, its owner, and the jobs that wait in it by user priority.
+queues_of_three_groups = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.dictionaries(st.integers(0, 10), st.integers(1, 3), max_size=3)),
+    max_size=12,
+)
+
+
+@given(
+    queues=queues_of_three_groups,
+    shares=st.tuples(*[st.just(0.0) | st.floats(1e-9, 1e12)] * 3),
+    sharing=st.tuples(*[st.booleans()] * 3),
+    only_changed=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_database_divides_shares_exactly_as_the_rule_says(
+    db: None,
+    queues: list[tuple[int, int, dict[int, int]]],
+    shares: tuple[float, ...],
+    sharing: tuple[bool, ...],
+    only_changed: bool,
+) -> None:
+    for table in (QueuedJob, TaskQueue, ChangedGroup):
+        table.objects.all().delete()
+    groups = [make_group(priority=share, shares_jobs=shared) for share, shared in zip(shares, sharing, strict=True)]
+    owners = [make_user() for _ in range(3)]
+    loads: dict[int, list[QueueLoad]] = {group.pk: [] for group in groups}
+    for number, (of_group, of_owner, jobs) in enumerate(queues):
+        queue = queue_with(groups[of_group], owner=owners[of_owner], jobs=jobs, cpu_time_s=number + 1)
+        load = QueueLoad(task_queue_id=queue.pk, owner_id=owners[of_owner].pk, weight=total_weight(jobs))
+        loads[queue.group_id] += [load] if jobs else []
+    ChangedGroup.objects.bulk_create([ChangedGroup(group=group, changed_at=NOW) for group in groups])
+    priorities.recalculate(only_changed=only_changed)
+    for group in groups:
+        expected = split_share(group.priority, loads[group.pk], shared=group.shares_jobs)
+        stored = dict(TaskQueue.objects.filter(group=group, weight__gt=0).values_list("pk", "priority"))
+        assert stored.keys() == expected.keys()
+        assert all(isclose(stored[pk], priority, rel_tol=1e-9) for pk, priority in expected.items())
 
 
 def test_only_changed_groups_are_recalculated_when_asked_so_and_their_marks_go() -> None:
@@ -70,6 +155,15 @@ def test_only_changed_groups_are_recalculated_when_asked_so_and_their_marks_go()
     assert not ChangedGroup.objects.exists()
 
 
+def test_where_shares_are_corrected_by_history_a_changed_group_marks_all_of_its_vo() -> None:
+    corrected, plain = make_vo(history_fair_share=True), make_vo()
+    one, two, three = make_group(vo=corrected), make_group(vo=corrected), make_group(vo=plain)
+    make_group(vo=plain)
+    for group in (one, three):
+        priorities.mark_changed(group_id=group.pk, now=NOW)
+    assert sorted(ChangedGroup.objects.values_list("group", flat=True)) == [one.pk, two.pk, three.pk]
+
+
 def test_nothing_marked_means_nothing_to_do() -> None:
     queue_with(make_group(priority=5.0), jobs={1: 1})
     assert priorities.recalculate(only_changed=True) == 0
@@ -79,6 +173,12 @@ def test_a_group_of_priority_zero_has_queues_of_priority_zero() -> None:
     queue = queue_with(make_group(priority=0.0), jobs={10: 4})
     priorities.recalculate()
     assert priority_of(queue) == [0.0]
+
+
+def test_a_group_of_a_priority_too_small_to_be_divided_stops_nobody_elses_evaluation() -> None:
+    queues = [queue_with(make_group(priority=share), jobs={1: 1}) for share in (1e-310, 5.0)]
+    priorities.recalculate()
+    assert priority_of(*queues) == [0.0, 5.0]
 
 
 def test_a_group_with_an_empty_queue_is_looked_at_again_until_that_is_gone_or_refilled() -> None:

@@ -102,6 +102,26 @@ def test_a_queue_is_created_with_its_priority_out_of_the_groups_sum(alice: User,
     assert TaskQueue.objects.get(pk=pk).priority == 25.0  # 1 of 3 + 1
 
 
+def test_the_priority_of_a_new_queue_goes_by_what_is_stored_and_counts_no_job(alice: User, group: Group) -> None:
+    first = queueing.enqueue([waiting(1, definition_of(alice, group), user_priority=3)], now=NOW)[1]
+    TaskQueue.objects.filter(pk=first).update(weight=9.0)  # as last evaluated
+    other = definition_of(alice, group, cpu_time_s=5000)
+    pk = queueing.enqueue([waiting(2, other, user_priority=1)], now=NOW)[2]
+    assert TaskQueue.objects.get(pk=pk).priority == 10.0  # 1 of 9 + 1
+    assert TaskQueue.objects.get(pk=pk).weight == 1.0
+
+
+def test_new_queues_of_an_owner_without_job_sharing_divide_that_owners_part(alice: User) -> None:
+    group = make_group(priority=100.0)
+    bob = make_user(groups=[group])
+    queueing.enqueue(
+        [waiting(1, definition_of(bob, group)), waiting(2, definition_of(bob, group, sites=("A",)))], now=NOW
+    )
+    queueing.enqueue([waiting(3, definition_of(alice, group), user_priority=3)], now=NOW)
+    pk = queueing.enqueue([waiting(4, definition_of(alice, group, sites=("A",)), user_priority=2)], now=NOW)[4]
+    assert TaskQueue.objects.get(pk=pk).priority == 20.0  # 2 of 3 + 2, of her half
+
+
 def test_creation_marks_the_group_and_a_job_more_does_not(alice: User, group: Group) -> None:
     definition = definition_of(alice, group)
     queueing.enqueue([waiting(1, definition)], now=NOW)

@@ -1,4 +1,4 @@
-"""Pages for VOs, users and tokens; a group's page is in taskqueues, which computes priorities again (STYLE 5)."""
+"""Pages for users and tokens; those of VOs and groups are in taskqueues, which computes priorities again (STYLE 5)."""
 
 from wms.accounts.admin import people, tokens
 

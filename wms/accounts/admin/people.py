@@ -1,4 +1,4 @@
-"""Pages for VOs and users."""
+"""Pages for users."""
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest, HttpResponse
 
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
-from wms.accounts.models import VO, Membership, User, UserDN
+from wms.accounts.models import Membership, User, UserDN
 from wms.kernel.admin import EVERYTHING, What
 
 if TYPE_CHECKING:
@@ -27,30 +27,6 @@ M = TypeVar("M", bound=Model)
 # Groups of Django's table of permissions, which is not used here, would only be confused with ours.
 admin.site.unregister(DjangoGroup)
 admin.site.index_title = "Administration"  # not "Site administration": here a site is a laboratory's
-
-
-@admin.register(VO)
-class VOAdmin(VOLevelAdmin[VO]):
-    """Operators add VOs and choose their managers; a manager sees the own VO and changes its setups."""
-
-    managers_may = frozenset({"view", "change"})
-    fixed_after_creation = ("name",)
-    for_operators = ("name", "managers")
-    list_display = ("name", "setup", "setups")
-    search_fields = ("name",)
-    ordering = ("name",)
-    autocomplete_fields = ("managers",)
-    fieldsets = (
-        (None, {"fields": ("name", "setup", "setups")}),
-        (
-            "Managers",
-            {"fields": ("managers",), "description": "To come here, a manager needs the staff status of a user, too."},
-        ),
-    )
-
-    def managed(self, vos: frozenset[int]) -> Q:
-        """Return the VOs themselves."""
-        return Q(pk__in=vos)
 
 
 class DNInline(VOLevelInline[UserDN]):

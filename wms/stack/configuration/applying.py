@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 _OF_ELIGIBILITY = frozenset({"parameters", "vo_parameters", "vos", "kind"})
 #: What decides the priorities of a group's task queues.
 _OF_PRIORITIES = frozenset({"priority", "properties"})
+#: What decides the priorities of all task queues of a VO.
+_OF_CORRECTIONS = frozenset({"history_fair_share"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ def _write(made: Plan, *, world: World, now: datetime) -> None:
     for section, change in made.changes:
         if section is world.groups and not change.is_new and change.changed & _OF_PRIORITIES:
             priorities.mark_changed(group_id=world.groups.rows[change.identity].pk, now=now)
+        if section is world.vos and not change.is_new and change.changed & _OF_CORRECTIONS:
+            priorities.mark_groups_of(vo_id=world.vos.rows[change.identity].pk, now=now)
     of_resources = [change for section, change in made.changes if section in world.of_resources()]
     if any(change.changed & _OF_ELIGIBILITY for change in of_resources):
         submit_pools.refresh(now=now)

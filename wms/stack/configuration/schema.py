@@ -66,6 +66,8 @@ class VOEntry(Entry):
     setup: Annotated[str, Text(64)]
     setups: Annotated[tuple[str, ...], SetOf(Text(64))] = ()
     managers: Annotated[tuple[str, ...], SetOf(NameOf("user", may_be_missing=True))] = ()
+    history_fair_share: Annotated[bool, Flag()] = False
+    any_segment_fraction: Annotated[float, Number(most=1.0)] = 0.0
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""

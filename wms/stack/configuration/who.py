@@ -28,12 +28,16 @@ class VOSection(Section[VOEntry, VO]):
             setup=row.setup,
             setups=sorted_names(row.setups),
             managers=sorted_names(user.username for user in row.managers.all()),
+            history_fair_share=row.history_fair_share,
+            any_segment_fraction=row.any_segment_fraction,
         )
 
     def write(self, change: Change[VOEntry]) -> None:
         """Write the VO's own columns."""
         row = self.rows.setdefault(change.identity, VO(name=change.entry.name))
         row.setup, row.setups = change.entry.setup, list(change.entry.setups)
+        row.history_fair_share = change.entry.history_fair_share
+        row.any_segment_fraction = change.entry.any_segment_fraction
         row.save()
 
     def link(self, change: Change[VOEntry]) -> None:

@@ -1,4 +1,4 @@
-"""The conditions of a match, one implementation of each, in DESIGN §3.5's order and under its names (TQM, PIL)."""
+"""The conditions of a match as SQL, a second time and in another way: what the index is compared with."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -6,7 +6,6 @@ from types import MappingProxyType
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import Q, TextField, Value
 
-from resources.domain.words import PilotType
 from taskqueues.domain.offer import ResourceOffer
 
 ANYTHING = Q()
@@ -76,22 +75,7 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
 
 def all_conditions(offer: ResourceOffer) -> Q:
     """Return the condition under which a task queue fits *offer*."""
-    return _all(CONDITIONS, offer)
-
-
-def all_conditions_of_a_private_pilot(offer: ResourceOffer) -> Q:
-    """Return the condition under which a task queue fits what a private pilot of its own owner and group would offer.
-
-    Args:
-        offer: of a generic pilot in the same slot.
-    """
-    # Its own owner and group are who they must be; whether the VO is right and the owner trusted is asked as ever.
-    private = {**CONDITIONS, "pilot_type": lambda _offer: accepts("pilot_types", PilotType.PRIVATE)}
-    return _all(private, offer)
-
-
-def _all(conditions: Mapping[str, Callable[[ResourceOffer], Q]], offer: ResourceOffer) -> Q:
     fits = Q()
-    for condition in conditions.values():
+    for condition in CONDITIONS.values():
         fits &= condition(offer)
     return fits

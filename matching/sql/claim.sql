@@ -1,0 +1,288 @@
+-- The claim: one waiting job of one user priority of one task queue becomes the lease of one pilot, in one statement
+-- that is one transaction (DESIGN §4.4). It answers
+--
+--   leased        the lease; or the one that this request got before, when it is asked again
+--   empty_level   no job of this user priority waits in the queue
+--   contended     jobs wait, but other claims hold all of them at this moment
+--   closed        with a reason: pilot_… or request_answered: nothing more is given to this request; site, ce, queue,
+--                 vo: nothing at this place; owner, pool: nothing of this task queue
+--   gone          there is no such task queue any more
+--
+-- Locks: Pilot → QueuedJob → Job → Match (wms.kernel.db). What is only looked at is not locked: whoever bans a site
+-- while this runs may as well have done so a moment later.
+
+-- One lease, as its pilot is told of it; or why there is none.
+CREATE TYPE wms_claimed AS (
+    answer text,
+    reason text,
+    -- Jobs that are left at the level, when they are few; else null.
+    remaining integer,
+    ordinal smallint,
+    match_id uuid,
+    expires_at timestamptz,
+    job_id bigint,
+    owner text,
+    group_name text,
+    description jsonb,
+    input_sandboxes jsonb
+);
+
+CREATE FUNCTION wms_input_sandboxes(the_job bigint) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT coalesce(
+               jsonb_agg(
+                   jsonb_build_object(
+                       'sandbox', 'sha256:' || digest,
+                       'file_name', file_name,
+                       'is_archive', is_archive,
+                       'size_bytes', size_bytes
+                   )
+                   ORDER BY given.id
+               ),
+               '[]'::jsonb
+           )
+      FROM jobs_inputsandbox AS given JOIN jobs_sandbox AS sandbox ON sandbox.id = given.sandbox_id
+     WHERE given.job_id = the_job
+$$;
+
+-- The leases that a request of a pilot has got.
+CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
+    SELECT 'leased', '', NULL::integer, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
+           job_group.name, job.description, wms_input_sandboxes(job.id)
+      FROM matching_match AS lease
+      JOIN jobs_job AS job ON job.id = lease.job_id
+      JOIN accounts_user AS owner ON owner.id = job.owner_id
+      JOIN accounts_group AS job_group ON job_group.id = job.group_id
+     WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request
+     ORDER BY lease.ordinal
+$$;
+
+-- Lock the pilot, and say why it gets nothing any more; empty: it may.
+CREATE FUNCTION wms_lock_pilot(the_pilot bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    pilot record;
+BEGIN
+    SELECT ended_at, revoked_at INTO pilot FROM pilots_pilot WHERE id = the_pilot FOR NO KEY UPDATE;
+    RETURN CASE
+        WHEN NOT FOUND THEN 'pilot_unknown'
+        WHEN pilot.revoked_at IS NOT NULL THEN 'pilot_revoked'
+        WHEN pilot.ended_at IS NOT NULL THEN 'pilot_ended'
+        ELSE ''
+    END;
+END
+$$;
+
+-- Why nothing is given at a place to pilots of a VO; empty: it is open. Null: that level is not known.
+CREATE FUNCTION wms_why_closed(the_site bigint, the_ce bigint, the_queue bigint, the_vo bigint, right_now timestamptz)
+RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    place record;
+BEGIN
+    SELECT (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site,
+           (ce.state = 'active' OR ce.state_until <= right_now) IS TRUE AS ce,
+           (queue.state = 'active' OR queue.state_until <= right_now) IS TRUE AS queue,
+           NOT EXISTS (SELECT FROM resources_site_vos AS served WHERE served.site_id = site.id)
+               OR EXISTS (SELECT FROM resources_site_vos AS served
+                           WHERE served.site_id = site.id AND served.vo_id = the_vo) AS vo
+      INTO place
+      FROM resources_site AS site
+      LEFT JOIN resources_computingelement AS ce ON ce.id = the_ce
+      LEFT JOIN resources_queue AS queue ON queue.id = the_queue
+     WHERE site.id = the_site;
+    RETURN CASE
+        WHEN the_site IS NOT NULL AND place.site IS NOT TRUE THEN 'site'
+        WHEN the_ce IS NOT NULL AND place.ce IS NOT TRUE THEN 'ce'
+        WHEN the_queue IS NOT NULL AND place.queue IS NOT TRUE THEN 'queue'
+        WHEN the_site IS NOT NULL AND place.vo IS NOT TRUE THEN 'vo'
+        ELSE ''
+    END;
+END
+$$;
+
+CREATE FUNCTION wms_claim(
+    the_pilot bigint,
+    the_request uuid,
+    the_ordinal smallint,
+    the_task_queue bigint,
+    the_user_priority smallint,
+    -- In [0, 1): which of the ten oldest.
+    chance double precision,
+    -- Whether to wait for other claims that hold all jobs of the level.
+    may_wait boolean,
+    -- Where the pilot runs, as far as it is known.
+    the_site bigint,
+    the_ce bigint,
+    the_queue bigint,
+    first_lease_s double precision
+) RETURNS SETOF wms_claimed LANGUAGE plpgsql
+-- Every table is read by a key; the planner might take for empty what was so when it last looked.
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    right_now CONSTANT timestamptz := wms_now();
+    claimed wms_claimed;
+    task_queue record;
+    moved record;
+    oldest bigint[];
+    many integer;
+BEGIN
+    claimed.answer := 'closed';
+    claimed.reason := wms_lock_pilot(the_pilot);
+    IF claimed.reason <> '' THEN
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request) AS lease WHERE lease.ordinal = the_ordinal;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+
+    SELECT queue.vo_id, queue.cpu_time_s, queue.submit_pools, owner.is_active, pilot.answered_request_id
+      INTO task_queue
+      FROM taskqueues_taskqueue AS queue
+      JOIN accounts_user AS owner ON owner.id = queue.owner_id
+      JOIN pilots_pilot AS pilot ON pilot.id = the_pilot
+     WHERE queue.id = the_task_queue;
+    IF NOT FOUND THEN
+        claimed.answer := 'gone';
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+    claimed.reason := CASE
+        WHEN task_queue.answered_request_id = the_request THEN 'request_answered'
+        WHEN NOT task_queue.is_active THEN 'owner'
+        WHEN the_queue IS NOT NULL AND cardinality(task_queue.submit_pools) > 0 AND NOT EXISTS (
+            SELECT FROM taskqueues_submitpool_queues AS member
+             WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (task_queue.submit_pools)
+        ) THEN 'pool'
+        ELSE wms_why_closed(the_site, the_ce, the_queue, task_queue.vo_id, right_now)
+    END;
+    IF claimed.reason <> '' THEN
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+
+    LOOP
+        -- Read without locks: were all ten locked, others would come back empty-handed (DESIGN §4.4).
+        oldest := ARRAY(
+            SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+             ORDER BY waiting.job_id LIMIT 10
+        );
+        many := cardinality(oldest);
+        IF many = 0 THEN
+            claimed.answer := 'empty_level';
+            RETURN NEXT claimed;
+            RETURN;
+        END IF;
+        FOR step IN 0 .. many - 1 LOOP
+            -- Of the level still: since it was read, a job may have moved to another queue, which nobody compared.
+            DELETE FROM taskqueues_queuedjob AS taken
+             WHERE taken.job_id = (
+                 SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+                  WHERE waiting.job_id = oldest[1 + (floor(chance * many)::integer + step) % many]
+                    AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                    FOR UPDATE SKIP LOCKED
+             )
+            RETURNING taken.job_id INTO claimed.job_id;
+            EXIT WHEN FOUND;
+        END LOOP;
+        IF claimed.job_id IS NULL THEN
+            DELETE FROM taskqueues_queuedjob AS taken
+             WHERE taken.job_id = (
+                 SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+                  WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                  ORDER BY waiting.job_id LIMIT 1
+                    FOR UPDATE SKIP LOCKED
+             )
+            RETURNING taken.job_id INTO claimed.job_id;
+        END IF;
+        EXIT WHEN claimed.job_id IS NOT NULL;
+        IF NOT may_wait THEN
+            claimed.answer := 'contended';
+            RETURN NEXT claimed;
+            RETURN;
+        END IF;
+        -- Until the claim that holds the oldest has ended, one way or the other.
+        PERFORM FROM taskqueues_queuedjob AS waiting
+          WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+          ORDER BY waiting.job_id LIMIT 1
+            FOR UPDATE;
+    END LOOP;
+
+    UPDATE jobs_job
+       SET status = 'Matched',
+           minor_status = coalesce('At ' || (SELECT name FROM resources_site WHERE id = the_site), ''),
+           status_changed_at = right_now,
+           site_id = the_site,
+           queue_id = the_queue,
+           pilot_id = the_pilot,
+           matched_at = right_now
+     WHERE id = claimed.job_id AND status = 'Waiting'
+    RETURNING owner_id, group_id, minor_status, application_status, description INTO moved;
+    IF NOT FOUND THEN
+        -- That must not be; it stands in no queue now, and stops nobody.
+        claimed.answer := 'contended';
+        claimed.reason := 'job_does_not_wait';
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+    VALUES (
+        claimed.job_id, right_now, 'Matched', moved.minor_status, moved.application_status, 'pilot ' || the_pilot
+    );
+    claimed.match_id := gen_random_uuid();
+    claimed.expires_at := right_now + make_interval(secs => first_lease_s);
+    INSERT INTO matching_match (
+        id, job_id, pilot_id, request_id, ordinal, queue_id, cpu_segment_s, leased_at, expires_at, reported_status,
+        end_reason
+    )
+    VALUES (
+        claimed.match_id, claimed.job_id, the_pilot, the_request, the_ordinal, the_queue, task_queue.cpu_time_s,
+        right_now, claimed.expires_at, 'Matched', ''
+    );
+    -- "Any pilot job receiving a payload is immediately flagged" (PIL §2.3).
+    UPDATE pilots_pilot
+       SET status = 'Running',
+           matched_at = coalesce(matched_at, right_now),
+           started_at = coalesce(started_at, right_now),
+           last_seen_at = right_now
+     WHERE id = the_pilot;
+    claimed.answer := 'leased';
+    claimed.ordinal := the_ordinal;
+    claimed.remaining := CASE WHEN many < 10 THEN many - 1 END;
+    claimed.description := moved.description;
+    claimed.input_sandboxes := wms_input_sandboxes(claimed.job_id);
+    SELECT owner.username, job_group.name INTO claimed.owner, claimed.group_name
+      FROM accounts_user AS owner, accounts_group AS job_group
+     WHERE owner.id = moved.owner_id AND job_group.id = moved.group_id;
+    RETURN NEXT claimed;
+END
+$$;
+
+-- End a request that gets no more than it has, and return its leases; the same request gets no other from now on. With
+-- none, the pilot keeps what was left of the task queues after each condition, and may ask again.
+CREATE FUNCTION wms_close_request(the_pilot bigint, the_request uuid, nothing jsonb)
+RETURNS SETOF wms_claimed LANGUAGE plpgsql AS $$
+DECLARE
+    right_now CONSTANT timestamptz := wms_now();
+    refused CONSTANT text := wms_lock_pilot(the_pilot);
+    has_some boolean;
+BEGIN
+    IF refused <> '' THEN
+        RETURN QUERY SELECT 'closed', refused, NULL::integer, NULL::smallint, NULL::uuid, NULL::timestamptz,
+                            NULL::bigint, NULL::text, NULL::text, NULL::jsonb, NULL::jsonb;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request);
+    has_some := FOUND;
+    UPDATE pilots_pilot
+       SET status = 'Running',
+           started_at = coalesce(started_at, right_now),
+           last_seen_at = right_now,
+           answered_request_id = CASE WHEN has_some THEN the_request ELSE answered_request_id END,
+           nothing_at = CASE WHEN has_some THEN nothing_at ELSE right_now END,
+           nothing_left = CASE WHEN has_some THEN nothing_left ELSE nothing END
+     WHERE id = the_pilot;
+END
+$$;

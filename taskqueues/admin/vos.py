@@ -1,0 +1,55 @@
+"""The page of VOs: how their shares are corrected decides about priorities, so that each change marks the groups."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils import timezone
+
+from taskqueues.services.priorities import mark_groups_of
+from taskqueues.tasks import recalculate_changed_groups
+from wms.accounts.admin.rights import VOLevelAdmin
+from wms.accounts.models import VO
+from wms.kernel.nudge import nudge
+
+
+class VOForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """The columns of a VO; a fraction left empty is 0."""
+
+    def clean_any_segment_fraction(self) -> float:
+        """Return the fraction."""
+        return self.cleaned_data["any_segment_fraction"] or 0.0
+
+
+@admin.register(VO)
+class VOAdmin(VOLevelAdmin[VO]):
+    """Operators add VOs and choose their managers; a manager changes the own VO's setups and how it is shared."""
+
+    form = VOForm
+    managers_may = frozenset({"view", "change"})
+    fixed_after_creation = ("name",)
+    for_operators = ("name", "managers")
+    list_display = ("name", "setup", "setups", "history_fair_share", "any_segment_fraction")
+    search_fields = ("name",)
+    ordering = ("name",)
+    autocomplete_fields = ("managers",)
+    fieldsets = (
+        (None, {"fields": ("name", "setup", "setups")}),
+        ("Who gets how much", {"fields": ("history_fair_share", "any_segment_fraction")}),
+        (
+            "Managers",
+            {"fields": ("managers",), "description": "To come here, a manager needs the staff status of a user, too."},
+        ),
+    )
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the VOs themselves."""
+        return Q(pk__in=vos)
+
+    def save_model(self, request: HttpRequest, obj: VO, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+        """Save it, and have the priorities of its task queues computed again within a second."""
+        super().save_model(request, obj, form, change)
+        mark_groups_of(vo_id=obj.pk, now=timezone.now())
+        nudge(recalculate_changed_groups)

@@ -1,0 +1,240 @@
+"""Task queues as columns: what the conditions of a match compare, for all queues at once (DESIGN §4.1)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskqueues.domain.definition import QueueDefinition
+
+#: One truth value for each row.
+Mask: TypeAlias = NDArray[np.bool_]
+#: Numbers of rows.
+Rows: TypeAlias = NDArray[np.intp]
+
+_NO_ROWS: Rows = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """One task queue as the index knows it."""
+
+    task_queue_id: int
+    definition: QueueDefinition
+    #: Whether its owner is not suspended.
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NameColumn:
+    """One name for each row, such as the job type."""
+
+    #: Which of the names, by row.
+    code: NDArray[np.int32]
+    code_of: Mapping[str, int]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "NameColumn":
+        """Return the column of these names."""
+        code_of = {name: code for code, name in enumerate(dict.fromkeys(names))}
+        return cls(np.array([code_of[name] for name in names], dtype=np.int32), MappingProxyType(code_of))
+
+    def is_(self, name: str) -> Mask:
+        """Return where the name is *name*."""
+        found: Mask = self.code == self.code_of.get(name, -1)
+        return found
+
+    def is_one_of(self, names: Iterable[str]) -> Mask:
+        """Return where the name is one of *names*."""
+        codes = [self.code_of[name] for name in names if name in self.code_of]
+        return np.isin(self.code, codes)
+
+    def take(self, rows: Rows) -> "NameColumn":
+        """Return the column of only these rows, in their order."""
+        return NameColumn(self.code[rows], self.code_of)
+
+    def followed_by(self, other: "NameColumn") -> "NameColumn":
+        """Return the column with the rows of *other* behind its own."""
+        code_of = dict(self.code_of)
+        translated = [code_of.setdefault(name, len(code_of)) for name in other.code_of]
+        theirs = np.array(translated, dtype=np.int32)[other.code] if len(other.code) else other.code
+        return NameColumn(np.concatenate((self.code, theirs)), MappingProxyType(code_of))
+
+
+@dataclass(frozen=True, slots=True)
+class ListColumn:
+    """A list of names for each row, turned round: for each name, the rows that list it."""
+
+    #: Ascending numbers of rows.
+    rows_of: Mapping[str, Rows]
+    #: How many names each row lists.
+    length: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[str]]) -> "ListColumn":
+        """Return the column of these lists, each without duplicates."""
+        rows_of: dict[str, list[int]] = {}
+        for row, names in enumerate(lists):
+            for name in names:
+                rows_of.setdefault(name, []).append(row)
+        return cls(
+            MappingProxyType({name: np.array(rows, dtype=np.intp) for name, rows in rows_of.items()}),
+            np.array([len(names) for names in lists], dtype=np.int32),
+        )
+
+    def empty(self) -> Mask:
+        """Return where nothing is listed."""
+        found: Mask = self.length == 0
+        return found
+
+    def lists(self, name: str) -> Mask:
+        """Return where *name* is listed."""
+        found = np.zeros(len(self.length), dtype=np.bool_)
+        found[self.rows_of.get(name, _NO_ROWS)] = True
+        return found
+
+    def accepts(self, name: str) -> Mask:
+        """Return where nothing is listed, or *name* is."""
+        return self.accepts_one_of((name,))
+
+    def accepts_one_of(self, names: Iterable[str]) -> Mask:
+        """Return where nothing is listed, or one of *names* is."""
+        found = self.empty()
+        for name in names:
+            found[self.rows_of.get(name, _NO_ROWS)] = True
+        return found
+
+    def within(self, names: Iterable[str]) -> Mask:
+        """Return where everything that is listed is one of *names*."""
+        hits = np.zeros(len(self.length), dtype=np.int32)
+        for name in frozenset(names):
+            hits[self.rows_of.get(name, _NO_ROWS)] += 1
+        found: Mask = hits == self.length
+        return found
+
+    def holds_all(self, names: Iterable[str]) -> Mask:
+        """Return where each of *names* is listed."""
+        found = np.ones(len(self.length), dtype=np.bool_)
+        for name in names:
+            found &= self.lists(name)
+        return found
+
+    def take(self, rows: Rows) -> "ListColumn":
+        """Return the column of only these rows, in their order."""
+        new_row = np.full(len(self.length), -1, dtype=np.intp)
+        new_row[rows] = np.arange(len(rows))
+        rows_of = {}
+        for name, listing in self.rows_of.items():
+            moved = new_row[listing]
+            kept = np.sort(moved[moved >= 0])
+            if len(kept):
+                rows_of[name] = kept
+        return ListColumn(MappingProxyType(rows_of), self.length[rows])
+
+    def followed_by(self, other: "ListColumn") -> "ListColumn":
+        """Return the column with the rows of *other* behind its own."""
+        rows_of, before = dict(self.rows_of), len(self.length)
+        for name, listing in other.rows_of.items():
+            rows_of[name] = np.concatenate((rows_of.get(name, _NO_ROWS), listing + before))
+        return ListColumn(MappingProxyType(rows_of), np.concatenate((self.length, other.length)))
+
+
+#: Columns by their kind; each is a field of a queue's definition.
+NUMBERS = ("owner_id", "group_id", "vo_id", "cpu_time_s", "processors", "memory_mb")
+NAMES = ("setup", "job_type")
+LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "platforms", "tags")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The definitions of all task queues; a row is a queue, ordered by its id. Never changed, only replaced."""
+
+    task_queue_id: NDArray[np.int64]
+    owner_id: NDArray[np.int64]
+    group_id: NDArray[np.int64]
+    vo_id: NDArray[np.int64]
+    cpu_time_s: NDArray[np.int64]
+    processors: NDArray[np.int64]
+    memory_mb: NDArray[np.int64]
+    #: Whether the owner is not suspended.
+    trusted: Mask
+    setup: NameColumn
+    job_type: NameColumn
+    submit_pools: ListColumn
+    pilot_types: ListColumn
+    sites: ListColumn
+    banned_sites: ListColumn
+    grid_ces: ListColumn
+    platforms: ListColumn
+    tags: ListColumn
+
+    @classmethod
+    def of(cls, queues: Iterable[QueueRow]) -> "Columns":
+        """Return the columns of these queues, each of which is named once."""
+        rows = sorted(queues, key=lambda row: row.task_queue_id)
+        values: dict[str, list[Any]] = {
+            name: [getattr(row.definition, name) for row in rows] for name in (*NUMBERS, *NAMES, *LISTS)
+        }
+        columns: dict[str, Any] = {
+            **{name: np.array(values[name], dtype=np.int64) for name in NUMBERS},
+            **{name: NameColumn.of(values[name]) for name in NAMES},
+            **{name: ListColumn.of(values[name]) for name in LISTS},
+        }
+        return cls(
+            task_queue_id=np.array([row.task_queue_id for row in rows], dtype=np.int64),
+            trusted=np.array([row.trusted for row in rows], dtype=np.bool_),
+            **columns,
+        )
+
+    def __len__(self) -> int:
+        return len(self.task_queue_id)
+
+    def row_of(self, task_queue_id: int) -> int | None:
+        """Return the row of a queue; None: it is not here."""
+        row = int(np.searchsorted(self.task_queue_id, task_queue_id))
+        return row if row < len(self) and self.task_queue_id[row] == task_queue_id else None
+
+    def rows_of(self, task_queue_ids: Iterable[int]) -> Rows:
+        """Return the rows of those of the queues that are here."""
+        wanted = np.fromiter(task_queue_ids, dtype=np.int64)
+        return np.flatnonzero(np.isin(self.task_queue_id, wanted))
+
+    def changed(self, *, gone: Iterable[int], come: Sequence[QueueRow]) -> tuple["Columns", Rows]:
+        """Return the columns without the queues that are gone and with those that have come, none of which is here.
+
+        Returns:
+            The columns, and for each of their rows the row that it had here, or -1.
+        """
+        here = np.ones(len(self), dtype=np.bool_)
+        here[self.rows_of(gone)] = False
+        origin = np.flatnonzero(here)
+        columns = self.take(origin)
+        if come:
+            columns = columns.followed_by(Columns.of(come))
+            origin = np.concatenate((origin, np.full(len(come), -1, dtype=np.intp)))
+        ids = columns.task_queue_id
+        # A queue may be committed after one that was made later and has the larger id.
+        if np.any(ids[1:] < ids[:-1]):
+            order = np.argsort(ids)
+            columns, origin = columns.take(order), origin[order]
+        return columns, origin
+
+    def take(self, rows: Rows) -> "Columns":
+        """Return the columns of only these rows, in their order."""
+        taken: dict[str, Any] = {}
+        for field in fields(self):
+            column = getattr(self, field.name)
+            taken[field.name] = column[rows] if isinstance(column, np.ndarray) else column.take(rows)
+        return Columns(**taken)
+
+    def followed_by(self, other: "Columns") -> "Columns":
+        """Return the columns with the rows of *other* behind their own."""
+        joined: dict[str, Any] = {}
+        for field in fields(self):
+            ours, theirs = getattr(self, field.name), getattr(other, field.name)
+            is_array = isinstance(ours, np.ndarray)
+            joined[field.name] = np.concatenate((ours, theirs)) if is_array else ours.followed_by(theirs)
+        return Columns(**joined)

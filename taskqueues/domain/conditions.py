@@ -1,0 +1,117 @@
+"""The conditions of a match, one implementation of each, in DESIGN §3.5's order and under its names (TQM, PIL).
+
+Each says of which task queues it accepts an offer. Match, directors, preview, explain and simulator ask these.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+
+from resources.domain.words import PilotType
+from taskqueues.domain.columns import Columns, Mask
+from taskqueues.domain.offer import ResourceOffer
+
+#: None: every queue passes, and nothing need be computed.
+Condition: TypeAlias = Callable[[Columns, ResourceOffer], Mask | None]
+
+
+def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
+    # A suspended owner's jobs wait: whoever is no longer trusted to log in is not trusted to run either.
+    accepted: Mask = queues.trusted & (queues.vo_id == offer.vo_id)
+    if offer.group_id is not None:
+        accepted &= queues.group_id == offer.group_id
+    if offer.owner_id is not None:
+        accepted &= queues.owner_id == offer.owner_id
+    return accepted
+
+
+def _site(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    if not offer.accepting:
+        return np.zeros(len(queues), dtype=np.bool_)
+    return None if offer.site is None else queues.sites.accepts(offer.site)
+
+
+def _banned_site(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    return None if offer.site is None else ~queues.banned_sites.lists(offer.site)
+
+
+def _ce(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    return None if offer.ce is None else queues.grid_ces.accepts(offer.ce)
+
+
+def _platform(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    return None if offer.platforms is None else queues.platforms.accepts_one_of(offer.platforms)
+
+
+def _submit_pool(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    return None if offer.submit_pools is None else queues.submit_pools.accepts_one_of(offer.submit_pools)
+
+
+def _required_tags(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    return queues.tags.holds_all(offer.required_tags) if offer.required_tags else None
+
+
+def _job_type(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    return queues.job_type.is_one_of(offer.job_types) if offer.job_types else None
+
+
+CONDITIONS: Mapping[str, Condition] = MappingProxyType(
+    {
+        "owner_group": _owner_group,
+        "setup": lambda queues, offer: queues.setup.is_(offer.setup),
+        "cpu_time": lambda queues, offer: queues.cpu_time_s <= offer.cpu_time_s,
+        "pilot_type": lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type),
+        "site": _site,
+        "banned_site": _banned_site,
+        "ce": _ce,
+        "platform": _platform,
+        "submit_pool": _submit_pool,
+        "tags": lambda queues, offer: queues.tags.within(offer.tags),
+        "required_tags": _required_tags,
+        "job_type": _job_type,
+        "processors": lambda queues, offer: queues.processors <= offer.processors,
+        "memory": lambda queues, offer: queues.memory_mb <= offer.memory_mb,
+        # Enforced with the throttles and limits of SAM; until then every queue passes.
+        "throttle": lambda _queues, _offer: None,
+        "limit": lambda _queues, _offer: None,
+    }
+)
+
+
+def fitting(queues: Columns, offer: ResourceOffer) -> Mask:
+    """Return which queues fit *offer*: every condition accepts it."""
+    return _all(CONDITIONS, queues, offer)
+
+
+def fitting_privately(queues: Columns, offer: ResourceOffer) -> Mask:
+    """Return which queues fit what a private pilot of their own owner and group would offer.
+
+    Args:
+        queues: that are compared.
+        offer: of a generic pilot in the same slot.
+    """
+    # Its own owner and group are who they must be; whether the VO is right and the owner trusted is asked as ever.
+    private = {**CONDITIONS, "pilot_type": lambda queues, _offer: queues.pilot_types.accepts(PilotType.PRIVATE)}
+    return _all(private, queues, offer)
+
+
+def left_after_each(queues: Columns, offer: ResourceOffer) -> dict[str, Mask]:
+    """Return, by condition in their order, the queues that are left after it and all before it."""
+    fits = np.ones(len(queues), dtype=np.bool_)
+    left = {}
+    for name, condition in CONDITIONS.items():
+        accepted = condition(queues, offer)
+        fits = fits if accepted is None else fits & accepted
+        left[name] = fits
+    return left
+
+
+def _all(conditions: Mapping[str, Condition], queues: Columns, offer: ResourceOffer) -> Mask:
+    fits = np.ones(len(queues), dtype=np.bool_)
+    for condition in conditions.values():
+        accepted = condition(queues, offer)
+        if accepted is not None:
+            fits &= accepted
+    return fits

@@ -1,0 +1,194 @@
+"""The readings of the database that an index is made of: all queues once, then what has changed (DESIGN §4.2)."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from django.db import connection, transaction
+from numpy.typing import NDArray
+
+from taskqueues.domain.columns import Columns, QueueRow
+from taskqueues.domain.definition import QueueDefinition
+from taskqueues.domain.weights import USER_PRIORITIES
+from taskqueues.models import CONFIGURATION, TaskQueue, TaskQueueQuerySet
+from taskqueues.services.index.snapshot import Fits, Level, News, Snapshot, Standing, View
+
+_DEFINITION = tuple(field.name for field in fields(QueueDefinition))
+
+# Numbers come as one value's bytes: ten thousand rows are parsed in a millisecond, and not in fifty during which no
+# other thread of the process runs.
+_STANDING_ROW = np.dtype(
+    [("task_queue_id", ">i8"), ("priority", ">f8"), ("trusted", "?"), ("jobs", ">i4", (USER_PRIORITIES,))]
+)
+_STANDING = """
+SELECT string_agg(
+           int8send(queue.id) || float8send(priority) || boolsend(is_active) || (
+               SELECT string_agg(int4send(jobs), ''::bytea ORDER BY level)
+                 FROM unnest(jobs_of_level) WITH ORDINALITY AS counted (jobs, level)
+           ),
+           ''::bytea ORDER BY queue.id
+       )
+  FROM taskqueues_taskqueue AS queue JOIN accounts_user AS owner ON owner.id = owner_id
+ WHERE %(all)s OR queue.id = ANY(%(queues)s)
+"""
+_COUNT_ROW = np.dtype([("task_queue_id", ">i8"), ("user_priority", ">i4"), ("jobs", ">i8")])
+_COUNT = """
+SELECT string_agg(int8send(task_queue_id) || int4send(user_priority) || int8send(jobs), ''::bytea)
+  FROM (SELECT task_queue_id, user_priority, count(*) AS jobs
+          FROM taskqueues_queuedjob
+         WHERE %(all)s OR task_queue_id = ANY(%(queues)s)
+         GROUP BY task_queue_id, user_priority) AS counted
+"""
+# In both: a change that was visible in the earlier snapshot is known; one of a transaction that committed since,
+# however long ago it was written, is not. The first comparison is there for the index on xid.
+_CHANGED_ROWS = """
+SELECT task_queue_id, (array_agg(counted_in ORDER BY id DESC) FILTER (WHERE counted_in <> ''))[1]
+  FROM taskqueues_taskqueuechange
+ WHERE xid >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+   AND NOT pg_visible_in_snapshot(xid, %(seen)s::pg_snapshot)
+   AND user_priority IS NULL
+ GROUP BY task_queue_id
+"""
+_CHANGED_LEVELS = """
+SELECT task_queue_id, user_priority, sum(jobs), bool_or(jobs > 0)
+  FROM taskqueues_taskqueuechange
+ WHERE xid >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+   AND NOT pg_visible_in_snapshot(xid, %(seen)s::pg_snapshot)
+   AND user_priority IS NOT NULL
+ GROUP BY task_queue_id, user_priority
+"""
+
+
+def read_all() -> Snapshot:
+    """Return a snapshot of all task queues; of a million waiting jobs the count takes a fifth of a second."""
+    with _one_view() as view:
+        come = _definitions(TaskQueue.objects.all())
+        standing = _standing(None)
+        everyone = np.ones(len(standing.task_queue_id), dtype=np.bool_)
+        standing = replace(standing, jobs=_count(standing.task_queue_id, only=None), counted=everyone)
+    columns = Columns.of(())
+    nothing = Snapshot(
+        columns=columns,
+        priority=np.zeros(0),
+        jobs=np.zeros((0, USER_PRIORITIES), dtype=np.int64),
+        fits=Fits(columns),
+        view=view,
+    )
+    return nothing.next(News(view=view, gone=frozenset(), come=come, standing=standing, levels=[]))
+
+
+def read_news(since: Snapshot) -> News:
+    """Return what transactions did to the queues that the snapshot *since* could not see and that is visible now."""
+    with _one_view() as view:
+        counted_in: dict[int, str | None] = dict(_rows(_CHANGED_ROWS, seen=since.view.seen))
+        configuration_changed = CONFIGURATION in counted_in
+        counted_in.pop(CONFIGURATION, None)
+        levels = _changed_levels(since.view.seen)
+        touched = counted_in.keys() | {level.task_queue_id for level in levels}
+        new = touched - frozenset(since.columns.task_queue_id[since.columns.rows_of(touched)].tolist())
+        come = _definitions(TaskQueue.objects.filter(pk__in=new)) if new else []
+        standing = _standing(counted_in.keys() | new)
+        standing = _recounted(standing, new=new, counted_in=counted_in)
+    counted = frozenset(standing.task_queue_id[standing.counted].tolist())
+    return News(
+        view=view,
+        configuration_changed=configuration_changed,
+        gone=frozenset(counted_in.keys() - new - frozenset(standing.task_queue_id.tolist())),
+        come=come,
+        standing=standing,
+        levels=[level for level in levels if level.task_queue_id not in counted],
+    )
+
+
+@contextmanager
+def _one_view() -> Iterator[View]:
+    """Have all statements see the database as it is at one moment, and yield that."""
+    if connection.in_atomic_block:
+        # Somebody's transaction, whose uncommitted rows are to be seen; its isolation is its own.
+        yield _view()
+    else:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield _view()
+
+
+def _view() -> View:
+    begun_at = monotonic()
+    ((seen, database_time),) = _rows("SELECT pg_current_snapshot()::text, wms_now()")
+    return View(begun_at=begun_at, database_time=database_time, seen=seen)
+
+
+def _rows(statement: str, **parameters: str | bool | list[int]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
+
+
+def _packed(statement: str, row: "np.dtype[np.void]", only: Collection[int] | None) -> NDArray[np.void]:
+    """Return the rows of a statement that packs them into one value; of some queues, or of all."""
+    ((packed,),) = _rows(statement, all=only is None, queues=list(only or ()))
+    return np.frombuffer(packed or b"", dtype=row)
+
+
+def _standing(only: Collection[int] | None) -> Standing:
+    rows = _packed(_STANDING, _STANDING_ROW, only) if only is None or only else np.empty(0, dtype=_STANDING_ROW)
+    return Standing(
+        task_queue_id=rows["task_queue_id"].astype(np.int64),
+        priority=rows["priority"].astype(np.float64),
+        trusted=rows["trusted"].astype(np.bool_),
+        jobs=rows["jobs"].astype(np.int64),
+        counted=np.zeros(len(rows), dtype=np.bool_),
+    )
+
+
+def _recounted(standing: Standing, *, new: Collection[int], counted_in: Mapping[int, str | None]) -> Standing:
+    """Return the numbers with their counts brought up to this moment."""
+    is_new = np.isin(standing.task_queue_id, list(new))
+    jobs = np.where(is_new[:, None], _count(standing.task_queue_id, only=new), standing.jobs)
+    # What came or went while the priorities' counts were on their way here is added to them.
+    for snapshot in {seen for task_queue_id, seen in counted_in.items() if seen and task_queue_id not in new}:
+        of_it = [pk for pk, seen in counted_in.items() if seen == snapshot and pk not in new]
+        rows = np.flatnonzero(np.isin(standing.task_queue_id, of_it))
+        row_of = dict(zip(standing.task_queue_id[rows].tolist(), rows.tolist(), strict=True))
+        for level in _changed_levels(snapshot):
+            if (row := row_of.get(level.task_queue_id)) is not None:
+                jobs[row, level.user_priority] += level.jobs
+    evaluated = np.isin(standing.task_queue_id, [pk for pk, seen in counted_in.items() if seen])
+    return replace(standing, jobs=np.maximum(jobs, 0), counted=is_new | evaluated)
+
+
+def _count(task_queue_id: NDArray[np.int64], *, only: Collection[int] | None) -> NDArray[np.int64]:
+    """Return the waiting jobs by queue (in the order of the ids given, which ascend) and user priority."""
+    jobs = np.zeros((len(task_queue_id), USER_PRIORITIES), dtype=np.int64)
+    if only is None or only:
+        rows = _packed(_COUNT, _COUNT_ROW, only)
+        rows = rows[np.isin(rows["task_queue_id"], task_queue_id)]
+        jobs[np.searchsorted(task_queue_id, rows["task_queue_id"]), rows["user_priority"]] = rows["jobs"]
+    return jobs
+
+
+def _changed_levels(seen: str) -> list[Level]:
+    return [
+        Level(task_queue_id=task_queue_id, user_priority=user_priority, jobs=int(jobs), came=came)
+        for task_queue_id, user_priority, jobs, came in _rows(_CHANGED_LEVELS, seen=seen)
+    ]
+
+
+def _definitions(queues: TaskQueueQuerySet) -> list[QueueRow]:
+    rows = queues.order_by("pk").values_list("pk", "owner__is_active", *_DEFINITION)
+    return [
+        QueueRow(task_queue_id=task_queue_id, definition=_definition(values), trusted=trusted)
+        for task_queue_id, trusted, *values in rows
+    ]
+
+
+def _definition(values: Iterable[Any]) -> QueueDefinition:
+    """Return the definition in the columns of a row, which are in the order of its fields."""
+    columns: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in zip(_DEFINITION, values, strict=True)
+    }
+    return QueueDefinition(**columns)

@@ -1,0 +1,148 @@
+"""The one index of task queues that all threads of a process share, renewed in the background (DESIGN §4)."""
+
+import logging
+from threading import Condition, Thread, current_thread
+from time import monotonic
+
+from django.conf import settings
+from django.db import close_old_connections, connection
+
+from taskqueues.services.index.reading import read_all, read_news
+from taskqueues.services.index.snapshot import News, Snapshot
+
+logger = logging.getLogger(__name__)
+
+#: Who has not read for so long reads everything anew: changes are kept twice as long (taskqueues.services.changes).
+ANEW_AFTER_S = 300.0
+#: DESIGN §4.1: "about once a second".
+RENEWED_EVERY_S = 0.8
+#: An index that nobody has asked for so long is not renewed until somebody does.
+AT_REST_AFTER_S = 30.0
+
+
+class ReadingFailedError(Exception):
+    """The database could not be asked about the task queues."""
+
+
+class SharedIndex:
+    """A snapshot, and the thread that renews it about once a second.
+
+    Requests never read for themselves: those who need a reading that begins after they came wait for the same one.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._snapshot: Snapshot | None = None
+        #: A reading that began at this moment or later is waited for.
+        self._wanted_at = 0.0
+        self._asked_at = 0.0
+        #: When the last reading began, and why it failed if it did.
+        self._attempted_at = 0.0
+        self._failure: Exception | None = None
+        self._thread: Thread | None = None
+
+    def current(self) -> Snapshot:
+        """Return a snapshot not older than WMS_TASK_QUEUE_INDEX_MAX_AGE_S (0: begun after this call)."""
+        return self._begun_after(monotonic() - settings.WMS_TASK_QUEUE_INDEX_MAX_AGE_S)
+
+    def renewed(self) -> Snapshot:
+        """Return a snapshot begun after this call: it misses nothing that was committed before."""
+        return self._begun_after(monotonic())
+
+    def forget(self) -> None:
+        """End the thread and drop the snapshot; the next who asks begins anew."""
+        with self._changed:
+            thread, self._thread, self._snapshot = self._thread, None, None
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()
+
+    def note_taken(self, snapshot: Snapshot, task_queue_id: int, user_priority: int) -> None:
+        """Count one job less at a level of a queue; the last stays counted until a claim finds the level empty."""
+        with self._changed:
+            # No reading tells of claims, so a newer snapshot does not know of this one either.
+            snapshot = self._snapshot or snapshot
+            row = snapshot.columns.row_of(task_queue_id)
+            if row is not None:
+                snapshot.jobs[row, user_priority] = max(1, snapshot.jobs[row, user_priority] - 1)
+
+    def note_empty(self, snapshot: Snapshot, task_queue_id: int, user_priority: int) -> None:
+        """Note that a claim, begun after *snapshot* was read, found no job at a level of a queue.
+
+        Whatever came there after the claim is news to *snapshot*, so the next one will know it. Were a newer snapshot
+        in use already, that might know it now, and is not touched.
+        """
+        with self._changed:
+            row = snapshot.columns.row_of(task_queue_id)
+            if row is not None and snapshot is (self._snapshot or snapshot):
+                snapshot.jobs[row, user_priority] = 0
+
+    def _begun_after(self, moment: float) -> Snapshot:
+        if connection.in_atomic_block:
+            # What this transaction sees may never be committed, and belongs to nobody else.
+            return read_all()
+        with self._changed:
+            self._asked_at = monotonic()
+            while self._snapshot is None or self._snapshot.begun_at < moment:
+                if self._failure is not None and self._attempted_at >= moment:
+                    raise ReadingFailedError("The task queues could not be read.") from self._failure
+                self._wanted_at = max(self._wanted_at, moment)
+                if self._thread is None:
+                    self._thread = Thread(target=self._run, name="task-queue-index", daemon=True)
+                    self._thread.start()
+                self._changed.notify_all()
+                self._changed.wait()
+            return self._snapshot
+
+    def _run(self) -> None:
+        try:
+            while self._wait_for_turn():
+                close_old_connections()
+                try:
+                    self._renew()
+                except Exception as error:
+                    logger.exception("index.reading_failed")
+                    connection.close()
+                    self._note_failure(error)
+        finally:
+            connection.close()
+
+    def _wait_for_turn(self) -> bool:
+        """Wait until a reading is due and note that it begins; False when this thread is to end."""
+        with self._changed:
+            while self._thread is current_thread():
+                now = monotonic()
+                due_in_s = self._attempted_at + RENEWED_EVERY_S - now
+                if self._wanted_at > self._attempted_at or (due_in_s <= 0 and now - self._asked_at < AT_REST_AFTER_S):
+                    self._attempted_at = now
+                    return True
+                self._changed.wait(due_in_s if due_in_s > 0 else None)
+            return False
+
+    def _renew(self) -> None:
+        known = self._snapshot
+        if known is None or monotonic() - known.begun_at > ANEW_AFTER_S:
+            self._publish(read_all())
+        else:
+            self._publish(read_news(known))
+
+    def _publish(self, found: Snapshot | News) -> None:
+        with self._changed:
+            if self._thread is not current_thread():
+                return
+            if isinstance(found, Snapshot):
+                self._snapshot = found
+            elif self._snapshot is not None:
+                # Under the lock, or what claims note meanwhile would be lost between the two.
+                self._snapshot = self._snapshot.next(found)
+            self._failure = None
+            self._changed.notify_all()
+
+    def _note_failure(self, error: Exception) -> None:
+        with self._changed:
+            self._failure = error
+            self._changed.notify_all()
+
+
+#: The index of this process.
+index = SharedIndex()

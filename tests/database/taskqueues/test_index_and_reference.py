@@ -1,0 +1,99 @@
+"""The index accepts exactly the task queues that the reference in SQL accepts, for random queues and random offers."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from taskqueues.domain.conditions import CONDITIONS, left_after_each
+from taskqueues.domain.offer import ResourceOffer
+from taskqueues.models import TaskQueue
+from taskqueues.services.index.shared import index
+from taskqueues.services.index.snapshot import Snapshot
+from tests.factories import make_group, make_task_queue, make_user, make_vo
+from tests.reference.conditions import all_conditions
+
+pytestmark = pytest.mark.django_db
+
+NAMES = ("A", "B", "C", "D")
+SETUPS = ("Production", "Test")
+SEGMENTS_S = (500, 5000, 50_000)
+CORES = (1, 2, 8)
+MEMORIES_MB = (0, 1000, 2000)
+
+
+@pytest.fixture
+def world() -> dict[str, list[int]]:
+    """Two hundred queues of two VOs, four groups, six users, of whom one is suspended."""
+    chance = Random(4)
+    groups = [make_group(vo=vo, shares_jobs=shares) for vo in (make_vo(), make_vo()) for shares in (True, False)]
+    users = [make_user(groups=groups, suspended=number == 5) for number in range(6)]
+
+    def some() -> list[str]:
+        return sorted(chance.sample(NAMES, chance.choice([0, 0, 1, 1, 2, 3])))
+
+    for _ in range(200):
+        sites = some()
+        wanted: dict[str, Any] = {
+            "sites": sites,
+            "banned_sites": [] if sites else some(),
+            "setup": chance.choice(SETUPS),
+            "cpu_time_s": chance.choice(SEGMENTS_S),
+            "pilot_types": chance.choice([[], ["generic"], ["private"], ["generic", "private"]]),
+            "job_type": chance.choice(NAMES),
+            "processors": chance.choice(CORES),
+            "memory_mb": chance.choice(MEMORIES_MB),
+            "grid_middlewares": some(),
+        }
+        lists = {name: some() for name in ("grid_ces", "platforms", "submit_pools", "tags")}
+        group, owner = chance.choice(groups), chance.choice(users)
+        if not TaskQueue.objects.filter(owner=owner, group=group, **wanted, **lists).exists():
+            make_task_queue(group=group, owner=owner, **wanted, **lists)
+    return {
+        "vo_id": [group.vo_id for group in groups],
+        "group_id": [group.pk for group in groups],
+        "owner_id": [user.pk for user in users],
+    }
+
+
+def one_of(*values: object) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values)
+
+
+names = st.lists(one_of(*NAMES, "E"), max_size=4, unique=True).map(tuple)
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) -> None:
+    offer = ResourceOffer(
+        vo_id=data.draw(one_of(*world["vo_id"])),
+        group_id=data.draw(one_of(None, None, *world["group_id"])),
+        owner_id=data.draw(one_of(None, None, *world["owner_id"])),
+        setup=data.draw(one_of(*SETUPS, "Other")),
+        cpu_time_s=data.draw(st.integers(0, 60_000)),
+        site=data.draw(one_of(None, *NAMES, "E")),
+        accepting=data.draw(one_of(True, True, True, False)),
+        ce=data.draw(one_of(None, *NAMES, "E")),
+        platforms=data.draw(st.none() | names),
+        submit_pools=data.draw(st.none() | names),
+        tags=data.draw(names),
+        required_tags=data.draw(one_of((), (), ("A",), ("A", "B"))),
+        job_types=data.draw(one_of((), (), ("A",), ("A", "C", "E"))),
+        processors=data.draw(st.integers(0, 9)),
+        memory_mb=data.draw(st.integers(-1, 2500)),
+    )
+    expected = list(TaskQueue.objects.filter(all_conditions(offer)).order_by("pk").values_list("pk", flat=True))
+    columns = snapshot.columns
+    assert columns.task_queue_id[snapshot.fits.rows(offer)].tolist() == expected
+    left = left_after_each(columns, offer)
+    assert list(left) == list(CONDITIONS)
+    assert columns.task_queue_id[left["limit"]].tolist() == expected
+
+
+def test_index_and_reference_accept_the_same_queues(world: dict[str, list[int]]) -> None:
+    snapshot = index.renewed()
+    assert len(snapshot.columns) > 150
+    check(world, snapshot)

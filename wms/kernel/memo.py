@@ -1,0 +1,36 @@
+"""Questions whose answers are remembered for a while, by whoever knows for how long they stay true."""
+
+from collections.abc import Callable, Hashable, MutableMapping
+from typing import Any, TypeAlias, TypeVar
+
+AnswerT = TypeVar("AnswerT")
+
+#: Answers by question and arguments.
+Memo: TypeAlias = MutableMapping[Hashable, Any]
+
+#: Then everything is forgotten: a bound on memory, not a rule that anybody should notice.
+MAX_ANSWERS = 10_000
+
+
+class Remembered:
+    """Asks each question once for the same arguments, which are hashable; without a memo, each time."""
+
+    def __init__(self, memo: Memo | None = None) -> None:
+        self._memo = memo
+
+    def ask(self, question: Callable[..., AnswerT], *arguments: Hashable) -> AnswerT:
+        """Return ``question(*arguments)``."""
+        if self._memo is None:
+            return question(*arguments)
+        key = (question, *arguments)
+        try:
+            known: AnswerT = self._memo[key]
+        except KeyError:
+            if len(self._memo) >= MAX_ANSWERS:
+                self._memo.clear()
+            known = self._memo[key] = question(*arguments)
+        return known
+
+
+#: Asks each time.
+FORGETFUL = Remembered()
