@@ -1,0 +1,151 @@
+"""An HTTP client that costs little: one thread, keep-alive connections, requests that are bytes already.
+
+Askers take turns on the connections: each asks when it is due, and after an answer says when it will ask again.
+"""
+
+import heapq
+import re
+import selectors
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from time import perf_counter
+from typing import Final
+
+_HEAD_END: Final = b"\r\n\r\n"
+_STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3})")
+_LENGTH: Final = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
+_RETRY_AFTER: Final = re.compile(rb"(?i)\r\nretry-after: *(\d+)")
+_MOST_AT_ONCE: Final = 1 << 16
+
+
+class BadAnswerError(Exception):
+    """What came back is no HTTP answer, or none at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, and when it came; ``latency_s`` counts from when the asker was due, waiting for its turn included."""
+
+    status: int
+    head: bytes
+    body: bytes
+    at_s: float
+    latency_s: float
+
+    @property
+    def retry_after_s(self) -> float:
+        """When to ask again, as the server says."""
+        told = _RETRY_AFTER.search(self.head)
+        return float(told[1]) if told else 0.0
+
+
+@dataclass(slots=True)
+class _Connection:
+    """One connection, and what is under way on it."""
+
+    socket: socket.socket
+    received: bytearray = field(default_factory=bytearray)
+    asker: int = 0
+    due_s: float = 0.0
+
+
+def post(path: str, *, port: int, token: str, body: bytes) -> bytes:
+    """Return a POST request of JSON as bytes."""
+    return (
+        b"POST %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %b\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+    ) % (path.encode(), port, token.encode(), len(body), body)
+
+
+class Client:
+    """Askers on connections.
+
+    Args:
+        port: of a server on this machine.
+        connections: how many at once.
+        ask: returns the request of an asker, by its number.
+        hear: takes an asker's answer; returns after how many seconds it asks again, None: never.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int,
+        connections: int,
+        ask: Callable[[int], bytes],
+        hear: Callable[[int, Answer], float | None],
+    ) -> None:
+        self._ask, self._hear = ask, hear
+        self._selector = selectors.DefaultSelector()
+        self._free: list[_Connection] = []
+        self._due: list[tuple[float, int, int]] = []
+        self._order = count()
+        for _ in range(connections):
+            opened = socket.create_connection(("127.0.0.1", port), timeout=30)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = _Connection(opened)
+            self._selector.register(opened, selectors.EVENT_READ, connection)
+            self._free.append(connection)
+        self._opened = connections
+
+    def expect(self, asker: int, *, at_s: float) -> None:
+        """Let the asker ask at this moment."""
+        heapq.heappush(self._due, (at_s, next(self._order), asker))
+
+    def run(self, *, until_s: float, enough: Callable[[], bool] = lambda: False) -> None:
+        """Ask and hear until this moment, or until it is enough; then only hear what is still to come."""
+        while (now := perf_counter()) < until_s and not enough():
+            self._send(now)
+            self._receive(timeout_s=max(0.0, self._next_due_s(until_s) - perf_counter()))
+        while len(self._free) < self._opened:
+            self._receive(timeout_s=30)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connection in self._free:
+            connection.socket.close()
+        self._selector.close()
+
+    def _next_due_s(self, until_s: float) -> float:
+        return min(until_s, self._due[0][0]) if self._free and self._due else until_s
+
+    def _send(self, now: float) -> None:
+        while self._free and self._due and self._due[0][0] <= now:
+            connection = self._free.pop()
+            connection.due_s, _, connection.asker = heapq.heappop(self._due)
+            connection.socket.sendall(self._ask(connection.asker))
+
+    def _receive(self, *, timeout_s: float) -> None:
+        for key, _ in self._selector.select(timeout_s):
+            connection: _Connection = key.data
+            received = connection.socket.recv(_MOST_AT_ONCE)
+            if not received:
+                raise BadAnswerError("The server closed a connection that was to be kept alive.")
+            connection.received += received
+            answer = _complete(connection)
+            if answer is None:
+                continue
+            self._free.append(connection)
+            again_s = self._hear(connection.asker, answer)
+            if again_s is not None:
+                self.expect(connection.asker, at_s=answer.at_s + again_s)
+
+
+def _complete(connection: _Connection) -> Answer | None:
+    """Return the answer if all of it has come."""
+    end = connection.received.find(_HEAD_END)
+    if end < 0:
+        return None
+    head = bytes(connection.received[:end])
+    status, length = _STATUS.match(head), _LENGTH.search(head)
+    if status is None:
+        raise BadAnswerError(f"This is no answer: {head[:100]!r}")
+    body_end = end + len(_HEAD_END) + (int(length[1]) if length else 0)
+    if len(connection.received) < body_end:
+        return None
+    body = bytes(connection.received[end + len(_HEAD_END) : body_end])
+    del connection.received[:body_end]
+    now = perf_counter()
+    return Answer(int(status[1]), head, body, now, now - connection.due_s)

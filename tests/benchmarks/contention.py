@@ -1,0 +1,28 @@
+"""``contention``: as ``http``, but every pilot wants a job of the one task queue that there is."""
+
+from dataclasses import replace
+
+from tests.benchmarks.http import ask_for_jobs
+from tests.benchmarks.measuring import Report
+from tests.benchmarks.options import Options
+from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loading import load, loaded_sizes
+from tests.benchmarks.workloads.shape import QueueShape
+
+PROCESSES = 8
+JOBS = 100_000
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Put all jobs into one queue that any offer fits, and ask."""
+    whole = options.shape()
+    queue = QueueShape(owner=0, cpu_time_s=whole.cpu_segments_s[0], job_type="User", jobs=options.jobs or JOBS)
+    world = load(replace(whole, name="one queue", queues=(queue,)), seed=options.seed)
+    processes = options.processes or PROCESSES
+    report = Report(
+        benchmark="contention",
+        sizes={**loaded_sizes(world), "pilots at once": options.pilots, "web processes": processes},
+    )
+    with ready.web(processes=processes) as web:
+        ask_for_jobs(report, ready, web, world, options)
+    return report

@@ -1,0 +1,78 @@
+"""The machine that the figures are of, and how much CPU each part of the system has used."""
+
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter, process_time
+
+import psutil
+from django.db import connection
+
+_SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Return what the figures depend on beside the program."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "cpu": _cpu_model(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30),
+        "python": platform.python_version(),
+        **_postgres_settings(),
+    }
+
+
+def _cpu_model() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _postgres_settings() -> dict[str, str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [list(_SETTINGS)])
+        return {f"postgres_{name.removeprefix('server_')}": value for name, value in cursor.fetchall()}
+
+
+@dataclass(slots=True)
+class CpuUse:
+    """What was used while something ran."""
+
+    elapsed_s: float = 0.0
+    #: CPU seconds by part of the system.
+    used_s: dict[str, float] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, float]:
+        """Return the cores that each part kept busy, and all of them together."""
+        cores = {f"cores busy, {part}": used / self.elapsed_s for part, used in self.used_s.items()}
+        return {**cores, "cores busy, all": sum(self.used_s.values()) / self.elapsed_s}
+
+
+@contextmanager
+def cpu_measured(parts: Mapping[str, Iterable[psutil.Process]]) -> Iterator[CpuUse]:
+    """Measure the CPU time of these processes with all their descendants, and that of this one, the client, alone.
+
+    Complete at the end of the block.
+    """
+    roots = {part: list(processes) for part, processes in parts.items()}
+    use = CpuUse()
+    before = {part: sum(map(_cpu_s_of_family, processes)) for part, processes in roots.items()}
+    begun, begun_own_s = perf_counter(), process_time()
+    yield use
+    use.elapsed_s, use.used_s["client"] = perf_counter() - begun, process_time() - begun_own_s
+    for part, processes in roots.items():
+        use.used_s[part] = sum(map(_cpu_s_of_family, processes)) - before[part]
+
+
+def _cpu_s_of_family(root: psutil.Process) -> float:
+    """Return what the process and its descendants have used; that of one which has ended is its parent's."""
+    total = 0.0
+    for process in (root, *root.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue  # it has just ended, and is counted with its parent the next time
+        total += times.user + times.system + times.children_user + times.children_system
+    return total

@@ -1,0 +1,48 @@
+"""What pilots ask, as the match and as the web server take it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+from matching.services.offers import OfferRequest
+from tests.benchmarks.workloads.shape import draw_offer
+from tests.benchmarks.workloads.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One request for a job: by whom, under which id, and with what to offer."""
+
+    pilot_id: int
+    request_id: UUID
+    platform: str
+    cpu_time_s: int
+    tags: tuple[str, ...]
+
+    def offer(self) -> OfferRequest:
+        """Return the offer as the match takes it."""
+        return OfferRequest(platforms=(self.platform,), cpu_time_s=self.cpu_time_s, tags=self.tags)
+
+    def body(self) -> bytes:
+        """Return the offer as the web server takes it."""
+        fields: Mapping[str, object] = {
+            "request_id": str(self.request_id),
+            "platforms": [self.platform],
+            "cpu_time_s": self.cpu_time_s,
+            "tags": self.tags,
+        }
+        return json.dumps(fields).encode()
+
+
+def draw_question(world: World, *, chance: Random) -> Question:
+    """Return what some pilot at some site may ask."""
+    offer = draw_offer(world.workload, chance=chance)
+    return Question(
+        pilot_id=chance.choice(world.pilots[offer.site]),
+        request_id=UUID(int=chance.getrandbits(128), version=4),
+        platform=offer.platform,
+        cpu_time_s=offer.cpu_time_s,
+        tags=offer.tags,
+    )

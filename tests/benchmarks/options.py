@@ -1,0 +1,68 @@
+"""What a run is asked to do."""
+
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks.workloads import lhcb, uniform
+from tests.benchmarks.workloads.shape import Workload
+
+WORKLOADS = ("uniform", "lhcb")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How large, how long and how many; what does not apply to a benchmark is not looked at."""
+
+    names: Sequence[str]
+    workload: str
+    jobs: int | None
+    queues: int | None
+    operations: int
+    leases: int
+    seconds: float
+    pilots: int
+    idle_pilots: int
+    processes: int
+    batch: int
+    repeat: int
+    seed: int
+    json: Path | None
+
+    @property
+    def cpu_segments_s(self) -> tuple[int, ...]:
+        """The setting that goes with the workload."""
+        return lhcb.CPU_SEGMENTS_S if self.workload == "lhcb" else uniform.CPU_SEGMENTS_S
+
+    def shape(self) -> Workload:
+        """Return the workload in the size that was asked for."""
+        if self.workload == "lhcb":
+            return lhcb.lhcb(queues=self.queues or lhcb.QUEUES, jobs=self.jobs or lhcb.JOBS, seed=self.seed)
+        return uniform.uniform(queues=self.queues or uniform.QUEUES, jobs=self.jobs or uniform.JOBS, seed=self.seed)
+
+
+def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
+    """Return what the command line says; *known* are the benchmarks, each with what it measures."""
+    lines = "\n".join(f"  {name:12} {what}" for name, what in known.items())
+    parser = ArgumentParser(
+        prog="python -m tests.benchmarks",
+        description="Measure this system on servers of its own, which are gone afterwards.",
+        epilog=f"benchmarks:\n{lines}\n",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="+", choices=[*known, "list"], metavar="NAME", help="which; list: name them")
+    parser.add_argument("--workload", choices=WORKLOADS, default="uniform", help="shape of what waits (uniform)")
+    parser.add_argument("--jobs", type=int, help="waiting jobs (those of the workload)")
+    parser.add_argument("--queues", type=int, help="task queues (those of the workload)")
+    parser.add_argument("--operations", type=int, default=2000, help="matches, or submissions, one by one (2000)")
+    parser.add_argument("--leases", type=int, default=0, help="leases that are open before the first match (0)")
+    parser.add_argument("--seconds", type=float, default=60, help="of load over HTTP (60)")
+    parser.add_argument("--pilots", type=int, default=24, help="that ask at the same time (24)")
+    parser.add_argument("--idle-pilots", type=int, default=10_000, help="that ask in turn and get nothing (10000)")
+    parser.add_argument("--processes", type=int, help="web workers (2; contention: 8)")
+    parser.add_argument("--batch", type=int, default=10_000, help="jobs of one request (10000; kill: up to 100000)")
+    parser.add_argument("--repeat", type=int, default=5, help="how often what takes long is done (5)")
+    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (1)")
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    return Options(**vars(parser.parse_args(arguments)))

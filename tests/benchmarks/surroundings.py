@@ -1,0 +1,166 @@
+"""The servers of one run: those that ``up`` starts, with the settings that it gives them, in a temporary directory.
+
+Nothing here imports Django's models: the servers are started before it is set up.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import django
+import psutil
+import psycopg
+from django.core.management import call_command
+from django.db import connections
+
+from wms.stack import services
+from wms.stack.directory import claimed
+from wms.stack.guard import Guard
+from wms.stack.parts import Call, Service
+from wms.stack.services import System
+
+PROJECT = Path(__file__).resolve().parents[2]
+#: What leads to servers; here it leads to none but our own.
+_NOT_OURS = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_DATA_DIR", "WMS_SECRET_KEY", "WMS_SERVER_URL")
+_HOST = "127.0.0.1"
+_EMPTY = "empty"
+
+
+class ServerFailedError(Exception):
+    """A server did not start; the text is what it wrote last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What benchmarks run in."""
+
+    system: System
+    #: Where everything that is written goes.
+    logs: Path
+    postgres: psutil.Process
+
+    @contextmanager
+    def web(self, *, processes: int) -> Iterator["Web"]:
+        """Run the web server with so many workers, and what `up` runs beside it: broker, Celery worker and beat."""
+        options = replace(self.system.options, port=_free_port(), web_workers=processes)
+        system = replace(self.system, options=options)
+        control = next(worker for worker in services._workers(system) if worker.name == "control")
+        web, beat = services._web(system), services._beat(system)
+        with ExitStack() as stack:
+            started = [stack.enter_context(_running(service, self.logs)) for service in (web, control, beat)]
+            yield Web(port=options.port, server=started[0], background=started[1:])
+
+    @contextmanager
+    def empty_database(self) -> Iterator[None]:
+        """Give this process, and the servers that it starts meanwhile, a database with all tables and no rows."""
+        with self._database() as connection:
+            connection.execute(f"CREATE DATABASE wms TEMPLATE {_EMPTY}")
+        try:
+            yield
+        finally:
+            connections.close_all()
+            with self._database() as connection:
+                connection.execute("DROP DATABASE wms WITH (FORCE)")
+
+    def migrate(self) -> None:
+        """Make the tables once, in a database that is then copied."""
+        call_command("migrate", verbosity=0)
+        connections.close_all()
+        with self._database() as connection:
+            connection.execute(f"ALTER DATABASE wms RENAME TO {_EMPTY}")
+
+    def _database(self) -> "psycopg.Connection[tuple[object, ...]]":
+        url = self.system.environment["WMS_DATABASE_URL"].replace("/wms?", "/postgres?")
+        return psycopg.connect(url, autocommit=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """A web server that runs."""
+
+    port: int
+    server: psutil.Process
+    background: Sequence[psutil.Process]
+
+
+@contextmanager
+def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
+    """Start the servers, set Django up, and leave nothing behind.
+
+    Args:
+        settings: variables of this process and all that it starts.
+    """
+    for name in _NOT_OURS:
+        os.environ.pop(name, None)
+    os.environ.update(settings)
+    # A socket's path must be short.
+    directory = Path(tempfile.mkdtemp(prefix="wms-", dir=_short_directory()))
+    with ExitStack() as stack:
+        data = stack.enter_context(claimed(directory))
+        sockets = data.sockets()
+        guard = Guard(paths=[sockets, directory], keep=[data.cleaning])
+        stack.callback(guard.finish)
+        options = services.Options(project=PROJECT, data=directory, port=_free_port(), web_workers=1)
+        system, stages = services._embed(options, data, sockets, guard)
+        started = {}
+        for part in (part for stage in stages for part in stage):
+            if isinstance(part, Call):
+                part.function()
+            elif isinstance(part, Service):
+                started[part.name] = stack.enter_context(_running(part, directory))
+        os.environ.update({name: value for name, value in system.environment.items() if name.startswith("WMS_")})
+        os.environ["DJANGO_SETTINGS_MODULE"] = "wms.settings"
+        _set_up_django(stack, log=directory / "benchmark.log")
+        ready = Surroundings(system=system, logs=directory, postgres=started["postgres"])
+        ready.migrate()
+        yield ready
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _set_up_django(stack: ExitStack, *, log: Path) -> None:
+    """Set Django up so that what it logs, which costs as much as in production, does not hide the figures."""
+    file = stack.enter_context(log.open("w", encoding="utf-8"))
+    with redirect_stderr(file):
+        django.setup()
+
+
+@contextmanager
+def _running(service: Service, logs: Path) -> Iterator[psutil.Process]:
+    log = logs / f"{service.name}.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            service.command, env=service.environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        give_up = time.monotonic() + service.ready_within_s
+        while not service.is_ready():
+            if process.poll() is not None or time.monotonic() > give_up:
+                raise ServerFailedError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.02)
+        yield psutil.Process(process.pid)
+    finally:
+        process.send_signal(service.stop_signal)
+        try:
+            process.wait(timeout=service.stop_within_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _short_directory() -> str:
+    wanted = tempfile.gettempdir()
+    return wanted if len(wanted) < 40 else "/tmp"
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((_HOST, 0))
+        number: int = listener.getsockname()[1]
+        return number

@@ -1,0 +1,243 @@
+"""What waits of a workload, in the tables: rows as submission would have written them, by COPY and in bulk."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from uuid import UUID
+
+from django.db import connection, transaction
+from psycopg import sql
+
+from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.weights import USER_PRIORITIES as LEVELS
+from taskqueues.domain.weights import total_weight
+from taskqueues.models import TaskQueue
+from taskqueues.services import priorities, queueing
+from tests.benchmarks.workloads.shape import USER_PRIORITIES, QueueShape, Workload
+from tests.benchmarks.workloads.world import SETUP, World, make_world
+from wms.jobs.domain.description import as_json, parse
+from wms.jobs.domain.lifecycle import JobStatus
+
+#: Jobs of one request at the most, all of one task queue.
+BATCH = 500
+#: Jobs that bear one label, about: as many as one request may kill.
+CAMPAIGN = 100_000
+
+_TABLES = ("jobs_submission", "jobs_job", "jobs_jobhistory", "taskqueues_queuedjob")
+
+_MAKE_BATCHES = """
+CREATE TEMPORARY TABLE load_batch (
+    submission_id uuid, first_job_id bigint, task_queue_id bigint, owner_id bigint, group_id bigint, vo_id bigint,
+    owner text, job_group text, job_type text, description jsonb, priorities smallint[], submitted_at timestamptz
+)
+"""
+_FILL = (
+    """
+    INSERT INTO jobs_submission (id, owner_id, group_id, submitted_at, body_digest)
+    SELECT submission_id, owner_id, group_id, submitted_at, sha256(first_job_id::text::bytea) FROM load_batch
+    """,
+    """
+    INSERT INTO jobs_job (
+        id, submission_id, owner_id, group_id, vo_id, status, submitted_at, status_changed_at, minor_status,
+        application_status, std_output_tail, reschedules, job_name, job_group, job_type, priority, submit_pools,
+        description
+    )
+    SELECT job.id, submission_id, owner_id, group_id, vo_id, %(waiting)s, submitted_at, submitted_at, '',
+           '', '', 0, job.name, job_group, job_type, level.priority, '{}',
+           description || jsonb_build_object('priority', level.priority, 'job_name', job.name)
+      FROM load_batch,
+           unnest(priorities) WITH ORDINALITY AS level (priority, number),
+           LATERAL (SELECT first_job_id + number - 1, 'job-' || number) AS job (id, name)
+    """,
+    """
+    INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
+    SELECT first_job_id + number - 1, submitted_at, status, '', '', owner
+      FROM load_batch, generate_series(1, cardinality(priorities)) AS number, unnest(%(statuses)s::text[]) AS status
+    """,
+    """
+    INSERT INTO taskqueues_queuedjob (job_id, task_queue_id, user_priority)
+    SELECT first_job_id + number - 1, task_queue_id, priority
+      FROM load_batch, unnest(priorities) WITH ORDINALITY AS level (priority, number)
+    """,
+    "SELECT setval(pg_get_serial_sequence('jobs_job', 'id'), %(jobs)s)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """What one request submitted, in the columns of the table of batches."""
+
+    submission_id: UUID
+    first_job_id: int
+    task_queue_id: int
+    owner_id: int
+    group_id: int
+    vo_id: int
+    owner: str
+    job_group: str
+    job_type: str
+    description: str
+    priorities: Sequence[int]
+    submitted_at: datetime
+
+
+def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> World:
+    """Put the workload into an empty database, with about so many pilots; return where its rows are."""
+    chance = Random(seed)
+    # Submitted over the last day; the last job a moment ago.
+    begun = datetime.now(tz=UTC) - timedelta(days=1)
+    with transaction.atomic():
+        world = make_world(workload, pilots=pilots, now=begun)
+        levels = [
+            chance.choices(list(USER_PRIORITIES), list(USER_PRIORITIES.values()), k=q.jobs) for q in workload.queues
+        ]
+        queues = _make_queues(world, levels, now=begun)
+        _insert(list(_batches(world, queues, levels, chance, begun=begun)))
+    priorities.recalculate()
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE)")
+        cursor.execute("CHECKPOINT")  # the pages that were loaded are written now, not while something is measured
+    return world
+
+
+def loaded_sizes(world: World) -> dict[str, str | int]:
+    """Return what a report says of the workload."""
+    workload = world.workload
+    return {"workload": workload.name, "task queues": len(workload.queues), "waiting jobs": workload.jobs}
+
+
+def definition_of(queue: QueueShape, world: World) -> QueueDefinition:
+    """Return the definition that submission finds for the jobs of *queue*."""
+    return define(
+        owner_id=world.owners[queue.owner].pk,
+        group_id=world.groups[world.workload.owners[queue.owner].group].pk,
+        vo_id=world.vo.pk,
+        setup=SETUP,
+        rounding=queueing.rounding(),
+        cpu_time_s=queue.cpu_time_s,
+        sites=queue.sites,
+        banned_sites=queue.banned_sites,
+        platforms=queue.platforms,
+        tags=queue.tags,
+        job_type=queue.job_type,
+    )
+
+
+def description_of(queue: QueueShape) -> dict[str, object]:
+    """Return the body of a request that submits one job into *queue*."""
+    return {
+        "executable": "run_simulation.sh",
+        "arguments": "--events 2000 --seed 421337 --geometry run3-2026 --output histograms.root",
+        "job_type": queue.job_type,
+        "cpu_time_s": queue.cpu_time_s,
+        "sites": list(queue.sites),
+        "banned_sites": list(queue.banned_sites),
+        "platforms": list(queue.platforms),
+        "tags": list(queue.tags),
+        "output_sandbox": ["*.log", "summary.json"],
+        "environment": {"OMP_NUM_THREADS": "1"},
+    }
+
+
+def _make_queues(world: World, levels: Sequence[Sequence[int]], *, now: datetime) -> list[TaskQueue]:
+    return TaskQueue.objects.bulk_create(
+        (
+            _task_queue(definition_of(queue, world), Counter(of_queue), now=now)
+            for queue, of_queue in zip(world.workload.queues, levels, strict=True)
+        ),
+        batch_size=2000,
+    )
+
+
+def _task_queue(definition: QueueDefinition, jobs_of_level: Counter[int], *, now: datetime) -> TaskQueue:
+    return TaskQueue(
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in asdict(definition).items()},
+        signature=definition.signature(),
+        priority=0,  # until all are there to be evaluated together
+        weight=total_weight(jobs_of_level),
+        jobs_of_level=[jobs_of_level[level] for level in range(LEVELS)],
+        created_at=now,
+    )
+
+
+def _batches(
+    world: World, queues: Sequence[TaskQueue], levels: Sequence[Sequence[int]], chance: Random, *, begun: datetime
+) -> Iterator[_Batch]:
+    """Yield the requests in the order of submission: a queue's jobs came in parts, between those of other queues."""
+    workload = world.workload
+    parts = [(number, start) for number, queue in enumerate(workload.queues) for start in range(0, queue.jobs, BATCH)]
+    chance.shuffle(parts)
+    campaigns = max(1, workload.jobs // CAMPAIGN)
+    job_id = 1
+    for part, (number, start) in enumerate(parts):
+        queue, task_queue = workload.queues[number], queues[number]
+        of_part = levels[number][start : start + BATCH]
+        yield _Batch(
+            submission_id=UUID(int=chance.getrandbits(128), version=4),
+            first_job_id=job_id,
+            task_queue_id=task_queue.pk,
+            owner_id=task_queue.owner_id,
+            group_id=task_queue.group_id,
+            vo_id=task_queue.vo_id,
+            owner=workload.owners[queue.owner].name,
+            job_group=f"campaign{part * campaigns // len(parts)}",
+            job_type=queue.job_type,
+            description=_stored_description(queue, campaign=f"campaign{part * campaigns // len(parts)}"),
+            priorities=of_part,
+            submitted_at=begun + timedelta(days=1) * (part / len(parts)),
+        )
+        job_id += len(of_part)
+
+
+def _stored_description(queue: QueueShape, *, campaign: str) -> str:
+    wanted = parse({**description_of(queue), "job_group": campaign})
+    return json.dumps({**as_json(wanted), "setup": SETUP})
+
+
+def _insert(batches: Sequence[_Batch]) -> None:
+    columns = list(_Batch.__slots__)
+    with connection.cursor() as cursor, _without_indexes(_TABLES):
+        # Millions of look-ups of rows that were made a moment ago.
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(_MAKE_BATCHES)
+        copy_into("load_batch", columns, ([getattr(batch, column) for column in columns] for batch in batches))
+        values: dict[str, str | int | list[str]] = {
+            "waiting": JobStatus.WAITING.value,
+            "statuses": [JobStatus.RECEIVED.value, JobStatus.WAITING.value],
+            "jobs": sum(len(batch.priorities) for batch in batches),
+        }
+        for statement in _FILL:
+            cursor.execute(statement, values)
+        cursor.execute("SET LOCAL session_replication_role = origin")
+
+
+def copy_into(table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Insert the rows by COPY."""
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+        sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
+    )
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+@contextmanager
+def _without_indexes(tables: Collection[str]) -> Iterator[None]:
+    """Drop the tables' indexes, but those of constraints, and build them whole at the end: a third of the time."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s) AND NOT EXISTS"
+            " (SELECT FROM pg_constraint WHERE conindid = indexname::regclass)",
+            [list(tables)],
+        )
+        indexes = cursor.fetchall()
+        for name, _ in indexes:
+            cursor.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
+        yield
+        cursor.execute("SET LOCAL maintenance_work_mem = '512MB'")
+        for _, definition in indexes:
+            cursor.execute(definition)
