@@ -19,6 +19,7 @@ import psutil
 import psycopg
 from django.core.management import call_command
 from django.db import connections
+from django.utils.module_loading import import_string
 
 from wms.stack import services
 from wms.stack.directory import claimed
@@ -65,6 +66,8 @@ class Surroundings:
         try:
             yield
         finally:
+            # Only now: Django had to be set up.
+            import_string("taskqueues.services.index.shared.index").forget()
             connections.close_all()
             with self._database() as connection:
                 connection.execute("DROP DATABASE wms WITH (FORCE)")

@@ -49,7 +49,7 @@ def queued(job: Job) -> QueuedJob:
 
 def jobs_of(snapshot: Snapshot, task_queue: TaskQueue) -> dict[int, int]:
     """Return {user priority: jobs} as the index knows them; empty when it does not know the queue."""
-    row = snapshot.columns.row_of(task_queue.pk)
+    row = snapshot.row_of.get(task_queue.pk)
     return {} if row is None else {level: int(jobs) for level, jobs in enumerate(snapshot.jobs[row]) if jobs}
 
 
@@ -84,7 +84,7 @@ def test_a_level_that_emptied_and_refilled_is_known(group: Group, owner: User) -
     snapshot = index.renewed()
     with transaction.atomic():
         queueing.withdraw([job.pk])
-    index.note_empty(snapshot, task_queue.pk, 1)
+    index.note_empty(task_queue.pk, 1, snapshot=snapshot)
     assert jobs_of(index.renewed(), task_queue) == {}
     make_job(group=group, owner=owner)
     assert jobs_of(index.renewed(), task_queue) == {1: 1}
@@ -96,7 +96,7 @@ def test_an_empty_answer_of_an_older_reading_does_not_hide_what_a_newer_one_know
     old = index.renewed()
     make_job(group=group, owner=owner)
     index.renewed()
-    index.note_empty(old, task_queue.pk, 1)
+    index.note_empty(task_queue.pk, 1, snapshot=old)
     assert jobs_of(index.renewed(), task_queue) == {1: 2}
 
 
@@ -106,7 +106,7 @@ def test_withdrawals_that_are_news_do_not_hide_what_came_after_an_empty_answer(g
     snapshot = index.renewed()
     with transaction.atomic():
         queueing.withdraw([job.pk for job in jobs])
-    index.note_empty(snapshot, task_queue.pk, 1)
+    index.note_empty(task_queue.pk, 1, snapshot=snapshot)
     make_job(group=group, owner=owner)
     assert jobs_of(index.renewed(), task_queue)[1] >= 1
 
@@ -120,7 +120,7 @@ def test_removed_and_new_queues(group: Group, owner: User) -> None:
     queueing.remove_empty(now=timezone.now())
     new = make_job(group=group, owner=owner, job_type="another")
     second = index.renewed()
-    assert second.columns.task_queue_id.tolist() == sorted(TaskQueue.objects.values_list("pk", flat=True))
+    assert sorted(second.columns.task_queue_id.tolist()) == sorted(TaskQueue.objects.values_list("pk", flat=True))
     assert jobs_of(second, queued(new).task_queue) == {1: 1}
     assert len(first.columns) == 4  # who still works with it is not disturbed
 
@@ -136,7 +136,7 @@ def test_priorities_and_counts_of_an_evaluation_are_known(group: Group, owner: U
     snapshot = index.renewed()
     assert jobs_of(snapshot, one) == {}
     assert jobs_of(snapshot, other) == {1: 3}
-    row = snapshot.columns.row_of(other.pk)
+    row = snapshot.row_of.get(other.pk)
     assert row is not None
     assert snapshot.priority[row] == 10.0
 
@@ -165,8 +165,8 @@ def test_suspending_an_owner_reaches_the_index_and_so_does_the_end_of_it(group: 
     task_queue = queued(make_job(group=group, owner=owner)).task_queue
 
     def is_trusted() -> bool:
-        columns = index.renewed().columns
-        return bool(columns.trusted[columns.row_of(task_queue.pk)])
+        snapshot = index.renewed()
+        return bool(snapshot.columns.trusted[snapshot.row_of.get(task_queue.pk)])
 
     assert is_trusted()
     for active in (False, True):

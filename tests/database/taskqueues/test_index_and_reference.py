@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -87,10 +88,12 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
     )
     expected = list(TaskQueue.objects.filter(all_conditions(offer)).order_by("pk").values_list("pk", flat=True))
     columns = snapshot.columns
-    assert columns.task_queue_id[snapshot.fits.rows(offer)].tolist() == expected
+    assert sorted(columns.task_queue_id[snapshot.masks.fitting(offer, among=slice(0, None))].tolist()) == expected
+    by_segment = [snapshot.masks.fitting(offer, among=rows) for rows in snapshot.masks.segments.values()]
+    assert sorted(columns.task_queue_id[np.concatenate(by_segment)].tolist()) == expected
     left = left_after_each(columns, offer)
     assert list(left) == list(CONDITIONS)
-    assert columns.task_queue_id[left["limit"]].tolist() == expected
+    assert sorted(columns.task_queue_id[left["limit"]].tolist()) == expected
 
 
 def test_index_and_reference_accept_the_same_queues(world: dict[str, list[int]]) -> None:
