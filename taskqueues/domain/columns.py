@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -204,11 +205,8 @@ class Columns:
     def segments(self) -> Mapping[int, slice]:
         """Return {CPU segment in seconds: its rows}, the highest first."""
         values, starts = np.unique(-self.cpu_time_s, return_index=True)
-        stops = [*starts[1:].tolist(), len(self)]
-        return {
-            -int(value): slice(start, stop)
-            for value, start, stop in zip(values.tolist(), starts.tolist(), stops, strict=True)
-        }
+        bounds = [*starts.tolist(), len(self)]
+        return {-int(value): slice(*rows) for value, rows in zip(values, pairwise(bounds), strict=True)}
 
     def changed(self, *, gone: Iterable[int], come: Sequence[QueueRow]) -> tuple["Columns", Rows]:
         """Return the columns without the queues that are gone and with those that have come, none of which is here.
