@@ -2,16 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
 from django.utils.module_loading import import_string
 
 from tests.benchmarks.catalogue import MEASURES
-from tests.benchmarks.machine import describe_machine
 from tests.benchmarks.measuring import Report, print_report, say, write_json
 from tests.benchmarks.options import Options, parse
 from tests.benchmarks.surroundings import Surroundings, surroundings
-
-Benchmark = Callable[[Surroundings, Options], Report]
 
 
 def main(arguments: list[str]) -> int:
@@ -21,20 +20,43 @@ def main(arguments: list[str]) -> int:
         for name, what in MEASURES.items():
             say(f"{name:12} {what}")
         return 0
-    reports = []
-    settings = {"WMS_CPU_SEGMENTS_S": ",".join(map(str, options.cpu_segments_s))}
-    with surroundings(settings=settings) as ready:
+    reports: list[Report] = []
+    with surroundings(settings={"WMS_CPU_SEGMENTS_S": ",".join(map(str, options.cpu_segments_s))}) as ready:
         for name in options.names:
-            # Only now: what it imports has models, for which Django had to be set up.
-            benchmark: Benchmark = import_string(f"tests.benchmarks.{name.replace('-', '_')}.run")
             with ready.empty_database():
-                machine = describe_machine()
-                reports.append(benchmark(ready, options))
-            print_report(reports[-1])
-    say(f"\n{', '.join(f'{name} {value}' for name, value in machine.items())}")
-    if options.json is not None:
-        write_json(options.json, machine=machine, reports=reports)
+                report = _measured_by_a_child(name, ready, options)
+            if report is None:
+                return 1
+            print_report(report)
+            reports.append(report)
+        say(f"\n{', '.join(f'{name} {value}' for name, value in ready.machine.items())}")
+        if options.json is not None:
+            write_json(options.json, machine=ready.machine, reports=reports)
     return 0
+
+
+def _measured_by_a_child(name: str, ready: Surroundings, options: Options) -> Report | None:
+    """Return what the benchmark found; None when it failed, which it has said.
+
+    A process for each: what one remembers of its rows is not true of those of the next.
+    """
+    forking = get_context("fork")
+    receiver, sender = forking.Pipe(duplex=False)
+    child = forking.Process(target=_measure, args=(name, ready, options, sender))
+    child.start()
+    sender.close()
+    try:
+        report: Report | None = receiver.recv()
+    except EOFError:
+        report = None
+    child.join()
+    return report
+
+
+def _measure(name: str, ready: Surroundings, options: Options, sender: Connection) -> None:
+    # Imported by name, and only now: it has models, for which Django had to be set up.
+    run: Callable[[Surroundings, Options], Report] = import_string(f"tests.benchmarks.{name.replace('-', '_')}.run")
+    sender.send(run(ready, options))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
-"""The benchmarks by name."""
+"""The benchmarks by name; the function ``run`` of the module of that name runs each."""
 
-#: {name: what it measures}; the module of that name runs it.
-MEASURES = {
-    "match": "matches in process, each with its commit, one after another",
-    "http": "POST /api/matches/ by many pilots at once, for a while",
-    "contention": "the same on a single task queue",
-}
+from collections.abc import Mapping
+from types import MappingProxyType
+
+#: {name: what it measures}.
+MEASURES: Mapping[str, str] = MappingProxyType(
+    {
+        "match": "matches in process, each with its commit, one after another",
+        "http": "POST /api/matches/ by many pilots at once, for a while",
+        "contention": "the same on a single task queue",
+    }
+)

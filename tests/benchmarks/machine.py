@@ -7,21 +7,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import TypeAlias
 
 import psutil
-from django.db import connection
+import psycopg
 
 _SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 
 
-def describe_machine() -> dict[str, str | int]:
+Machine: TypeAlias = Mapping[str, str | int]
+
+
+def describe_machine(database: "psycopg.Connection[tuple[object, ...]]") -> Machine:
     """Return what the figures depend on beside the program."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpu": _cpu_model(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30),
         "python": platform.python_version(),
-        **_postgres_settings(),
+        **_postgres_settings(database),
     }
 
 
@@ -30,10 +34,9 @@ def _cpu_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def _postgres_settings() -> dict[str, str]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [list(_SETTINGS)])
-        return {f"postgres_{name.removeprefix('server_')}": value for name, value in cursor.fetchall()}
+def _postgres_settings(database: "psycopg.Connection[tuple[object, ...]]") -> dict[str, str]:
+    rows = database.execute("SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [list(_SETTINGS)])
+    return {f"postgres_{str(name).removeprefix('server_')}": str(value) for name, value in rows}
 
 
 @dataclass(slots=True)

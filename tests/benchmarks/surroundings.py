@@ -21,6 +21,7 @@ from django.core.management import call_command
 from django.db import connections
 from django.utils.module_loading import import_string
 
+from tests.benchmarks.machine import Machine, describe_machine
 from wms.stack import services
 from wms.stack.directory import claimed
 from wms.stack.guard import Guard
@@ -46,6 +47,7 @@ class Surroundings:
     #: Where everything that is written goes.
     logs: Path
     postgres: psutil.Process
+    machine: Machine
 
     @contextmanager
     def web(self, *, processes: int) -> Iterator["Web"]:
@@ -61,7 +63,7 @@ class Surroundings:
     @contextmanager
     def empty_database(self) -> Iterator[None]:
         """Give this process, and the servers that it starts meanwhile, a database with all tables and no rows."""
-        with self._database() as connection:
+        with _database(self.system) as connection:
             connection.execute(f"CREATE DATABASE wms TEMPLATE {_EMPTY}")
         try:
             yield
@@ -69,19 +71,8 @@ class Surroundings:
             # Only now: Django had to be set up.
             import_string("taskqueues.services.index.shared.index").forget()
             connections.close_all()
-            with self._database() as connection:
+            with _database(self.system) as connection:
                 connection.execute("DROP DATABASE wms WITH (FORCE)")
-
-    def migrate(self) -> None:
-        """Make the tables once, in a database that is then copied."""
-        call_command("migrate", verbosity=0)
-        connections.close_all()
-        with self._database() as connection:
-            connection.execute(f"ALTER DATABASE wms RENAME TO {_EMPTY}")
-
-    def _database(self) -> "psycopg.Connection[tuple[object, ...]]":
-        url = self.system.environment["WMS_DATABASE_URL"].replace("/wms?", "/postgres?")
-        return psycopg.connect(url, autocommit=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +112,23 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
         os.environ.update({name: value for name, value in system.environment.items() if name.startswith("WMS_")})
         os.environ["DJANGO_SETTINGS_MODULE"] = "wms.settings"
         _set_up_django(stack, log=directory / "benchmark.log")
-        ready = Surroundings(system=system, logs=directory, postgres=started["postgres"])
-        ready.migrate()
-        yield ready
+        with _database(system) as database:
+            _make_empty_database(database)
+            machine = describe_machine(database)
+        yield Surroundings(system=system, logs=directory, postgres=started["postgres"], machine=machine)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _database(system: System) -> "psycopg.Connection[tuple[object, ...]]":
+    url = system.environment["WMS_DATABASE_URL"].replace("/wms?", "/postgres?")
+    return psycopg.connect(url, autocommit=True)
+
+
+def _make_empty_database(database: "psycopg.Connection[tuple[object, ...]]") -> None:
+    """Make the tables once, in a database that is then copied."""
+    call_command("migrate", verbosity=0)
+    connections.close_all()
+    database.execute(f"ALTER DATABASE wms RENAME TO {_EMPTY}")
 
 
 def _set_up_django(stack: ExitStack, *, log: Path) -> None:
