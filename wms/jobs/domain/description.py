@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
@@ -79,6 +80,8 @@ class JobDescription:
 
 FIELDS: Final = tuple(field.name for field in fields(JobDescription))
 KNOWN_FIELDS: Final = (*FIELDS, "parameters")
+_KNOWN: Final = frozenset(KNOWN_FIELDS)
+_values_of = attrgetter(*FIELDS)
 
 
 def parse(data: Mapping[str, object]) -> JobDescription:
@@ -131,19 +134,22 @@ def parse(data: Mapping[str, object]) -> JobDescription:
 
 def as_json(description: JobDescription) -> dict[str, object]:
     """Return every field of *description* as JSON can say it; ``parse`` turns it back into an equal description."""
-    result: dict[str, object] = {}
-    for field in FIELDS:
-        value: object = getattr(description, field)
-        result[field] = list(value) if isinstance(value, tuple) else value
-    result["environment"] = dict(description.environment)
-    result["requirements"] = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in description.requirements
-    }
+    result: dict[str, object] = json.loads(as_text(description, setup=description.setup))
     return result
 
 
+def as_text(description: JobDescription, *, setup: str | None) -> str:
+    """Return as_json as ASCII text, with *setup* in the place of the setup."""
+    # JSON writes a tuple as a list; only the pairs would come out wrong.
+    values = dict(zip(FIELDS, _values_of(description), strict=True))
+    values["environment"] = dict(description.environment)
+    values["requirements"] = dict(description.requirements)
+    values["setup"] = setup
+    return json.dumps(values)
+
+
 def _refuse_unknown(data: Mapping[str, object], reader: FieldReader) -> None:
-    unknown = [name for name in data if name not in KNOWN_FIELDS]
+    unknown = [name for name in data if name not in _KNOWN]
     for name in unknown[:_MAX_UNKNOWN]:
         sentence = f"There is no field {shown(name)}.{did_you_mean(str(name)[:64], KNOWN_FIELDS)}"
         reader.fault(shown(name).strip('"'), sentence)
@@ -281,7 +287,10 @@ def _compare_fields(description: JobDescription, data: Mapping[str, object], rea
 
 
 def _refuse_too_large(description: JobDescription, reader: FieldReader) -> None:
-    size = len(json.dumps(as_json(description), ensure_ascii=False).encode())
+    text = as_text(description, setup=description.setup)
+    if len(text) <= MAX_BYTES:  # escaped, no character takes less than in UTF-8
+        return
+    size = len(json.dumps(json.loads(text), ensure_ascii=False).encode())
     if size > MAX_BYTES:
         sentence = (
             f"The description has {size} bytes as JSON; at most {MAX_BYTES} are accepted. Use a sandbox for data."
