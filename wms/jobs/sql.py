@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -58,9 +59,12 @@ def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]
 
     ``bulk_create`` of ten thousand jobs takes seconds of Python, this a tenth of it.
     """
-    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
-        sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
-    )
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+    with connection.cursor() as cursor, cursor.copy(_copy(table, tuple(columns))) as copy:
         for row in rows:
             copy.write_row(row)
+
+
+@cache
+def _copy(table: str, columns: Sequence[str]) -> bytes:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names).as_bytes()
