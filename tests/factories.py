@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from uuid import uuid4
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
+from matching.models import Match
 from pilots.domain import ENDED, PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
@@ -354,6 +356,24 @@ def make_pilot(
         status=status,
         submitted_at=NOW,
         ended_at=NOW if status in ENDED else None,
+    )
+
+
+def make_match(
+    *,
+    job: Job | None = None,
+    pilot: Pilot | None = None,
+    leased_at: datetime = NOW,
+    ended_at: datetime | None = None,
+) -> Match:
+    """Return a lease of *job*, which without one has no status that goes with it."""
+    return Match.objects.create(
+        job=job or make_job(status=JobStatus.RUNNING),
+        pilot=pilot or make_pilot(),
+        request_id=uuid4(),
+        leased_at=leased_at,
+        expires_at=leased_at + timedelta(seconds=300),
+        ended_at=ended_at,
     )
 
 
