@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 
 from django.db import connection
 
+from taskqueues.domain.deliveries import Amounts
 from taskqueues.domain.shares import GroupShare
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 from wms.kernel.db import transaction_required
@@ -169,6 +171,25 @@ def divide_shares(shares: Collection[GroupShare], *, of_all_groups: bool) -> int
         cursor.execute(_DIVIDE_SHARES, values)
         (changed,) = cursor.fetchone()
     return int(changed)
+
+
+#: The ORM's upsert overwrites; this one adds.
+_ADD_DELIVERIES = """
+INSERT INTO taskqueues_delivery AS delivery (began_at, group_id, cpu_segment_s, matches, processor_s)
+SELECT %s, * FROM unnest(%s::bigint[], %s::integer[], %s::integer[], %s::double precision[])
+    ON CONFLICT (began_at, group_id, cpu_segment_s)
+    DO UPDATE SET matches = delivery.matches + excluded.matches,
+                  processor_s = delivery.processor_s + excluded.processor_s
+"""
+
+
+@transaction_required
+def add_deliveries(amounts: Amounts, *, began_at: datetime) -> None:
+    """Add amounts to those of the interval that began at that moment."""
+    rows = [(group, segment, amount.matches, amount.processor_s) for (group, segment), amount in amounts.items()]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD_DELIVERIES, [began_at, *(list(column) for column in zip(*rows, strict=True))])
 
 
 _KEEP_POOL = """
