@@ -7,6 +7,7 @@ from types import MappingProxyType
 MEASURES: Mapping[str, str] = MappingProxyType(
     {
         "match": "matches in process, each with its commit, one after another",
+        "dirac": "the same beside DIRAC 9.1 on MariaDB, in turns (installs both in a temporary directory)",
         "http": "POST /api/matches/ by many pilots at once, for a while",
         "contention": "the same on a single task queue",
     }

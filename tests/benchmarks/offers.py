@@ -15,6 +15,8 @@ from tests.benchmarks.workloads.world import World
 class Question:
     """One request for a job: by whom, under which id, and with what to offer."""
 
+    #: Index of the pilot's site.
+    site: int
     pilot_id: int
     request_id: UUID
     platform: str
@@ -40,6 +42,7 @@ def draw_question(world: World, *, chance: Random) -> Question:
     """Return what some pilot at some site may ask."""
     offer = draw_offer(world.workload, chance=chance)
     return Question(
+        site=offer.site,
         pilot_id=chance.choice(world.pilots[offer.site]),
         request_id=UUID(int=chance.getrandbits(128), version=4),
         platform=offer.platform,

@@ -21,6 +21,7 @@ from django.core.management import call_command
 from django.db import connections
 
 from tests.benchmarks.machine import Machine, describe_machine
+from tests.benchmarks.measuring import NotMeasurableError
 from wms.stack import services
 from wms.stack.directory import claimed
 from wms.stack.guard import Guard
@@ -32,10 +33,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 _NOT_OURS = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_DATA_DIR", "WMS_SECRET_KEY", "WMS_SERVER_URL")
 _HOST = "127.0.0.1"
 _EMPTY = "empty"
-
-
-class ServerFailedError(Exception):
-    """A server did not start; the text is what it wrote last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +53,7 @@ class Surroundings:
         control = next(worker for worker in services._workers(system) if worker.name == "control")
         web, beat = services._web(system), services._beat(system)
         with ExitStack() as stack:
-            started = [stack.enter_context(_running(service, self.logs)) for service in (web, control, beat)]
+            started = [stack.enter_context(running(service, self.logs)) for service in (web, control, beat)]
             yield Web(port=options.port, server=started[0], background=started[1:])
 
     @contextmanager
@@ -105,7 +102,7 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
             if isinstance(part, Call):
                 part.function()
             elif isinstance(part, Service):
-                started[part.name] = stack.enter_context(_running(part, directory))
+                started[part.name] = stack.enter_context(running(part, directory))
         os.environ.update({name: value for name, value in system.environment.items() if name.startswith("WMS_")})
         os.environ["DJANGO_SETTINGS_MODULE"] = "wms.settings"
         _set_up_django(stack, log=directory / "benchmark.log")
@@ -136,7 +133,8 @@ def _set_up_django(stack: ExitStack, *, log: Path) -> None:
 
 
 @contextmanager
-def _running(service: Service, logs: Path) -> Iterator[psutil.Process]:
+def running(service: Service, logs: Path) -> Iterator[psutil.Process]:
+    """Run a server from when it is ready; what it writes goes to a file named after it."""
     log = logs / f"{service.name}.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -146,7 +144,7 @@ def _running(service: Service, logs: Path) -> Iterator[psutil.Process]:
         give_up = time.monotonic() + service.ready_within_s
         while not service.is_ready():
             if process.poll() is not None or time.monotonic() > give_up:
-                raise ServerFailedError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+                raise NotMeasurableError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.02)
         yield psutil.Process(process.pid)
     finally:
