@@ -1,7 +1,7 @@
 """What pilots ask, as the match and as the web server take it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from uuid import UUID
@@ -27,13 +27,14 @@ class Question:
         """Return the offer as the match takes it."""
         return OfferRequest(platforms=(self.platform,), cpu_time_s=self.cpu_time_s, tags=self.tags)
 
-    def body(self) -> bytes:
+    def body(self, *, required_tags: Sequence[str] = ()) -> bytes:
         """Return the offer as the web server takes it."""
         fields: Mapping[str, object] = {
             "request_id": str(self.request_id),
             "platforms": [self.platform],
             "cpu_time_s": self.cpu_time_s,
             "tags": self.tags,
+            "required_tags": required_tags,
         }
         return json.dumps(fields).encode()
 
