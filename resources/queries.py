@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from resources import sql
 from resources.domain.parameters import LevelParameters, Parameters, inherit
 from resources.domain.requirements import Kinds, Requirements, canonical, check, satisfied
 from resources.domain.words import RequirementKind, ResourceState
@@ -36,7 +37,7 @@ class Elements(Func):
 
 def known_sites(vo: VO) -> frozenset[str]:
     """Return the names of the sites that serve *vo*."""
-    return frozenset(Site.objects.serving(vo).values_list("name", flat=True))
+    return sql.names_of_sites(vo_id=vo.pk)
 
 
 def known_ces(vo: VO) -> frozenset[str]:
@@ -46,8 +47,15 @@ def known_ces(vo: VO) -> frozenset[str]:
 
 def known_platforms() -> frozenset[str]:
     """Return every platform that a node may have, or that one may run."""
-    named = frozenset(Platform.objects.values_list("name", flat=True))
-    return named | _elements(Platform.objects.all(), "runs") | _elements(Queue.objects.all(), "platforms")
+    return sql.platforms()
+
+
+def job_types_taken(vo: VO) -> frozenset[str] | None:
+    """Return the job types that the queues of *vo* take; None: one takes all, or there is none yet."""
+    lists = sql.lists_of_job_types(vo_id=vo.pk)
+    if not lists or not all(lists):
+        return None
+    return frozenset(job_type for job_types in lists for job_type in job_types)
 
 
 def known_tags(vo: VO) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """The statements that the ORM cannot say."""
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db import connection
 
@@ -25,6 +26,29 @@ def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_QUEUES, [list(signatures)])
         return {bytes(signature): pk for signature, pk in cursor.fetchall()}
+
+
+#: One statement with one parameter, whatever the number of queues; the ORM writes and binds each value of each row.
+#: In one order for all, or two submissions of the same new definitions would wait for each other.
+_INSERT_QUEUES = """
+INSERT INTO taskqueues_taskqueue (
+       signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
+       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, priority, weight, jobs_of_level,
+       created_at)
+SELECT signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
+       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, priority, weight, jobs_of_level,
+       created_at
+  FROM json_populate_recordset(NULL::taskqueues_taskqueue, %s)
+ ORDER BY signature
+    ON CONFLICT DO NOTHING
+"""
+
+
+@transaction_required
+def insert_queues(rows: Iterable[Mapping[str, object]]) -> None:
+    """Insert those of the queues that do not exist: {column: value as JSON text of PostgreSQL has it} each."""
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_QUEUES, [json.dumps(list(rows))])
 
 
 #: One statement with three arrays costs a fifth of the ORM's rows of parameters. What came is told to the indexes.

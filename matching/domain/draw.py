@@ -1,6 +1,6 @@
 """The draw of a match: a task queue, then a user priority in it (TQM, PIL; DESIGN §3.5)."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -33,26 +33,27 @@ class Drawn(NamedTuple):
     is_last_resort: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
 class Lottery:
     """The task queues that fit one offer, less those that were found empty or closed.
 
     Among the queues of the highest CPU segment that is left one is drawn in proportion to its priority; in it a user
     priority in proportion to (jobs × weight). The draws are exact: a cumulative sum and a binary search (ADR 2).
+
+    Args:
+        segments: the rows that fit, of one CPU segment after the other, highest first; asked for when needed.
+        priority: by row; 0 where no job waits.
+        jobs: waiting jobs, by row and user priority.
     """
 
-    #: Rows of the queues that fit.
-    rows: Rows
-    #: By row of the index: CPU segment in seconds, priority, and waiting jobs by user priority.
-    cpu_time_s: NDArray[np.int64]
-    priority: NDArray[np.float64]
-    jobs: NDArray[np.int64]
-    #: Whether the rule of the highest segment is ignored, so that short jobs do not starve.
-    any_segment: bool = False
-    _left_out: set[tuple[int, int]] = field(default_factory=set)
-    _aside: list[Drawn] = field(default_factory=list)
-    #: The rows of the draw and the cumulative sum of their priorities; None: to be computed.
-    _bounds: tuple[Rows, NDArray[np.float64]] | None = None
+    def __init__(self, segments: Iterable[Rows], *, priority: NDArray[np.float64], jobs: NDArray[np.int64]) -> None:
+        self._segments = iter(segments)
+        self._priority = priority
+        self._jobs = jobs
+        #: Of the segment that is drawn from: rows, and the cumulative sum of their priorities.
+        self._rows = np.empty(0, dtype=np.intp)
+        self._bounds = np.empty(0)
+        self._empty_levels: set[tuple[int, int]] = set()
+        self._aside: list[Drawn] = []
 
     def draw(self, *, queue_chance: float, level_chance: float) -> Drawn | None:
         """Return a queue and a user priority, in the end those that were set aside; None when nothing is left.
@@ -60,18 +61,18 @@ class Lottery:
         Args:
             queue_chance, level_chance: independent and uniform in [0, 1).
         """
-        if self._bounds is None:
-            self._bounds = self._compute()
-        rows, bounds = self._bounds
-        if not len(rows):
-            return self._aside.pop()._replace(is_last_resort=True) if self._aside else None
-        row = int(rows[_position(bounds, queue_chance)])
-        return Drawn(row, draw_user_priority(self._jobs(row), chance=level_chance))
+        while not len(self._rows):
+            rows = next(self._segments, None)
+            if rows is None:
+                return self._aside.pop()._replace(is_last_resort=True) if self._aside else None
+            self._draw_from(rows)
+        row = int(self._rows[_position(self._bounds, queue_chance)])
+        return Drawn(row, draw_user_priority(self._jobs_left(row), chance=level_chance))
 
     def leave_out(self, drawn: Drawn) -> None:
         """Take a level out of the draw: it is empty."""
-        self._left_out.add((drawn.row, drawn.user_priority))
-        if not self._jobs(drawn.row).any():
+        self._empty_levels.add((drawn.row, drawn.user_priority))
+        if not self._jobs_left(drawn.row).any():
             self.leave_out_queue(drawn.row)
 
     def set_aside(self, drawn: Drawn) -> None:
@@ -81,22 +82,19 @@ class Lottery:
 
     def leave_out_queue(self, row: int) -> None:
         """Take a queue out of the draw: it is empty or closed."""
-        self.rows = self.rows[self.rows != row]
-        self._bounds = None
+        self._draw_from(self._rows[self._rows != row])
 
-    def _jobs(self, row: int) -> NDArray[np.int64]:
-        empty = [level for left_out, level in self._left_out if left_out == row]
-        jobs: NDArray[np.int64] = self.jobs[row].copy()
+    def _draw_from(self, rows: Rows) -> None:
+        # NB: without those of priority 0, which are never drawn: an empty part of the sum could be hit at its bound.
+        priorities = self._priority[rows]
+        drawn = priorities > 0
+        self._rows, self._bounds = rows[drawn], np.cumsum(priorities[drawn])
+
+    def _jobs_left(self, row: int) -> NDArray[np.int64]:
+        empty = [level for its_row, level in self._empty_levels if its_row == row]
+        jobs: NDArray[np.int64] = self._jobs[row].copy()
         jobs[empty] = 0
         return jobs
-
-    def _compute(self) -> tuple[Rows, NDArray[np.float64]]:
-        # NB: without those of priority 0, which are never drawn: an empty part of the sum could be hit at its bound.
-        rows = self.rows[(self.priority[self.rows] > 0) & self.jobs[self.rows].any(axis=1)]
-        if len(rows) and not self.any_segment:
-            segments = self.cpu_time_s[rows]
-            rows = rows[segments == segments.max()]
-        return rows, np.cumsum(self.priority[rows])
 
 
 def _position(bounds: NDArray[np.float64], chance: float) -> int:

@@ -10,6 +10,7 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
 from taskqueues.services.index.shared import index
+from wms.accounts.models import VO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +41,28 @@ def preview(offer: ResourceOffer) -> Preview:
     rows = TaskQueue.objects.filter(pk__in=columns.task_queue_id[fits].tolist())
     fitting = list(rows.select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))
     jobs = jobs_in([queue.pk for queue in fitting])
-    drawn = [queue for queue in fitting if queue.priority > 0]
-    highest = max((queue.cpu_time_s for queue in drawn), default=0)
-    total = sum(queue.priority for queue in drawn if queue.cpu_time_s == highest)
+    chance_of = _chances(fitting, any_segment_fraction=VO.objects.get(pk=offer.vo_id).any_segment_fraction)
     return Preview(
         left={name: int(np.count_nonzero(mask)) for name, mask in left.items()},
         task_queues=[
             PreviewQueue(
                 task_queue=queue,
                 jobs=jobs.get(queue.pk, 0),
-                chance=queue.priority / total if queue.cpu_time_s == highest and total > 0 else 0.0,
+                chance=chance_of[queue.pk],
             )
             for queue in fitting
         ],
     )
+
+
+def _chances(fitting: Sequence[TaskQueue], *, any_segment_fraction: float) -> dict[int, float]:
+    """Return, by queue, the chance to be drawn: among the highest CPU segment or, in that fraction, among all."""
+    drawn = [queue for queue in fitting if queue.priority > 0]
+    highest_s = max((queue.cpu_time_s for queue in drawn), default=0)
+    highest = [queue for queue in drawn if queue.cpu_time_s == highest_s]
+    chance_of = dict.fromkeys((queue.pk for queue in fitting), 0.0)
+    for part, queues in ((1 - any_segment_fraction, highest), (any_segment_fraction, drawn)):
+        total = sum(queue.priority for queue in queues)
+        for queue in queues:
+            chance_of[queue.pk] += part * queue.priority / total
+    return chance_of

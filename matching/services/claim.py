@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-import psycopg
 from django.conf import settings
-from django.db import connection
 from psycopg.types.json import Jsonb
+
+from wms.kernel.db import ask_prepared
 
 
 class Answer(StrEnum):
@@ -99,9 +99,6 @@ def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
 
 
 def _ask(statement: str, *parameters: object) -> list[Claimed]:
-    connection.ensure_connection()
-    # Not Django's cursor, which writes the values into the text, so that each statement is a new one to the server.
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        rows = cursor.execute(statement, parameters, prepare=True).fetchall()
+    rows = ask_prepared(statement, *parameters)
     # NB: Django has psycopg leave JSON as it is.
     return [Claimed(*row[:-2], *(None if text is None else json.loads(text) for text in row[-2:])) for row in rows]

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
 from matching.services.claim import Answer, Claimant, Claimed, claim, close
-from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot
+from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
 from pilots.models import Pilot
 from resources.models import Queue
 from taskqueues.domain.conditions import left_after_each
@@ -86,13 +86,20 @@ def match(
 def _search(
     snapshot: Snapshot, request: OfferRequest, bond: Bond, *, pilot_id: int, request_id: UUID, chance: Random
 ) -> "_Search":
+    known = Remembered(snapshot.memo)
     try:
-        offer, place = of_pilot(request, bond, now=snapshot.now(), known=Remembered(snapshot.memo))
+        offer, place = of_pilot(request, bond, now=snapshot.now(), known=known)
     except Queue.DoesNotExist as error:
         raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
     site_id, ce_id, queue_id = place.ids
     claimant = Claimant(pilot_id=pilot_id, request_id=request_id, site_id=site_id, ce_id=ce_id, queue_id=queue_id)
-    return _Search(snapshot=snapshot, offer=offer, claimant=claimant, chance=chance)
+    return _Search(
+        snapshot=snapshot,
+        offer=offer,
+        claimant=claimant,
+        any_segment_fraction=known.ask(vo_of, bond.vo_id).any_segment_fraction,
+        chance=chance,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +109,8 @@ class _Search:
     snapshot: Snapshot
     offer: ResourceOffer
     claimant: Claimant
+    #: Of the matches: they ignore the rule of the highest CPU segment.
+    any_segment_fraction: float
     chance: Random
 
     def fill(self, leases: Sequence[Claimed], *, up_to: int) -> list[Claimed]:
@@ -142,7 +151,7 @@ class _Search:
         """Take out of the draw what a claim found it could not give; False when there is nothing else to be had."""
         match claimed.answer:
             case Answer.EMPTY_LEVEL:
-                index.note_empty(self.snapshot, self._task_queue_id(drawn), drawn.user_priority)
+                index.note_empty(self._task_queue_id(drawn), drawn.user_priority, snapshot=self.snapshot)
                 lottery.leave_out(drawn)
             case Answer.CONTENDED:
                 if claimed.reason:
@@ -163,10 +172,13 @@ class _Search:
             processors=self.offer.processors - sum(lease.description["processors"] for lease in leases),
             memory_mb=self.offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
         )
+        any_segment = self.any_segment_fraction > 0 and self.chance.random() < self.any_segment_fraction
+        masks = self.snapshot.masks
+        offered = [rows for segment_s, rows in masks.segments.items() if segment_s <= offer.cpu_time_s]
+        together = [slice(0, None)] if any_segment else offered
         return Lottery(
-            rows=self.snapshot.fits.rows(offer),
-            cpu_time_s=self.snapshot.columns.cpu_time_s,
-            priority=self.snapshot.priority,
+            (masks.fitting(offer, among=rows) for rows in together),
+            priority=self.snapshot.drawn_priority,
             jobs=self.snapshot.jobs,
         )
 
@@ -182,9 +194,12 @@ class _Search:
 
     def _after_lease(self, drawn: Drawn, lease: Claimed) -> None:
         task_queue_id = self._task_queue_id(drawn)
-        index.note_taken(self.snapshot, task_queue_id, drawn.user_priority)
-        if lease.remaining == 0 and np.count_nonzero(self.snapshot.jobs[drawn.row]) <= 1:
-            # Beat does it within 5 s; but a task queue that is gone is drawn by nobody.
+        if lease.remaining != 0:
+            index.note_taken(task_queue_id, drawn.user_priority, snapshot=self.snapshot)
+            return
+        index.note_empty(task_queue_id, drawn.user_priority, snapshot=self.snapshot)
+        if self.snapshot.drawn_priority[drawn.row] == 0:
+            # Beat would do it within 5 s; but a task queue that is gone is drawn by nobody.
             queueing.remove_empty(now=timezone.now(), task_queue_ids=[task_queue_id])
 
     def _task_queue_id(self, drawn: Drawn) -> int:

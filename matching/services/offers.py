@@ -10,6 +10,7 @@ from resources.queries import Place, resolve_place
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.services.offers import Slot, resolve
 from wms.accounts.models import VO, Group, User
+from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.memo import FORGETFUL, Remembered
 from wms.kernel.names import did_you_mean
@@ -75,7 +76,11 @@ def bond_of(pilot_id: int) -> Bond:
     Raises:
         Pilot.DoesNotExist: it is not known.
     """
-    return Bond(**Pilot.objects.values("vo_id", "group_id", "owner_id", "queue_id").get(pk=pilot_id))
+    rows = ask_prepared("SELECT vo_id, group_id, owner_id, queue_id FROM pilots_pilot WHERE id = %s", pilot_id)
+    if not rows:
+        raise Pilot.DoesNotExist
+    ((vo_id, group_id, owner_id, queue_id),) = rows
+    return Bond(vo_id=vo_id, group_id=group_id, owner_id=owner_id, queue_id=queue_id)
 
 
 def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered) -> tuple[ResourceOffer, Place]:
@@ -91,7 +96,7 @@ def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembe
         NotYourQueueError: it names another place, or another VO, than its own.
         BadOfferError, UnknownPlaceError: it names what does not exist, or contradicts itself.
     """
-    vo = known.ask(_vo, bond.vo_id)
+    vo = known.ask(vo_of, bond.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
     if bond.queue_id is None:
@@ -115,7 +120,8 @@ def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
     return NOBODY if bond.owner_id is None else bond.owner_id
 
 
-def _vo(pk: int) -> VO:
+def vo_of(pk: int) -> VO:
+    """Return the VO of this primary key."""
     return VO.objects.get(pk=pk)
 
 

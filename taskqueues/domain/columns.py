@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -150,7 +151,11 @@ LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "pl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The definitions of all task queues; a row is a queue, ordered by its id. Never changed, only replaced."""
+    """The definitions of all task queues, one row each. Never changed, only replaced.
+
+    The rows of a CPU segment stand together, the highest segment first: a match looks at the first that has a fit.
+    Within it they are ordered by id.
+    """
 
     task_queue_id: NDArray[np.int64]
     owner_id: NDArray[np.int64]
@@ -174,7 +179,7 @@ class Columns:
     @classmethod
     def of(cls, queues: Iterable[QueueRow]) -> "Columns":
         """Return the columns of these queues, each of which is named once."""
-        rows = sorted(queues, key=lambda row: row.task_queue_id)
+        rows = list(queues)
         values: dict[str, list[Any]] = {
             name: [getattr(row.definition, name) for row in rows] for name in (*NUMBERS, *NAMES, *LISTS)
         }
@@ -183,24 +188,25 @@ class Columns:
             **{name: NameColumn.of(values[name]) for name in NAMES},
             **{name: ListColumn.of(values[name]) for name in LISTS},
         }
-        return cls(
+        unordered = cls(
             task_queue_id=np.array([row.task_queue_id for row in rows], dtype=np.int64),
             trusted=np.array([row.trusted for row in rows], dtype=np.bool_),
             **columns,
         )
+        return unordered.take(unordered.order())
 
     def __len__(self) -> int:
         return len(self.task_queue_id)
 
-    def row_of(self, task_queue_id: int) -> int | None:
-        """Return the row of a queue; None: it is not here."""
-        row = int(np.searchsorted(self.task_queue_id, task_queue_id))
-        return row if row < len(self) and self.task_queue_id[row] == task_queue_id else None
+    def order(self) -> Rows:
+        """Return the rows in the order in which they are to stand."""
+        return np.lexsort((self.task_queue_id, -self.cpu_time_s))
 
-    def rows_of(self, task_queue_ids: Iterable[int]) -> Rows:
-        """Return the rows of those of the queues that are here."""
-        wanted = np.fromiter(task_queue_ids, dtype=np.int64)
-        return np.flatnonzero(np.isin(self.task_queue_id, wanted))
+    def segments(self) -> Mapping[int, slice]:
+        """Return {CPU segment in seconds: its rows}, the highest first."""
+        values, starts = np.unique(-self.cpu_time_s, return_index=True)
+        bounds = [*starts.tolist(), len(self)]
+        return {-int(value): slice(*rows) for value, rows in zip(values, pairwise(bounds), strict=True)}
 
     def changed(self, *, gone: Iterable[int], come: Sequence[QueueRow]) -> tuple["Columns", Rows]:
         """Return the columns without the queues that are gone and with those that have come, none of which is here.
@@ -208,17 +214,13 @@ class Columns:
         Returns:
             The columns, and for each of their rows the row that it had here, or -1.
         """
-        here = np.ones(len(self), dtype=np.bool_)
-        here[self.rows_of(gone)] = False
-        origin = np.flatnonzero(here)
+        leaves = np.isin(self.task_queue_id, np.fromiter(gone, dtype=np.int64))
+        origin = np.flatnonzero(~leaves)
         columns = self.take(origin)
         if come:
             columns = columns.followed_by(Columns.of(come))
             origin = np.concatenate((origin, np.full(len(come), -1, dtype=np.intp)))
-        ids = columns.task_queue_id
-        # A queue may be committed after one that was made later and has the larger id.
-        if np.any(ids[1:] < ids[:-1]):
-            order = np.argsort(ids)
+            order = columns.order()
             columns, origin = columns.take(order), origin[order]
         return columns, origin
 
@@ -238,3 +240,26 @@ class Columns:
             is_array = isinstance(ours, np.ndarray)
             joined[field.name] = np.concatenate((ours, theirs)) if is_array else ours.followed_by(theirs)
         return Columns(**joined)
+
+
+class RowOf:
+    """Where each task queue stands."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._rows = np.argsort(columns.task_queue_id)
+        self._ids = columns.task_queue_id[self._rows]
+
+    def get(self, task_queue_id: int) -> int | None:
+        """Return the row of a queue; None: it is not here."""
+        position = int(np.searchsorted(self._ids, task_queue_id))
+        known = position < len(self._ids) and self._ids[position] == task_queue_id
+        return int(self._rows[position]) if known else None
+
+    def known(self, task_queue_ids: Iterable[int]) -> frozenset[int]:
+        """Return those of the queues that are here."""
+        wanted = np.fromiter(task_queue_ids, dtype=np.int64)
+        return frozenset(wanted[np.isin(wanted, self._ids)].tolist())
+
+    def all(self, task_queue_ids: NDArray[np.int64]) -> Rows:
+        """Return the rows of these queues, all of which are here."""
+        return self._rows[np.searchsorted(self._ids, task_queue_ids)]

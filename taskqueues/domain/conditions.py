@@ -4,8 +4,8 @@ Each says of which task queues it accepts an offer. Match, directors, preview, e
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
 
@@ -13,8 +13,15 @@ from resources.domain.words import PilotType
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.offer import ResourceOffer
 
-#: None: every queue passes, and nothing need be computed.
-Condition: TypeAlias = Callable[[Columns, ResourceOffer], Mask | None]
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of the match."""
+
+    #: Of which task queues it accepts an offer; None: of all, and nothing need be computed.
+    accepts: Callable[[Columns, ResourceOffer], Mask | None]
+    #: Fields of the offer that it looks at: to equal ones it says the same.
+    looks_at: tuple[str, ...] = ()
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -59,23 +66,23 @@ def _job_type(queues: Columns, offer: ResourceOffer) -> Mask | None:
 
 CONDITIONS: Mapping[str, Condition] = MappingProxyType(
     {
-        "owner_group": _owner_group,
-        "setup": lambda queues, offer: queues.setup.is_(offer.setup),
-        "cpu_time": lambda queues, offer: queues.cpu_time_s <= offer.cpu_time_s,
-        "pilot_type": lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type),
-        "site": _site,
-        "banned_site": _banned_site,
-        "ce": _ce,
-        "platform": _platform,
-        "submit_pool": _submit_pool,
-        "tags": lambda queues, offer: queues.tags.within(offer.tags),
-        "required_tags": _required_tags,
-        "job_type": _job_type,
-        "processors": lambda queues, offer: queues.processors <= offer.processors,
-        "memory": lambda queues, offer: queues.memory_mb <= offer.memory_mb,
+        "owner_group": Condition(_owner_group, ("vo_id", "group_id", "owner_id")),
+        "setup": Condition(lambda queues, offer: queues.setup.is_(offer.setup), ("setup",)),
+        "cpu_time": Condition(lambda queues, offer: queues.cpu_time_s <= offer.cpu_time_s, ("cpu_time_s",)),
+        "pilot_type": Condition(lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type), ("pilot_type",)),
+        "site": Condition(_site, ("site", "accepting")),
+        "banned_site": Condition(_banned_site, ("site",)),
+        "ce": Condition(_ce, ("ce",)),
+        "platform": Condition(_platform, ("platforms",)),
+        "submit_pool": Condition(_submit_pool, ("submit_pools",)),
+        "tags": Condition(lambda queues, offer: queues.tags.within(offer.tags), ("tags",)),
+        "required_tags": Condition(_required_tags, ("required_tags",)),
+        "job_type": Condition(_job_type, ("job_types",)),
+        "processors": Condition(lambda queues, offer: queues.processors <= offer.processors, ("processors",)),
+        "memory": Condition(lambda queues, offer: queues.memory_mb <= offer.memory_mb, ("memory_mb",)),
         # Enforced with the throttles and limits of SAM; until then every queue passes.
-        "throttle": lambda _queues, _offer: None,
-        "limit": lambda _queues, _offer: None,
+        "throttle": Condition(lambda _queues, _offer: None),
+        "limit": Condition(lambda _queues, _offer: None),
     }
 )
 
@@ -93,8 +100,8 @@ def fitting_privately(queues: Columns, offer: ResourceOffer) -> Mask:
         offer: of a generic pilot in the same slot.
     """
     # Its own owner and group are who they must be; whether the VO is right and the owner trusted is asked as ever.
-    private = {**CONDITIONS, "pilot_type": lambda queues, _offer: queues.pilot_types.accepts(PilotType.PRIVATE)}
-    return _all(private, queues, offer)
+    private = Condition(lambda queues, _offer: queues.pilot_types.accepts(PilotType.PRIVATE))
+    return _all({**CONDITIONS, "pilot_type": private}, queues, offer)
 
 
 def left_after_each(queues: Columns, offer: ResourceOffer) -> dict[str, Mask]:
@@ -102,7 +109,7 @@ def left_after_each(queues: Columns, offer: ResourceOffer) -> dict[str, Mask]:
     fits = np.ones(len(queues), dtype=np.bool_)
     left = {}
     for name, condition in CONDITIONS.items():
-        accepted = condition(queues, offer)
+        accepted = condition.accepts(queues, offer)
         fits = fits if accepted is None else fits & accepted
         left[name] = fits
     return left
@@ -111,7 +118,7 @@ def left_after_each(queues: Columns, offer: ResourceOffer) -> dict[str, Mask]:
 def _all(conditions: Mapping[str, Condition], queues: Columns, offer: ResourceOffer) -> Mask:
     fits = np.ones(len(queues), dtype=np.bool_)
     for condition in conditions.values():
-        accepted = condition(queues, offer)
+        accepted = condition.accepts(queues, offer)
         if accepted is not None:
             fits &= accepted
     return fits

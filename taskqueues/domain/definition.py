@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
 
 from taskqueues.domain.segments import cpu_segment_s, memory_step_mb
@@ -41,7 +41,11 @@ class QueueDefinition:
 
     def signature(self) -> bytes:
         """Return the SHA-256 by which the database keeps one queue for one definition."""
-        return sha256(json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()).digest()
+        return sha256(json.dumps(self.columns(), sort_keys=True, separators=(",", ":")).encode()).digest()
+
+    def columns(self) -> dict[str, object]:
+        """Return every field by its name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

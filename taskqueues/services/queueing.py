@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
@@ -11,7 +11,7 @@ from django.db import transaction
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange
+from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -100,7 +100,8 @@ def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) 
     found = sql.keep_queues(definition_of.keys())
     while len(found) < len(definition_of):
         with transaction.atomic():
-            _create({definition_of[signature] for signature in definition_of.keys() - found.keys()}, weights, now=now)
+            missing = {signature: definition_of[signature] for signature in definition_of.keys() - found.keys()}
+            _create(missing, weights, now=now)
             found = sql.keep_queues(definition_of.keys())
             if len(found) == len(definition_of):
                 break
@@ -111,27 +112,22 @@ def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) 
     return {definition_of[signature]: pk for signature, pk in found.items()}
 
 
-def _create(missing: Collection[QueueDefinition], weights: Mapping[QueueDefinition, float], *, now: datetime) -> None:
-    new_priority = priorities.of_new_queues({definition: weights[definition] for definition in missing})
-    # In one order for all, or two submissions of the same new definitions would wait for each other.
-    TaskQueue.objects.bulk_create(
-        [
-            TaskQueue(
-                signature=definition.signature(),
-                priority=new_priority[definition],
-                weight=weights[definition],
-                created_at=now,
-                **_columns(definition),
-            )
-            for definition in sorted(missing, key=QueueDefinition.signature)
-        ],
-        ignore_conflicts=True,
+def _create(
+    missing: Mapping[bytes, QueueDefinition], weights: Mapping[QueueDefinition, float], *, now: datetime
+) -> None:
+    new_priority = priorities.of_new_queues({definition: weights[definition] for definition in missing.values()})
+    sql.insert_queues(
+        {
+            "signature": f"\\x{signature.hex()}",
+            "priority": new_priority[definition],
+            "weight": weights[definition],
+            "jobs_of_level": no_jobs(),
+            "created_at": now.isoformat(),
+            **definition.columns(),
+        }
+        for signature, definition in missing.items()
     )
-    _mark({definition.group_id for definition in missing}, now=now)
-
-
-def _columns(definition: QueueDefinition) -> dict[str, object]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(definition).items()}
+    _mark({definition.group_id for definition in missing.values()}, now=now)
 
 
 def _tell(task_queue_ids: Iterable[int]) -> None:

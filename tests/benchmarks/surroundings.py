@@ -19,6 +19,7 @@ import psutil
 import psycopg
 from django.core.management import call_command
 from django.db import connections
+from django.utils.module_loading import import_string
 
 from tests.benchmarks.machine import Machine, describe_machine
 from tests.benchmarks.measuring import NotMeasurableError
@@ -64,6 +65,8 @@ class Surroundings:
         try:
             yield
         finally:
+            # Only now: Django had to be set up.
+            import_string("taskqueues.services.index.shared.index").forget()
             connections.close_all()
             with _database(self.system) as connection:
                 connection.execute("DROP DATABASE wms WITH (FORCE)")

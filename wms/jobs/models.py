@@ -50,12 +50,19 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Job(models.Model):
-    """One row is one job, from its submission until long after its end."""
+    """One row is one job, from its submission until long after its end.
+
+    NB: the status is in an index, so each change of it writes every index of the table: each must serve a screen.
+    """
 
     submission = models.ForeignKey(Submission, models.PROTECT, related_name="jobs")
-    owner = models.ForeignKey(User, models.PROTECT, related_name="jobs", db_index=False)
-    group = models.ForeignKey(Group, models.PROTECT, related_name="jobs")
-    vo = models.ForeignKey(VO, models.PROTECT, related_name="jobs", help_text="The group's.")
+    # No constraints: these are copies of what the submission's row says, and that row has them. For ten thousand jobs
+    # the database would look up the same owner, group and VO ten thousand times.
+    owner = models.ForeignKey(User, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
+    group = models.ForeignKey(Group, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
+    vo = models.ForeignKey(
+        VO, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False, help_text="The group's."
+    )
 
     status = models.CharField(max_length=16, choices=STATUS_CHOICES)
     minor_status = models.CharField(max_length=255, blank=True)
@@ -71,7 +78,9 @@ class Job(models.Model):
     )
 
     reschedules = models.PositiveSmallIntegerField(default=0, help_text="How often it went back to its queue.")
-    site = models.ForeignKey(Site, models.SET_NULL, null=True, related_name="jobs", help_text="Of the last match.")
+    site = models.ForeignKey(
+        Site, models.SET_NULL, null=True, related_name="jobs", db_index=False, help_text="Of the last match."
+    )
     queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False)
     # No foreign key: jobs do not know what a pilot is.
     pilot_id = models.BigIntegerField(null=True, help_text="That holds or held it last.")
@@ -89,7 +98,8 @@ class Job(models.Model):
     max_memory_mb = models.FloatField(null=True, help_text="Highest that was reported.")
     max_disk_mb = models.FloatField(null=True)
     std_output_tail = models.TextField(blank=True, help_text="Last lines, as of the last heartbeat.")
-    output_sandbox = models.ForeignKey("Sandbox", models.PROTECT, null=True, related_name="+")
+    # No index: nobody asks whose output a sandbox is.
+    output_sandbox = models.ForeignKey("Sandbox", models.PROTECT, null=True, related_name="+", db_index=False)
 
     objects = JobQuerySet.as_manager()
 
@@ -106,6 +116,9 @@ class Job(models.Model):
         indexes = [
             models.Index(name="job_of_owner", fields=["owner", "-id"]),  # "my jobs", newest first
             models.Index(name="job_of_status", fields=["status", "-id"]),  # lists and summaries by status
+            models.Index(name="job_of_vo_and_group", fields=["vo", "group"]),  # managers' lists; the filter by group
+            # Lists and summaries of a site. Without the jobs that wait: they are at none, and come by thousands.
+            models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -115,7 +128,9 @@ class Job(models.Model):
 class JobHistory(models.Model):
     """One row is one change of a job's status."""
 
-    job = models.ForeignKey(Job, models.CASCADE, related_name="history", db_index=False)
+    # No constraint: a line is written in the statement after the one that wrote its job, whose row never goes; to look
+    # it up, and lock it, would cost every change of a status as much as the line itself.
+    job = models.ForeignKey(Job, models.CASCADE, related_name="history", db_index=False, db_constraint=False)
     changed_at = models.DateTimeField()
     status = models.CharField(max_length=16, choices=STATUS_CHOICES)
     minor_status = models.CharField(max_length=255, blank=True)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from datetime import datetime
 from enum import IntEnum
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import psycopg
 from django.db import connection, transaction
 from django.db.models import DateTimeField, Func
 
@@ -75,3 +76,13 @@ def try_lock(key: LockKey) -> bool:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [int(key)])
         (taken,) = cursor.fetchone()
     return bool(taken)
+
+
+def ask_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement that the server plans once for a connection; for those on the hot path.
+
+    Django's own cursor writes the values into the text, so that each statement is a new one to the server.
+    """
+    connection.ensure_connection()
+    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        return cursor.execute(statement, parameters, prepare=True).fetchall()

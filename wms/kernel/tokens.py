@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 
 import jwt
@@ -75,5 +76,6 @@ def read(kind: TokenKind, token: str) -> SignedToken:
     raise InvalidTokenError(f"The {kind} token is not valid.")
 
 
+@cache
 def _key(kind: TokenKind, secret: str) -> bytes:
     return salted_hmac("wms.kernel.tokens", kind, secret=secret, algorithm="sha256").digest()

@@ -10,11 +10,12 @@ import numpy as np
 from django.db import connection, transaction
 from numpy.typing import NDArray
 
-from taskqueues.domain.columns import Columns, QueueRow
+from taskqueues.domain.columns import Columns, QueueRow, RowOf
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.weights import USER_PRIORITIES
 from taskqueues.models import CONFIGURATION, TaskQueue, TaskQueueQuerySet
-from taskqueues.services.index.snapshot import Fits, Level, News, Snapshot, Standing, View
+from taskqueues.services.index.masks import Masks
+from taskqueues.services.index.snapshot import Level, News, Snapshot, Standing, View
 
 _DEFINITION = tuple(field.name for field in fields(QueueDefinition))
 
@@ -74,7 +75,8 @@ def read_all() -> Snapshot:
         columns=columns,
         priority=np.zeros(0),
         jobs=np.zeros((0, USER_PRIORITIES), dtype=np.int64),
-        fits=Fits(columns),
+        masks=Masks(columns),
+        row_of=RowOf(columns),
         view=view,
     )
     return nothing.next(News(view=view, gone=frozenset(), come=come, standing=standing, levels=[]))
@@ -88,7 +90,7 @@ def read_news(since: Snapshot) -> News:
         counted_in.pop(CONFIGURATION, None)
         levels = _changed_levels(since.view.seen)
         touched = counted_in.keys() | {level.task_queue_id for level in levels}
-        new = touched - frozenset(since.columns.task_queue_id[since.columns.rows_of(touched)].tolist())
+        new = touched - since.row_of.known(touched)
         come = _definitions(TaskQueue.objects.filter(pk__in=new)) if new else []
         standing = _standing(counted_in.keys() | new)
         standing = _recounted(standing, new=new, counted_in=counted_in)

@@ -57,25 +57,25 @@ class SharedIndex:
         if thread is not None:
             thread.join()
 
-    def note_taken(self, snapshot: Snapshot, task_queue_id: int, user_priority: int) -> None:
+    def note_taken(self, task_queue_id: int, user_priority: int, *, snapshot: Snapshot) -> None:
         """Count one job less at a level of a queue; the last stays counted until a claim finds the level empty."""
         with self._changed:
             # No reading tells of claims, so a newer snapshot does not know of this one either.
             snapshot = self._snapshot or snapshot
-            row = snapshot.columns.row_of(task_queue_id)
+            row = snapshot.row_of.get(task_queue_id)
             if row is not None:
                 snapshot.jobs[row, user_priority] = max(1, snapshot.jobs[row, user_priority] - 1)
 
-    def note_empty(self, snapshot: Snapshot, task_queue_id: int, user_priority: int) -> None:
+    def note_empty(self, task_queue_id: int, user_priority: int, *, snapshot: Snapshot) -> None:
         """Note that a claim, begun after *snapshot* was read, found no job at a level of a queue.
 
         Whatever came there after the claim is news to *snapshot*, so the next one will know it. Were a newer snapshot
         in use already, that might know it now, and is not touched.
         """
         with self._changed:
-            row = snapshot.columns.row_of(task_queue_id)
+            row = snapshot.row_of.get(task_queue_id)
             if row is not None and snapshot is (self._snapshot or snapshot):
-                snapshot.jobs[row, user_priority] = 0
+                snapshot.note_empty(row, user_priority)
 
     def _begun_after(self, moment: float) -> Snapshot:
         if connection.in_atomic_block:

@@ -1,67 +1,17 @@
 """What a process knows of the task queues at one moment: their definitions, priorities and how many jobs wait."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from threading import Lock
 from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskqueues.domain.columns import Columns, QueueRow, Rows
-from taskqueues.domain.conditions import fitting
-from taskqueues.domain.offer import ResourceOffer
+from taskqueues.domain.columns import Columns, QueueRow, RowOf
 from taskqueues.domain.weights import USER_PRIORITIES
+from taskqueues.services.index.masks import Masks
 from wms.kernel.memo import Memo
-
-#: Of the rows remembered for offers: many times what a site asks in a second, a tenth of what a process may use.
-REMEMBERED_BYTES = 4 * 1024 * 1024
-
-
-class Fits:
-    """The rows that fit an offer, remembered for each distinct one as long as the definitions stay what they are."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._cpu_times_s = np.unique(columns.cpu_time_s)
-        self._processors = np.unique(columns.processors)
-        self._memories_mb = np.unique(columns.memory_mb)
-        self._rows_of: OrderedDict[ResourceOffer, Rows] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def rows(self, offer: ResourceOffer) -> Rows:
-        """Return the rows that fit *offer*, ascending."""
-        key = self._reduced(offer)
-        with self._lock:
-            if (known := self._rows_of.get(key)) is not None:
-                self._rows_of.move_to_end(key)
-                return known
-        rows = np.flatnonzero(fitting(self._columns, offer))
-        with self._lock:
-            if key not in self._rows_of:
-                self._rows_of[key] = rows
-                self._bytes += rows.nbytes
-            while self._bytes > REMEMBERED_BYTES:
-                self._bytes -= self._rows_of.popitem(last=False)[1].nbytes
-        return rows
-
-    def _reduced(self, offer: ResourceOffer) -> ResourceOffer:
-        """Return the offer to which the same queues fit, with numbers that queues ask for: raw ones never repeat."""
-        return replace(
-            offer,
-            cpu_time_s=_highest(self._cpu_times_s, offer.cpu_time_s),
-            processors=_highest(self._processors, offer.processors),
-            memory_mb=_highest(self._memories_mb, offer.memory_mb),
-        )
-
-
-def _highest(values: NDArray[np.int64], offered: int) -> int:
-    """Return the highest of the ascending *values* that is not above what is offered; -1: there is none."""
-    below = int(np.searchsorted(values, offered, side="right"))
-    return int(values[below - 1]) if below else -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,17 +69,29 @@ class News:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The task queues at one moment; all but ``jobs`` never changes."""
+    """The task queues at one moment; all but what ``note_empty`` changes, and the counts of jobs, stays as it is."""
 
     columns: Columns
-    #: Part of the group's priority, by row.
+    #: Part of the group's priority, by row; what has it is drawn if a job waits there.
     priority: NDArray[np.float64]
+    #: The same, but 0 where no job waits.
+    drawn_priority: NDArray[np.float64] = field(init=False)
     #: Waiting jobs, by row and user priority: estimates, but that of a level with a job is never 0 (DESIGN §4.2).
     jobs: NDArray[np.int64]
-    fits: Fits
+    masks: Masks
+    row_of: RowOf
     view: View
     #: What is remembered of the configuration, which is as it was at that moment.
     memo: Memo = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "drawn_priority", np.where(self.jobs.any(axis=1), self.priority, 0.0))
+
+    def note_empty(self, row: int, user_priority: int) -> None:
+        """Note that no job of this user priority waits in the queue of this row."""
+        self.jobs[row, user_priority] = 0
+        if not self.jobs[row].any():
+            self.drawn_priority[row] = 0.0
 
     @property
     def begun_at(self) -> float:
@@ -143,7 +105,8 @@ class Snapshot:
     def next(self, news: News) -> "Snapshot":
         """Return the snapshot that follows this one."""
         columns, priority, jobs = self._moved(news)
-        rows = np.searchsorted(columns.task_queue_id, news.standing.task_queue_id)
+        row_of = self.row_of if columns is self.columns else RowOf(columns)
+        rows = row_of.all(news.standing.task_queue_id)
         if len(rows):
             priority[rows] = news.standing.priority
             jobs[rows[news.standing.counted]] = news.standing.jobs[news.standing.counted]
@@ -152,7 +115,7 @@ class Snapshot:
                 trusted[rows] = news.standing.trusted
                 columns = replace(columns, trusted=trusted)
         for level in news.levels:
-            row = columns.row_of(level.task_queue_id)
+            row = row_of.get(level.task_queue_id)
             if row is not None:
                 before = jobs[row, level.user_priority]
                 # Where a job was or came there may be one: only a claim, or a count, tells that there is none.
@@ -161,7 +124,8 @@ class Snapshot:
             columns=columns,
             priority=priority,
             jobs=jobs,
-            fits=self.fits if columns is self.columns else Fits(columns),
+            masks=self.masks if columns is self.columns else Masks(columns),
+            row_of=row_of,
             view=news.view,
             memo={} if news.configuration_changed else self.memo,
         )

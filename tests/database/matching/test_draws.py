@@ -44,12 +44,8 @@ def drawing(group: Group) -> Callable[[], tuple[int, int]]:
         submit_pools=None,
     )
     snapshot, chance = index.renewed(), Random(1)
-    lottery = Lottery(
-        rows=snapshot.fits.rows(offer),
-        cpu_time_s=snapshot.columns.cpu_time_s,
-        priority=snapshot.priority,
-        jobs=snapshot.jobs,
-    )
+    segments = (snapshot.masks.fitting(offer, among=rows) for rows in snapshot.masks.segments.values())
+    lottery = Lottery(segments, priority=snapshot.drawn_priority, jobs=snapshot.jobs)
 
     def draw() -> tuple[int, int]:
         drawn = lottery.draw(queue_chance=chance.random(), level_chance=chance.random())

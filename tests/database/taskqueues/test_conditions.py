@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from taskqueues.conditions import CONDITIONS
 
+from taskqueues.domain.conditions import CONDITIONS, fitting
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
+from taskqueues.services.index.shared import index
 from tests.factories import make_group, make_task_queue, make_user, make_vo
 from tests.reference import conditions as reference
 
@@ -25,9 +26,9 @@ def offer(vo_id: int = 1, **said: Any) -> ResourceOffer:
 
 def passes(name: str, queue: TaskQueue, offered: ResourceOffer) -> bool:
     """Ask the index, and have the reference say the same."""
-    columns = index.renewed().columns
-    mask, row = CONDITIONS[name](columns, offered), columns.row_of(queue.pk)
-    accepted = mask is None or bool(mask[row])
+    snapshot = index.renewed()
+    mask = CONDITIONS[name].accepts(snapshot.columns, offered)
+    accepted = mask is None or bool(mask[snapshot.row_of.get(queue.pk)])
     assert TaskQueue.objects.filter(reference.CONDITIONS[name](offered), pk=queue.pk).exists() is accepted
     return accepted
 

@@ -5,7 +5,10 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Final, TypeAlias
+
+import msgspec
 
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
@@ -79,6 +82,8 @@ class JobDescription:
 
 FIELDS: Final = tuple(field.name for field in fields(JobDescription))
 KNOWN_FIELDS: Final = (*FIELDS, "parameters")
+_KNOWN: Final = frozenset(KNOWN_FIELDS)
+_values_of = attrgetter(*FIELDS)
 
 
 def parse(data: Mapping[str, object]) -> JobDescription:
@@ -131,19 +136,21 @@ def parse(data: Mapping[str, object]) -> JobDescription:
 
 def as_json(description: JobDescription) -> dict[str, object]:
     """Return every field of *description* as JSON can say it; ``parse`` turns it back into an equal description."""
-    result: dict[str, object] = {}
-    for field in FIELDS:
-        value: object = getattr(description, field)
-        result[field] = list(value) if isinstance(value, tuple) else value
-    result["environment"] = dict(description.environment)
-    result["requirements"] = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in description.requirements
-    }
-    return result
+    return msgspec.json.decode(as_text(description, setup=description.setup), type=dict[str, object])
+
+
+def as_text(description: JobDescription, *, setup: str | None) -> str:
+    """Return as_json as text, with *setup* in the place of the setup."""
+    # JSON writes a tuple as a list; only the pairs would come out wrong.
+    values = dict(zip(FIELDS, _values_of(description), strict=True))
+    values["environment"] = dict(description.environment)
+    values["requirements"] = dict(description.requirements)
+    values["setup"] = setup
+    return msgspec.json.encode(values).decode()
 
 
 def _refuse_unknown(data: Mapping[str, object], reader: FieldReader) -> None:
-    unknown = [name for name in data if name not in KNOWN_FIELDS]
+    unknown = [name for name in data if name not in _KNOWN]
     for name in unknown[:_MAX_UNKNOWN]:
         sentence = f"There is no field {shown(name)}.{did_you_mean(str(name)[:64], KNOWN_FIELDS)}"
         reader.fault(shown(name).strip('"'), sentence)
@@ -281,6 +288,9 @@ def _compare_fields(description: JobDescription, data: Mapping[str, object], rea
 
 
 def _refuse_too_large(description: JobDescription, reader: FieldReader) -> None:
+    # With blanks and in UTF-8 a character of the text becomes at most five bytes.
+    if 5 * len(as_text(description, setup=description.setup)) <= MAX_BYTES:
+        return
     size = len(json.dumps(as_json(description), ensure_ascii=False).encode())
     if size > MAX_BYTES:
         sentence = (

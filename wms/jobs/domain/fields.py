@@ -36,7 +36,9 @@ class FieldReader:
 
     def text(self, field: str, default: str, *, most: int = MAX_NAME, empty: bool = False) -> str:
         """Read one line of at most *most* characters."""
-        value = self._data.get(field, default)
+        if field not in self._data:
+            return default
+        value = self._data[field]
         problem = _line_problem(value, most=most, empty=empty)
         if problem:
             self.fault(field, f"{field} must be {problem}.")
@@ -45,7 +47,9 @@ class FieldReader:
 
     def whole(self, field: str, default: int, *, least: int, most: int, unit: str = "") -> int:
         """Read a whole number from *least* to *most*."""
-        value = self._data.get(field, default)
+        if field not in self._data:
+            return default
+        value = self._data[field]
         if type(value) is int and least <= value <= most:
             return value
         self.fault(field, f"{field} must be a whole number{unit} from {least} to {most}, not {shown(value)}.")

@@ -114,6 +114,8 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
 
     The same object comes back when nothing is left to resolve.
     """
+    if not any("%" in text for text in _texts_of(description)):
+        return description
 
     def resolved(text: str) -> str:
         return _LATE.sub(lambda match: "%" if match[1] == "%" else str(job_id), text)
@@ -134,15 +136,24 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
     return description if finished == description else finished
 
 
+def _lines_of(job: JobDescription) -> list[str]:
+    """Return those texts of TEMPLATES that have one line."""
+    lines = (job.executable, job.job_name, job.job_group, job.std_output, job.std_error)
+    return [*lines, *job.input_data, *job.output_sandbox, *job.output_data]
+
+
+def _texts_of(job: JobDescription) -> list[str]:
+    """Return all texts of TEMPLATES."""
+    return [*_lines_of(job), job.arguments, *[value for _, value in job.environment]]
+
+
 def _refuse_too_long_with_id(job: JobDescription) -> None:
     """Check a job once more if the longest job id could bring one of its texts above a limit."""
     finished = substitute_job_id(job, MAX_NUMBER)
-    lines = (finished.job_name, finished.job_group, finished.std_output, finished.std_error, finished.executable)
-    lists = (*finished.input_data, *finished.output_sandbox, *finished.output_data)
-    texts = (*lines, *lists, finished.arguments, *(value for _, value in finished.environment))
-    if finished is not job and (
-        max(map(len, (*lines, *lists))) > MAX_NAME or sum(map(len, texts)) > descriptions.MAX_ARGUMENTS_BYTES // 4
-    ):
+    if finished is job:
+        return
+    characters = sum(map(len, _texts_of(finished)))
+    if max(map(len, _lines_of(finished))) > MAX_NAME or characters > descriptions.MAX_ARGUMENTS_BYTES // 4:
         descriptions.parse(descriptions.as_json(finished))
 
 

@@ -55,7 +55,7 @@ class SubmissionIn:
     #: To act in; None: the user's default or only one.
     group: str | None
     request_id: UUID | None
-    #: SHA-256 of the request, the same for bodies that differ only in the order of names.
+    #: SHA-256 of a request with an id, the same for bodies that differ only in the order of names; else empty.
     digest: bytes
 
 
@@ -78,7 +78,10 @@ def parse_submission(body: object) -> SubmissionIn:
     else:
         wanted, groups = _single(content, path="")
     return SubmissionIn(
-        jobs=wanted, group=_group(body.get("group"), groups), request_id=request_id, digest=_digest(body)
+        jobs=wanted,
+        group=_group(body.get("group"), groups),
+        request_id=request_id,
+        digest=b"" if request_id is None else _digest(body),
     )
 
 

@@ -1,10 +1,9 @@
 """From a job's description to its place in a task queue (DESIGN §3.2)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Self
+from typing import NamedTuple
 
 from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.services import queueing, submit_pools
@@ -13,36 +12,34 @@ from wms.accounts.models import VO
 from wms.jobs.models import Job
 from wms.kernel.db import transaction_required
 
-#: Fields of a stored description that are lists and part of the queue's definition.
-_LISTS = ("pilot_types", "sites", "banned_sites", "grid_ces", "grid_middlewares", "platforms", "tags")
-_VALUES = ("setup", "cpu_time_s", "job_type", "processors", "memory_mb")
 
+class Asked(NamedTuple):
+    """What a job asks of a task queue, as its description says it; jobs that ask the same wait in the same one."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What one job asks of a task queue."""
-
-    job_id: int
     owner_id: int
     group_id: int
     vo_id: int
-    priority: int
-    #: As stored: every field is there.
-    description: Mapping[str, Any]
-    submit_pools: Sequence[str]
+    setup: str
+    cpu_time_s: int
+    submit_pools: tuple[str, ...]
+    pilot_types: tuple[str, ...]
+    sites: tuple[str, ...]
+    banned_sites: tuple[str, ...]
+    grid_ces: tuple[str, ...]
+    grid_middlewares: tuple[str, ...]
+    platforms: tuple[str, ...]
+    job_type: str
+    tags: tuple[str, ...]
+    processors: int
+    memory_mb: int
 
-    @classmethod
-    def of(cls, job: Job) -> Self:
-        """Return what a stored job asks."""
-        return cls(
-            job_id=job.pk,
-            owner_id=job.owner_id,
-            group_id=job.group_id,
-            vo_id=job.vo_id,
-            priority=job.priority,
-            description=job.description,
-            submit_pools=job.submit_pools,
-        )
+
+class Demand(NamedTuple):
+    """One job on its way into a task queue."""
+
+    job_id: int
+    priority: int
+    asked: Asked
 
 
 @transaction_required
@@ -52,14 +49,14 @@ def put_in_queues(demands: Iterable[Demand], *, now: datetime) -> Mapping[int, i
     Returns:
         {job id: task queue id}.
     """
-    known: dict[tuple[object, ...], QueueDefinition] = {}
+    # Jobs of one request ask the same, or one of a few things: each is defined once.
+    known: dict[Asked, QueueDefinition] = {}
     waiting = []
-    for demand in demands:
-        key = _key(demand)
-        definition = known.get(key)
+    for job_id, priority, asked in demands:
+        definition = known.get(asked)
         if definition is None:
-            definition = known[key] = _definition(demand)
-        waiting.append(WaitingJob(job_id=demand.job_id, definition=definition, user_priority=demand.priority))
+            definition = known[asked] = define(rounding=queueing.rounding(), **asked._asdict())
+        waiting.append(WaitingJob(job_id=job_id, definition=definition, user_priority=priority))
     return queueing.enqueue(waiting, now=now)
 
 
@@ -78,28 +75,26 @@ def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, in
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
         if requirements:
             submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
-    return put_in_queues(map(Demand.of, jobs), now=now)
+    return put_in_queues([Demand(job.pk, job.priority, _asked_by(job)) for job in jobs], now=now)
 
 
-def _key(demand: Demand) -> tuple[object, ...]:
-    wanted = demand.description
-    return (
-        demand.owner_id,
-        demand.group_id,
-        demand.vo_id,
-        *(tuple(wanted[field]) for field in _LISTS),
-        *(wanted[field] for field in _VALUES),
-        *demand.submit_pools,
-    )
-
-
-def _definition(demand: Demand) -> QueueDefinition:
-    wanted = demand.description
-    return define(
-        owner_id=demand.owner_id,
-        group_id=demand.group_id,
-        vo_id=demand.vo_id,
-        rounding=queueing.rounding(),
-        submit_pools=demand.submit_pools,
-        **{field: wanted[field] for field in (*_LISTS, *_VALUES)},
+def _asked_by(job: Job) -> Asked:
+    wanted = job.description
+    return Asked(
+        owner_id=job.owner_id,
+        group_id=job.group_id,
+        vo_id=job.vo_id,
+        setup=wanted["setup"],
+        cpu_time_s=wanted["cpu_time_s"],
+        submit_pools=tuple(job.submit_pools),
+        pilot_types=tuple(wanted["pilot_types"]),
+        sites=tuple(wanted["sites"]),
+        banned_sites=tuple(wanted["banned_sites"]),
+        grid_ces=tuple(wanted["grid_ces"]),
+        grid_middlewares=tuple(wanted["grid_middlewares"]),
+        platforms=tuple(wanted["platforms"]),
+        job_type=wanted["job_type"],
+        tags=tuple(wanted["tags"]),
+        processors=wanted["processors"],
+        memory_mb=wanted["memory_mb"],
     )

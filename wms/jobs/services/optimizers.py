@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final
 
 from resources.domain.requirements import canonical, check
-from resources.models import Queue, Site
 from resources.queries import (
+    job_types_taken,
     known_ces,
     known_platforms,
     known_sites,
@@ -182,22 +182,13 @@ def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
     if tags := arrival.values("tags"):
         for tag in sorted(tags - known_tags(arrival.vo)):
             arrival.warn(f'No queue offers the tag "{tag}" {until}')
-    taken = _job_types_taken(arrival.vo)
+    taken = job_types_taken(arrival.vo)
     if taken is not None:
         for job_type in sorted({wanted.description.job_type for wanted in arrival.wanted} - taken):
             arrival.warn(f'No queue takes jobs of the type "{job_type}" {until}')
     if pools := arrival.values("submit_pools"):
         for pool in sorted(pools - _known_pools(arrival.vo, pools)):
             arrival.warn(f'No queue belongs to the submit pool "{pool}" {until}')
-
-
-def _job_types_taken(vo: VO) -> frozenset[str] | None:
-    """Return the job types that the VO's queues take; None: one takes all, or there is none yet."""
-    queues = Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
-    lists = list(queues.values_list("job_types", flat=True).distinct())
-    if not lists or not all(lists):
-        return None
-    return frozenset(job_type for types in lists for job_type in types)
 
 
 def _known_pools(vo: VO, pools: frozenset[str]) -> frozenset[str]:

@@ -1,6 +1,5 @@
 """Submitting jobs: one transaction, all or nothing, and every job waits in its queue at the end (DESIGN §3.1)."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from django.db import transaction
 from wms.accounts.models import User
 from wms.accounts.services import acting_group
 from wms.jobs import sql
-from wms.jobs.domain.description import as_json
+from wms.jobs.domain.description import as_text
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.parametric import substitute_job_id
 from wms.jobs.domain.request import SubmissionIn, WantedJob
 from wms.jobs.models import Submission
 from wms.jobs.services import transitions
-from wms.jobs.services.demand import Demand, put_in_queues
+from wms.jobs.services.demand import Asked, Demand, put_in_queues
 from wms.jobs.services.optimizers import Arrival, optimize, requirements_key
 from wms.jobs.services.transitions import NewJob
 from wms.kernel.errors import ConflictError
@@ -88,25 +87,19 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
 def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
     """Insert the jobs and put them into their queues."""
     job_ids = sql.reserve_job_ids(len(arrival.wanted))
-    demands = [
-        _demand(wanted, job_id=job_id, arrival=arrival) for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
-    ]
-    transitions.arrive(
-        [_new_job(demand) for demand in demands],
-        submission=submission,
-        source=arrival.owner.username,
-        now=arrival.now,
-    )
-    sql.copy_rows(
-        "jobs_inputsandbox",
-        ("job_id", "sandbox_id", "file_name"),
-        (
-            (job_id, named.sandbox.pk, named.file_name)
-            for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
-            for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
-        ),
-    )
-    task_queue_of = put_in_queues(demands, now=arrival.now)
+    jobs = [_new_job(wanted, job_id, arrival) for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)]
+    transitions.arrive([job for job, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
+    if arrival.input_sandboxes:
+        sql.copy_rows(
+            "jobs_inputsandbox",
+            ("job_id", "sandbox_id", "file_name"),
+            (
+                (job_id, named.sandbox.pk, named.file_name)
+                for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)
+                for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
+            ),
+        )
+    task_queue_of = put_in_queues([Demand(job.id, job.priority, asked) for job, asked in jobs], now=arrival.now)
     return SubmissionResult(
         job_group_id=submission.pk,
         jobs=[SubmittedJob(job_id, JobStatus.WAITING, task_queue_of[job_id]) for job_id in job_ids],
@@ -114,34 +107,40 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
     )
 
 
-def _demand(wanted: WantedJob, *, job_id: int, arrival: Arrival) -> Demand:
-    description = wanted.description
-    if wanted.parametric:
-        description = substitute_job_id(description, job_id)
+def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, Asked]:
+    description = substitute_job_id(wanted.description, job_id) if wanted.parametric else wanted.description
+    # The default setup as it is today: it must not change under a job that waits.
+    setup = description.setup or arrival.vo.setup
     pool = arrival.pools.get(requirements_key(description))
-    return Demand(
-        job_id=job_id,
+    submit_pools = description.submit_pools if pool is None else (pool,)
+    new = NewJob(
+        id=job_id,
+        job_name=description.job_name,
+        job_group=description.job_group,
+        job_type=description.job_type,
+        priority=description.priority,
+        description=as_text(description, setup=setup),
+        submit_pools=list(submit_pools),
+    )
+    asked = Asked(
         owner_id=arrival.owner.pk,
         group_id=arrival.group.pk,
         vo_id=arrival.vo.pk,
-        priority=description.priority,
-        # The default setup as it is today: it must not change under a job that waits.
-        description={**as_json(description), "setup": description.setup or arrival.vo.setup},
-        submit_pools=description.submit_pools if pool is None else (pool,),
+        setup=setup,
+        cpu_time_s=description.cpu_time_s,
+        submit_pools=submit_pools,
+        pilot_types=description.pilot_types,
+        sites=description.sites,
+        banned_sites=description.banned_sites,
+        grid_ces=description.grid_ces,
+        grid_middlewares=description.grid_middlewares,
+        platforms=description.platforms,
+        job_type=description.job_type,
+        tags=description.tags,
+        processors=description.processors,
+        memory_mb=description.memory_mb,
     )
-
-
-def _new_job(demand: Demand) -> NewJob:
-    wanted = demand.description
-    return NewJob(
-        id=demand.job_id,
-        job_name=wanted["job_name"],
-        job_group=wanted["job_group"],
-        job_type=wanted["job_type"],
-        priority=demand.priority,
-        description=json.dumps(wanted),
-        submit_pools=list(demand.submit_pools),
-    )
+    return new, asked
 
 
 # ---- Requests that are asked again -----------------------------------------------------------------------------------

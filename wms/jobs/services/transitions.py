@@ -226,15 +226,8 @@ def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: 
     owner_id, group_id, vo_id = submission.owner_id, submission.group_id, submission.group.vo_id
     common = (submission.pk, owner_id, group_id, vo_id, JobStatus.WAITING.value, now, now, "", "", "", 0)
     sql.copy_rows("jobs_job", _ARRIVAL_COLUMNS, ((*common, *job) for job in jobs))
-    sql.copy_rows(
-        "jobs_jobhistory",
-        ("job_id", "changed_at", "status", "minor_status", "application_status", "source"),
-        (
-            (job.id, now, status.value, "", "", source)
-            for job in jobs
-            for status in (JobStatus.RECEIVED, JobStatus.WAITING)
-        ),
-    )
+    begun = (JobStatus.RECEIVED.value, JobStatus.WAITING.value)
+    sql.begin_history([job.id for job in jobs], statuses=begun, source=source, now=now)
 
 
 def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> IllegalTransitionError:

@@ -1,8 +1,8 @@
 """Input that is refused rather than guessed."""
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any, ClassVar
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Self
 
 from django.http import QueryDict
 from rest_framework import serializers
@@ -79,7 +79,14 @@ class StrictSerializer(serializers.Serializer[Any]):
     def checked(cls, data: object, *, context: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the validated values of *data*, a body or a query string; raise the framework's ValidationError."""
         given = single_values(data) if isinstance(data, QueryDict) else data
-        serializer = cls(data=given, context=dict(context or {}))
-        serializer.is_valid(raise_exception=True)
-        values: dict[str, Any] = serializer.validated_data
+        if given is None:
+            raise serializers.ValidationError({NON_FIELD_ERRORS: ["No data provided"]})
+        serializer = cls._shared() if context is None else cls(context=dict(context))
+        values: dict[str, Any] = serializer.run_validation(given)
         return values
+
+    @classmethod
+    @cache
+    def _shared(cls) -> Self:
+        """Return the one that validates for all requests: the framework copies every field for each new one."""
+        return cls()

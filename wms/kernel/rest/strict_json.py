@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
@@ -11,6 +12,10 @@ from wms.kernel.errors import RejectedError
 MAX_DEPTH = 100
 MAX_INTEGER = 2**63 - 1
 MIN_INTEGER = -(2**63)
+
+#: Escapes of NUL and of halves of surrogate pairs, also of the halves of a whole one.
+_SUSPICIOUS = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_CONTAINERS = (dict, list)
 
 #: How JSON's types are called in sentences.
 TYPE_NAMES: Mapping[type, str] = {
@@ -54,8 +59,9 @@ def load_json(text: bytes) -> object:
         raise InvalidJSONError(f"The body is not valid JSON: {error.msg} at {where}.") from error
     except RecursionError as error:
         raise _too_deep() from error
-    # Text and depth can only be wrong where the bytes show an escape or so many brackets.
-    if b"\\u" in text or text.count(b"{") + text.count(b"[") > MAX_DEPTH:
+    # Text and depth can only be wrong where the bytes show such an escape or so many brackets. To look at every text
+    # of ten thousand descriptions would take longer than to read them.
+    if _SUSPICIOUS.search(text) or (text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_too_deep(value)):
         _refuse_unstorable(value)
     return value
 
@@ -91,6 +97,18 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
                 raise InvalidJSONError(f'The name "{name[:100]}" occurs twice in one object; keep one of them.')
             seen.add(name)
     return value
+
+
+def _is_too_deep(value: object) -> bool:
+    level: list[dict[str, object] | list[object]] = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            part
+            for item in level
+            for part in (item.values() if isinstance(item, dict) else item)
+            if isinstance(part, _CONTAINERS)
+        ]
+    return bool(level)
 
 
 def _refuse_unstorable(value: object) -> None:

@@ -1,0 +1,135 @@
+"""Half a minute of everything that touches waiting jobs, on real connections: the evidence that none is lost or shared.
+
+A deadlock (40P01), or any other error that is no refusal, ends its worker and so the test.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from time import monotonic
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from matching.models import Match
+from matching.queries.invariants import violations
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob
+from taskqueues.services import changes, priorities, queueing
+from tests.factories import make_ce, make_group, make_pilot, make_queue, make_site, make_user
+from tests.threads import at_once
+from wms.accounts.models import Group, User
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.models import Job
+from wms.jobs.services import control
+from wms.jobs.services.submission import submit
+from wms.kernel.errors import ConflictError
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+STORM_S = 30.0
+SUBMITTERS = 16
+MATCHERS = 8
+FORBIDDEN = "LCG.Forbidden.org"
+
+
+@dataclass
+class World:
+    """A VO with two groups, whose jobs all ban one of two sites."""
+
+    groups: list[Group]
+    owners: list[User]
+    pilots: list[Pilot]
+    #: Job ids, as the submissions and the matches were answered.
+    submitted: list[int] = field(default_factory=list)
+    matched: list[int] = field(default_factory=list)
+    withdrawn: list[int] = field(default_factory=list)
+
+    def submit(self, chance: Random) -> None:
+        owner = chance.choice(self.owners)
+        jobs = [
+            {
+                "executable": "a",
+                "priority": chance.choice([0, 1, 9, 10]),
+                "cpu_time_s": chance.choice([500, 5000, 50_000]),
+                "job_type": f"type{chance.randrange(20)}",
+                "banned_sites": [FORBIDDEN],
+            }
+            for _ in range(chance.randint(1, 4))
+        ]
+        answer = submit(parse_submission({"jobs": jobs}), owner=owner, now=timezone.now())
+        self.submitted += [job.id for job in answer.jobs]
+
+    def match(self, chance: Random, *, pilot: Pilot, cpu_time_s: int | None = None) -> None:
+        offer = OfferRequest(cpu_time_s=cpu_time_s or chance.choice([500, 300_000]))
+        leases = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance)
+        self.matched += [lease.job_id for lease in leases]
+
+    def withdraw(self, chance: Random) -> None:
+        for job_id in QueuedJob.objects.order_by("?").values_list("pk", flat=True)[:3]:
+            owner = Job.objects.select_related("owner").get(pk=job_id).owner
+            with suppress(ConflictError):  # a pilot was faster
+                control.apply_to_one(Action.HOLD, job_id, by=owner, now=timezone.now())
+                self.withdrawn.append(job_id)
+
+    def recalculate(self, chance: Random) -> None:
+        priorities.recalculate(only_changed=chance.random() < 0.5)
+
+    def clean(self, chance: Random) -> None:
+        queueing.remove_empty(now=timezone.now())
+        changes.remove_old()
+
+
+@pytest.fixture
+def world() -> World:
+    groups = [make_group(shares_jobs=True)]
+    groups.append(make_group(vo=groups[0].vo))
+    owners = [make_user(groups=[group]) for group in groups for _ in range(3)]
+    allowed, forbidden = (make_queue(ce=make_ce(site=make_site(name=name))) for name in ("LCG.Allowed.org", FORBIDDEN))
+    places = [forbidden, *[allowed] * (MATCHERS - 1)]
+    return World(groups=groups, owners=owners, pilots=[make_pilot(vo=groups[0].vo, queue=queue) for queue in places])
+
+
+def rage(step: Callable[[Random], None], *, seed: int, until: float) -> int:
+    chance, steps = Random(seed), 0
+    while monotonic() < until:
+        step(chance)
+        steps += 1
+    return steps
+
+
+def test_half_a_minute_of_everything_loses_no_job_and_gives_none_twice(world: World) -> None:
+    steps = [world.submit] * SUBMITTERS + [partial(world.match, pilot=pilot) for pilot in world.pilots]
+    steps += [world.withdraw, world.recalculate, world.clean]
+    until = monotonic() + STORM_S
+    works = [partial(rage, step, seed=seed, until=until) for seed, step in enumerate(steps)]
+    done = at_once(works)
+    assert min(done) > 0
+
+    drain(world)
+    assert max(Counter(world.matched).values()) == 1
+    assert sorted(world.matched) == sorted(Match.objects.values_list("job_id", flat=True))
+    # None lost: each job that was submitted was matched, or is held by who withdrew it.
+    assert len(world.matched) > 100
+    assert set(world.submitted) == set(world.matched) | set(world.withdrawn)
+    assert not set(world.matched) & set(world.withdrawn)
+    assert not Match.objects.filter(queue__ce__site__name=FORBIDDEN).exists()
+    queueing.remove_empty(now=timezone.now())
+    priorities.recalculate()
+    assert list(violations()) == []
+
+
+def drain(world: World) -> None:
+    """Match until nothing is given any more; then nothing waits either."""
+    given = -1
+    while len(world.matched) > given:
+        given = len(world.matched)
+        world.match(Random(1), pilot=world.pilots[-1], cpu_time_s=300_000)
+    assert not QueuedJob.objects.exists()

@@ -1,0 +1,225 @@
+"""The index follows the database, whatever happens in which order (DESIGN §4.2)."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from taskqueues import sql
+from taskqueues.models import QueuedJob, TaskQueue, TaskQueueChange
+from taskqueues.services import changes, priorities, queueing
+from taskqueues.services.index import shared
+from taskqueues.services.index.shared import index
+from taskqueues.services.index.snapshot import Snapshot
+from tests.factories import make_group, make_job, make_site, make_user
+from tests.threads import at_once
+from wms.accounts.models import Group, User
+from wms.jobs.domain.actions import Action
+from wms.jobs.models import Job
+from wms.jobs.services import control
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group(shares_jobs=True, priority=10.0)
+
+
+@pytest.fixture
+def owner(group: Group) -> User:
+    return make_user(groups=[group])
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[ThreadPoolExecutor]:
+    """A thread with a connection of its own."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool
+        pool.submit(lambda: connection.close()).result()  # noqa: PLW0108 - its own, not that of this thread
+
+
+def queued(job: Job) -> QueuedJob:
+    return QueuedJob.objects.select_related("task_queue").get(pk=job.pk)
+
+
+def jobs_of(snapshot: Snapshot, task_queue: TaskQueue) -> dict[int, int]:
+    """Return {user priority: jobs} as the index knows them; empty when it does not know the queue."""
+    row = snapshot.row_of.get(task_queue.pk)
+    return {} if row is None else {level: int(jobs) for level, jobs in enumerate(snapshot.jobs[row]) if jobs}
+
+
+def test_a_transaction_that_began_earlier_and_committed_later_is_not_missed(
+    group: Group, owner: User, elsewhere: ThreadPoolExecutor
+) -> None:
+    index.renewed()
+    with transaction.atomic():
+        early = make_job(group=group, owner=owner, cpu_time_s=500)
+        late: Future[Job] = elsewhere.submit(lambda: make_job(group=group, owner=owner, cpu_time_s=5000))
+        late_queue = queued(late.result()).task_queue
+        seen = elsewhere.submit(index.renewed).result()
+        assert jobs_of(seen, late_queue) == {1: 1}
+        early_queue = queued(early).task_queue
+        assert jobs_of(seen, early_queue) == {}
+    assert jobs_of(index.renewed(), early_queue) == {1: 1}
+    assert jobs_of(index.renewed(), late_queue) == {1: 1}
+
+
+def test_a_level_that_appears_is_known(group: Group, owner: User) -> None:
+    task_queue = queued(make_job(group=group, owner=owner, priority=1)).task_queue
+    assert jobs_of(index.renewed(), task_queue) == {1: 1}
+    for _ in range(3):
+        make_job(group=group, owner=owner, priority=9)
+    assert jobs_of(index.renewed(), task_queue) == {1: 1, 9: 3}
+
+
+def test_a_level_that_emptied_and_refilled_is_known(group: Group, owner: User) -> None:
+    """A claim proves the level empty; what comes later is news."""
+    job = make_job(group=group, owner=owner)
+    task_queue = queued(job).task_queue
+    snapshot = index.renewed()
+    with transaction.atomic():
+        queueing.withdraw([job.pk])
+    index.note_empty(task_queue.pk, 1, snapshot=snapshot)
+    assert jobs_of(index.renewed(), task_queue) == {}
+    make_job(group=group, owner=owner)
+    assert jobs_of(index.renewed(), task_queue) == {1: 1}
+
+
+def test_an_empty_answer_of_an_older_reading_does_not_hide_what_a_newer_one_knows(group: Group, owner: User) -> None:
+    job = make_job(group=group, owner=owner)
+    task_queue = queued(job).task_queue
+    old = index.renewed()
+    make_job(group=group, owner=owner)
+    index.renewed()
+    index.note_empty(task_queue.pk, 1, snapshot=old)
+    assert jobs_of(index.renewed(), task_queue) == {1: 2}
+
+
+def test_withdrawals_that_are_news_do_not_hide_what_came_after_an_empty_answer(group: Group, owner: User) -> None:
+    jobs = [make_job(group=group, owner=owner) for _ in range(5)]
+    task_queue = queued(jobs[0]).task_queue
+    snapshot = index.renewed()
+    with transaction.atomic():
+        queueing.withdraw([job.pk for job in jobs])
+    index.note_empty(task_queue.pk, 1, snapshot=snapshot)
+    make_job(group=group, owner=owner)
+    assert jobs_of(index.renewed(), task_queue)[1] >= 1
+
+
+def test_removed_and_new_queues(group: Group, owner: User) -> None:
+    jobs = [make_job(group=group, owner=owner, job_type=f"type{number}") for number in range(4)]
+    first = index.renewed()
+    assert len(first.columns) == 4
+    with transaction.atomic():
+        queueing.withdraw([jobs[1].pk])
+    queueing.remove_empty(now=timezone.now())
+    new = make_job(group=group, owner=owner, job_type="another")
+    second = index.renewed()
+    assert sorted(second.columns.task_queue_id.tolist()) == sorted(TaskQueue.objects.values_list("pk", flat=True))
+    assert jobs_of(second, queued(new).task_queue) == {1: 1}
+    assert len(first.columns) == 4  # who still works with it is not disturbed
+
+
+def test_priorities_and_counts_of_an_evaluation_are_known(group: Group, owner: User) -> None:
+    one = queued(make_job(group=group, owner=owner, job_type="one")).task_queue
+    other = queued(make_job(group=group, owner=owner, job_type="other")).task_queue
+    index.renewed()
+    for _ in range(2):
+        make_job(group=group, owner=owner, job_type="other")
+    QueuedJob.objects.filter(task_queue=one).delete()  # as claims of other processes, of which nobody tells
+    priorities.recalculate()
+    snapshot = index.renewed()
+    assert jobs_of(snapshot, one) == {}
+    assert jobs_of(snapshot, other) == {1: 3}
+    row = snapshot.row_of.get(other.pk)
+    assert row is not None
+    assert snapshot.priority[row] == 10.0
+
+
+def test_what_comes_while_an_evaluation_is_on_its_way_is_counted_once(
+    group: Group, owner: User, elsewhere: ThreadPoolExecutor
+) -> None:
+    """The evaluation has counted and not committed; a job comes, and the index reads it before and after."""
+    task_queue = queued(make_job(group=group, owner=owner)).task_queue
+    index.renewed()
+
+    def evaluate(after: Callable[[], object]) -> None:
+        with transaction.atomic():
+            sql.divide_shares(priorities._shares(Group.objects.all()), of_all_groups=True)
+            after()
+
+    def another() -> None:
+        elsewhere.submit(lambda: make_job(group=group, owner=owner)).result()
+        assert jobs_of(elsewhere.submit(index.renewed).result(), task_queue) == {1: 2}
+
+    evaluate(another)
+    assert jobs_of(index.renewed(), task_queue) == {1: 2}
+
+
+def test_suspending_an_owner_reaches_the_index_and_so_does_the_end_of_it(group: Group, owner: User) -> None:
+    task_queue = queued(make_job(group=group, owner=owner)).task_queue
+
+    def is_trusted() -> bool:
+        snapshot = index.renewed()
+        return bool(snapshot.columns.trusted[snapshot.row_of.get(task_queue.pk)])
+
+    assert is_trusted()
+    for active in (False, True):
+        User.objects.filter(pk=owner.pk).update(is_active=active)
+        assert is_trusted() is active
+
+
+def test_what_is_remembered_of_the_configuration_lasts_until_it_changes(group: Group, owner: User) -> None:
+    index.renewed().memo["a question"] = "an answer"
+    make_job(group=group, owner=owner)
+    assert index.renewed().memo == {"a question": "an answer"}
+    make_site()
+    assert index.renewed().memo == {}
+
+
+def test_a_hundred_who_wait_share_a_few_readings(group: Group) -> None:
+    index.renewed()
+    together = Barrier(100)
+
+    def wait() -> Snapshot:
+        together.wait()
+        return index.renewed()
+
+    found = at_once([wait] * 100)
+    assert len({id(snapshot) for snapshot in found}) <= 5
+
+
+def test_an_index_whose_connection_was_cut_reads_again(group: Group, owner: User) -> None:
+    index.renewed()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+    task_queue = queued(make_job(group=group, owner=owner)).task_queue
+    assert jobs_of(index.renewed(), task_queue) == {1: 1}
+
+
+def test_who_has_not_read_for_long_reads_everything_anew(
+    group: Group, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it would have to read is removed by then."""
+    index.renewed()
+    task_queue = queued(make_job(group=group, owner=owner)).task_queue
+    TaskQueueChange.objects.update(changed_at=timezone.now() - changes.KEPT - timedelta(seconds=1))
+    assert changes.remove_old() > 0
+    monkeypatch.setattr(shared, "ANEW_AFTER_S", -1.0)
+    assert jobs_of(index.renewed(), task_queue) == {1: 1}
+
+
+def test_jobs_that_are_killed_are_counted_out(group: Group, owner: User) -> None:
+    jobs = [make_job(group=group, owner=owner) for _ in range(6)]
+    task_queue = queued(jobs[0]).task_queue
+    index.renewed()
+    control.apply(Action.KILL, [job.pk for job in jobs[:4]], by=owner, now=timezone.now())
+    assert jobs_of(index.renewed(), task_queue) == {1: 2}
