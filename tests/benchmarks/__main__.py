@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from django.utils.module_loading import import_string
 
 from tests.benchmarks.catalogue import MEASURES
-from tests.benchmarks.measuring import Report, print_report, say, write_json
+from tests.benchmarks.measuring import NotMeasurableError, Report, print_report, say, write_json
 from tests.benchmarks.options import Options, parse
 from tests.benchmarks.surroundings import Surroundings, surroundings
 
@@ -56,7 +56,10 @@ def _measured_by_a_child(name: str, ready: Surroundings, options: Options) -> Re
 def _measure(name: str, ready: Surroundings, options: Options, sender: Connection) -> None:
     # Imported by name, and only now: it has models, for which Django had to be set up.
     run: Callable[[Surroundings, Options], Report] = import_string(f"tests.benchmarks.{name.replace('-', '_')}.run")
-    sender.send(run(ready, options))
+    try:
+        sender.send(run(ready, options))
+    except NotMeasurableError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

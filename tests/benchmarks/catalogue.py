@@ -7,7 +7,13 @@ from types import MappingProxyType
 MEASURES: Mapping[str, str] = MappingProxyType(
     {
         "match": "matches in process, each with its commit, one after another",
+        "dirac": "the same beside DIRAC 9.1 on MariaDB, in turns (installs both in a temporary directory)",
         "http": "POST /api/matches/ by many pilots at once, for a while",
-        "contention": "the same on a single task queue",
+        "contention": "the same on a single task queue of 100,000 jobs, by eight web processes",
+        "idle": "10,000 pilots polling for nothing, and how soon one gets a new job",
+        "submit": "one job in one request over HTTP",
+        "submit-many": "10,000 jobs in one request, of one definition and of 1,000",
+        "recalculate": "all priorities, while another process matches",
+        "kill": "100,000 jobs by one request with a filter",
     }
 )

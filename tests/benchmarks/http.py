@@ -68,7 +68,7 @@ def ask_for_jobs(report: Report, ready: Surroundings, web: Web, world: World, op
 
 def parts_of(ready: Surroundings, web: Web) -> dict[str, Sequence[psutil.Process]]:
     """Return the processes whose CPU time is told, by part of the system."""
-    return {"web": [web.server], "PostgreSQL": [ready.postgres], "background": web.background}
+    return {"web": [web.server], "PostgreSQL": [ready.postgres], "background": [web.background]}
 
 
 class Asking:

@@ -49,14 +49,14 @@ class Report:
         return figure
 
 
-class NothingMeasuredError(Exception):
-    """Not one operation was done."""
+class NotMeasurableError(Exception):
+    """A benchmark cannot be run, or nothing came of it; the text says why in a sentence."""
 
 
 def figure_of(what: str, times_s: Sequence[float], *, per_s: float | None = None) -> Figure:
     """Return the figure of these durations; percentiles are by nearest rank, and so times that occurred."""
     if not times_s:
-        raise NothingMeasuredError(f"{what}: nothing was measured.")
+        raise NotMeasurableError(f"{what}: nothing was measured.")
     ordered = sorted(times_s)
     return Figure(
         what=what,

@@ -1,7 +1,7 @@
 """What pilots ask, as the match and as the web server take it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from uuid import UUID
@@ -15,6 +15,8 @@ from tests.benchmarks.workloads.world import World
 class Question:
     """One request for a job: by whom, under which id, and with what to offer."""
 
+    #: Index of the pilot's site.
+    site: int
     pilot_id: int
     request_id: UUID
     platform: str
@@ -25,13 +27,14 @@ class Question:
         """Return the offer as the match takes it."""
         return OfferRequest(platforms=(self.platform,), cpu_time_s=self.cpu_time_s, tags=self.tags)
 
-    def body(self) -> bytes:
+    def body(self, *, required_tags: Sequence[str] = ()) -> bytes:
         """Return the offer as the web server takes it."""
         fields: Mapping[str, object] = {
             "request_id": str(self.request_id),
             "platforms": [self.platform],
             "cpu_time_s": self.cpu_time_s,
             "tags": self.tags,
+            "required_tags": required_tags,
         }
         return json.dumps(fields).encode()
 
@@ -40,6 +43,7 @@ def draw_question(world: World, *, chance: Random) -> Question:
     """Return what some pilot at some site may ask."""
     offer = draw_offer(world.workload, chance=chance)
     return Question(
+        site=offer.site,
         pilot_id=chance.choice(world.pilots[offer.site]),
         request_id=UUID(int=chance.getrandbits(128), version=4),
         platform=offer.platform,

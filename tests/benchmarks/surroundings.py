@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +19,9 @@ import psutil
 import psycopg
 from django.core.management import call_command
 from django.db import connections
-from django.utils.module_loading import import_string
 
 from tests.benchmarks.machine import Machine, describe_machine
+from tests.benchmarks.measuring import NotMeasurableError
 from wms.stack import services
 from wms.stack.directory import claimed
 from wms.stack.guard import Guard
@@ -33,10 +33,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 _NOT_OURS = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_DATA_DIR", "WMS_SECRET_KEY", "WMS_SERVER_URL")
 _HOST = "127.0.0.1"
 _EMPTY = "empty"
-
-
-class ServerFailedError(Exception):
-    """A server did not start; the text is what it wrote last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +50,8 @@ class Surroundings:
         """Run the web server with so many workers, and what `up` runs beside it: broker, Celery worker and beat."""
         options = replace(self.system.options, port=_free_port(), web_workers=processes)
         system = replace(self.system, options=options)
-        control = next(worker for worker in services._workers(system) if worker.name == "control")
-        web, beat = services._web(system), services._beat(system)
-        with ExitStack() as stack:
-            started = [stack.enter_context(_running(service, self.logs)) for service in (web, control, beat)]
-            yield Web(port=options.port, server=started[0], background=started[1:])
+        with running(_background(system), self.logs) as background, running(services._web(system), self.logs) as server:
+            yield Web(port=options.port, server=server, background=background)
 
     @contextmanager
     def empty_database(self) -> Iterator[None]:
@@ -68,8 +61,6 @@ class Surroundings:
         try:
             yield
         finally:
-            # Only now: Django had to be set up.
-            import_string("taskqueues.services.index.shared.index").forget()
             connections.close_all()
             with _database(self.system) as connection:
                 connection.execute("DROP DATABASE wms WITH (FORCE)")
@@ -81,7 +72,7 @@ class Web:
 
     port: int
     server: psutil.Process
-    background: Sequence[psutil.Process]
+    background: psutil.Process
 
 
 @contextmanager
@@ -108,7 +99,7 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
             if isinstance(part, Call):
                 part.function()
             elif isinstance(part, Service):
-                started[part.name] = stack.enter_context(_running(part, directory))
+                started[part.name] = stack.enter_context(running(part, directory))
         os.environ.update({name: value for name, value in system.environment.items() if name.startswith("WMS_")})
         os.environ["DJANGO_SETTINGS_MODULE"] = "wms.settings"
         _set_up_django(stack, log=directory / "benchmark.log")
@@ -117,6 +108,13 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
             machine = describe_machine(database)
         yield Surroundings(system=system, logs=directory, postgres=started["postgres"], machine=machine)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _background(system: System) -> Service:
+    """Return the worker of all that beat asks for, and beat in the same process, which starts in half the time."""
+    control = next(worker for worker in services._workers(system) if worker.name == "control")
+    schedule = system.directory.part("beat") / "schedule"
+    return replace(control, command=[*control.command, "--beat", "--schedule", str(schedule)])
 
 
 def _database(system: System) -> "psycopg.Connection[tuple[object, ...]]":
@@ -139,7 +137,8 @@ def _set_up_django(stack: ExitStack, *, log: Path) -> None:
 
 
 @contextmanager
-def _running(service: Service, logs: Path) -> Iterator[psutil.Process]:
+def running(service: Service, logs: Path) -> Iterator[psutil.Process]:
+    """Run a server from when it is ready; what it writes goes to a file named after it."""
     log = logs / f"{service.name}.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -149,7 +148,7 @@ def _running(service: Service, logs: Path) -> Iterator[psutil.Process]:
         give_up = time.monotonic() + service.ready_within_s
         while not service.is_ready():
             if process.poll() is not None or time.monotonic() > give_up:
-                raise ServerFailedError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+                raise NotMeasurableError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.02)
         yield psutil.Process(process.pid)
     finally:

@@ -24,8 +24,6 @@ from wms.jobs.domain.lifecycle import JobStatus
 
 #: Jobs of one request at the most, all of one task queue.
 BATCH = 500
-#: Jobs that bear one label, about: as many as one request may kill.
-CAMPAIGN = 100_000
 
 _TABLES = ("jobs_submission", "jobs_job", "jobs_jobhistory", "taskqueues_queuedjob")
 
@@ -180,7 +178,6 @@ def _batches(
     workload = world.workload
     parts = [(number, start) for number, queue in enumerate(workload.queues) for start in range(0, queue.jobs, BATCH)]
     chance.shuffle(parts)
-    campaigns = max(1, workload.jobs // CAMPAIGN)
     job_id = 1
     for part, (number, start) in enumerate(parts):
         queue, definition = workload.queues[number], queues[number]
@@ -193,9 +190,9 @@ def _batches(
             group_id=definition.group_id,
             vo_id=definition.vo_id,
             owner=workload.owners[queue.owner].name,
-            job_group=f"campaign{part * campaigns // len(parts)}",
+            job_group=f"campaign{part * workload.campaigns // len(parts)}",
             job_type=queue.job_type,
-            description=_stored_description(queue, campaign=f"campaign{part * campaigns // len(parts)}"),
+            description=_stored_description(queue, campaign=f"campaign{part * workload.campaigns // len(parts)}"),
             priorities=of_part,
             submitted_at=begun + timedelta(days=1) * (part / len(parts)),
         )

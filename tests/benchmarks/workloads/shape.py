@@ -64,6 +64,11 @@ class Workload:
         """How many jobs wait."""
         return sum(queue.jobs for queue in self.queues)
 
+    @property
+    def campaigns(self) -> int:
+        """How many labels the jobs bear, ``campaign0`` and so on, each about as often."""
+        return max(1, self.jobs // CAMPAIGN)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferShape:
@@ -73,6 +78,10 @@ class OfferShape:
     platform: str
     cpu_time_s: int
     tags: tuple[str, ...]
+
+
+#: Jobs of one label, about: as many as one request may kill.
+CAMPAIGN = 100_000
 
 
 def draw_offer(workload: Workload, *, chance: Random) -> OfferShape:

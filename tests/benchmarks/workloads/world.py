@@ -28,6 +28,10 @@ class World:
     #: Primary keys by site.
     pilots: Mapping[int, Sequence[int]]
 
+    def ce_name(self, site: int) -> str:
+        """Return the name of the computing element of a site."""
+        return ce_name(self.workload.sites[site])
+
 
 def make_world(workload: Workload, *, pilots: int, now: datetime) -> World:
     """Make everything but what waits; *pilots* are spread evenly over the sites, at least one each."""
@@ -67,9 +71,7 @@ def _make_resources(workload: Workload) -> list[Queue]:
     """Make each site with one computing element and one queue, of which each node tells its own platform."""
     Platform.objects.bulk_create(Platform(name=name, runs=[name]) for name in workload.platforms)
     sites = Site.objects.bulk_create(Site(name=name) for name in workload.sites)
-    ces = ComputingElement.objects.bulk_create(
-        ComputingElement(site=site, name=f"ce.{site.name.lower()}") for site in sites
-    )
+    ces = ComputingElement.objects.bulk_create(ComputingElement(site=site, name=ce_name(site.name)) for site in sites)
     return Queue.objects.bulk_create(
         Queue(
             ce=ce,
@@ -80,3 +82,8 @@ def _make_resources(workload: Workload) -> list[Queue]:
         )
         for ce in ces
     )
+
+
+def ce_name(site: str) -> str:
+    """Return the name of the one computing element of a site."""
+    return f"ce.{site.lower()}"

@@ -1,0 +1,5 @@
+"""``dirac``: DIRAC's own TaskQueueDB beside this system, on the same rows, in the same run."""
+
+from tests.benchmarks.dirac.comparison import run
+
+__all__ = ["run"]

@@ -1,0 +1,109 @@
+"""``idle``: thousands of pilots ask for what nobody has submitted, as often as they are told to; then somebody does."""
+
+from dataclasses import replace
+from http import HTTPStatus
+from random import Random
+from time import perf_counter
+from uuid import UUID
+
+from tests.benchmarks.client import Answer, BadAnswerError, Client, post
+from tests.benchmarks.http import PATH, PROCESSES, job_in, parts_of, tokens_of
+from tests.benchmarks.machine import cpu_measured
+from tests.benchmarks.measuring import Report
+from tests.benchmarks.offers import Question, draw_question
+from tests.benchmarks.options import Options
+from tests.benchmarks.people import Person, person
+from tests.benchmarks.submit import PATH as SUBMIT
+from tests.benchmarks.surroundings import Surroundings, Web
+from tests.benchmarks.workloads.loading import load, loaded_sizes
+from tests.benchmarks.workloads.world import IDLE_TAG, World
+
+#: They take turns on so many, as behind a proxy.
+CONNECTIONS = 48
+#: Over which the first questions of all pilots are spread, as if they had started one after another.
+RAMP_S = 10.0
+#: Between two submissions.
+PAUSE_S = 2.0
+GIVE_UP_S = 60.0
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Let the pilots poll for a while, then submit what they wait for, several times."""
+    world = load(options.shape(), pilots=options.idle_pilots, seed=options.seed)
+    processes = options.processes or PROCESSES
+    report = Report(
+        benchmark="idle",
+        sizes={**loaded_sizes(world), "idle pilots": options.idle_pilots, "web processes": processes},
+    )
+    with ready.web(processes=processes) as web, person(world.owners[0], port=web.port) as owner:
+        _poll(report, ready, web, world, owner, options)
+    return report
+
+
+def _poll(report: Report, ready: Surroundings, web: Web, world: World, owner: Person, options: Options) -> None:
+    pilots = _Pilots(world, count=options.idle_pilots, port=web.port, seed=options.seed)
+    client = Client(port=web.port, connections=CONNECTIONS, ask=pilots.ask, hear=pilots.hear)
+    ramp_s = min(RAMP_S, options.seconds)
+    begun = perf_counter()
+    for pilot in range(options.idle_pilots):
+        client.expect(pilot, at_s=begun + ramp_s * pilot / options.idle_pilots)
+    client.run(until_s=begun + ramp_s)
+    pilots.latencies_s.clear()
+    with cpu_measured(parts_of(ready, web)) as use:
+        client.run(until_s=perf_counter() + options.seconds)
+    polls = report.add("poll that gets nothing", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
+    until_heard_s = []
+    for _ in range(options.repeat):
+        client.run(until_s=perf_counter() + min(PAUSE_S, options.seconds))
+        until_heard_s.append(_submit_and_wait(pilots, client, owner))
+    client.close()
+    report.add("from the submission's answer to the lease", until_heard_s)
+    report.facts["Retry-After, seconds"] = pilots.told_s
+    report.facts["polls"] = polls.count
+    report.facts |= use.facts()
+
+
+def _submit_and_wait(pilots: "_Pilots", client: Client, owner: Person) -> float:
+    """Return how many seconds after it was submitted a job was leased; pilots ask on meanwhile."""
+    before = len(pilots.leased)
+    answer, _ = owner.post(SUBMIT, {"executable": "run.sh", "tags": [IDLE_TAG]}, expected=HTTPStatus.CREATED)
+    submitted = perf_counter()
+    client.run(until_s=submitted + GIVE_UP_S, enough=lambda: len(pilots.leased) > before)
+    if [job for job, _ in pilots.leased[before:]] != [answer["jobs"][0]["id"]]:
+        raise BadAnswerError(f"The job was not leased within {GIVE_UP_S:.0f} s.")
+    return max(0.0, pilots.leased[-1][1] - submitted)
+
+
+class _Pilots:
+    """Pilots that take only jobs with a tag which no job has."""
+
+    def __init__(self, world: World, *, count: int, port: int, seed: int) -> None:
+        self._chance = Random(seed)
+        self._port = port
+        self._questions = [self._idle(draw_question(world, chance=self._chance)) for _ in range(count)]
+        every = [pilot for of_site in world.pilots.values() for pilot in of_site]
+        tokens = tokens_of(every)
+        self._tokens = [tokens[every[number % len(every)]] for number in range(count)]
+        self.latencies_s: list[float] = []
+        #: (Job, when it was leased).
+        self.leased: list[tuple[int, float]] = []
+        self.told_s = 0.0
+
+    def ask(self, number: int) -> bytes:
+        """Return the request of a pilot: the same offer each time, under a new id."""
+        question = replace(self._questions[number], request_id=UUID(int=self._chance.getrandbits(128), version=4))
+        return post(PATH, port=self._port, token=self._tokens[number], body=question.body(required_tags=[IDLE_TAG]))
+
+    def hear(self, _number: int, answer: Answer) -> float:
+        """Note the answer; the pilot asks again when it was told to."""
+        if answer.status == HTTPStatus.CREATED:
+            self.leased.append((job_in(answer), answer.at_s))
+        elif answer.status == HTTPStatus.NO_CONTENT:
+            self.latencies_s.append(answer.latency_s)
+            self.told_s = answer.retry_after_s
+        else:
+            raise BadAnswerError(f"A poll was answered with {answer.status}: {answer.body[:300]!r}")
+        return self.told_s
+
+    def _idle(self, question: Question) -> Question:
+        return replace(question, tags=(*question.tags, IDLE_TAG))

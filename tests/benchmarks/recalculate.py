@@ -1,0 +1,77 @@
+"""``recalculate``: the priorities of all task queues, computed again while another process matches."""
+
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from random import Random
+from time import perf_counter
+
+from django.db import connections
+
+from taskqueues.services import priorities
+from tests.benchmarks.match import WARM_UP, match_once
+from tests.benchmarks.measuring import Report, timed
+from tests.benchmarks.offers import draw_question
+from tests.benchmarks.options import Options
+from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loading import load, loaded_sizes
+from tests.benchmarks.workloads.world import World
+
+#: (When it began, how many seconds it took) of each match; the clock is the same in all processes of a machine.
+Times = list[tuple[float, float]]
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Recalculate again and again, as long as the other process matches."""
+    world = load(options.shape(), seed=options.seed)
+    report = Report(benchmark="recalculate", sizes=loaded_sizes(world))
+    # A connection, or the index's thread, must not be in two processes.
+    connections.close_all()
+    forking = get_context("fork")
+    here, there = forking.Pipe()
+    matching = forking.Process(target=_match, args=(world, options, there))
+    matching.start()
+    there.close()
+    alone: Times = here.recv()
+    during, changed = _recalculate_until_done(here)
+    beside: Times = here.recv()
+    matching.join()
+    report.add("recalculation, while jobs are matched", [taken_s for _, taken_s in during])
+    report.add("match, with nothing beside it", [taken_s for _, taken_s in alone])
+    report.add("match, begun during a recalculation", [taken_s for begun, taken_s in beside if _within(begun, during)])
+    report.facts["task queues that got another priority, on the average"] = changed / len(during)
+    return report
+
+
+def _recalculate_until_done(matching: Connection) -> tuple[Times, int]:
+    """Recalculate one time after another; return when each began and what it took, and how many queues changed."""
+    matching.send("go")
+    times: Times = []
+    changed = 0
+    while not matching.poll():
+        begun = perf_counter()
+        changed_now, taken_s = timed(priorities.recalculate)
+        times.append((begun, taken_s))
+        changed += changed_now
+    return times, changed
+
+
+def _match(world: World, options: Options, other: Connection) -> None:
+    """Match alone, and then beside the recalculations; send the times of both."""
+    chance = Random(options.seed)
+    _matches(world, min(WARM_UP, options.operations), chance)
+    other.send(_matches(world, options.operations, chance))
+    other.recv()
+    other.send(_matches(world, options.operations, chance))
+
+
+def _matches(world: World, count: int, chance: Random) -> Times:
+    times: Times = []
+    for _ in range(count):
+        question = draw_question(world, chance=chance)
+        begun = perf_counter()
+        times.append((begun, match_once(question, chance=chance)[1]))
+    return times
+
+
+def _within(moment: float, periods: Times) -> bool:
+    return any(begun <= moment <= begun + taken_s for begun, taken_s in periods)

@@ -1,0 +1,58 @@
+"""``submit``: one job in one request, by a user after another."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from http import HTTPStatus
+from random import Random
+
+from tests.benchmarks.http import PROCESSES
+from tests.benchmarks.measuring import Report
+from tests.benchmarks.options import Options
+from tests.benchmarks.people import person
+from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loading import description_of, load, loaded_sizes
+from tests.benchmarks.workloads.shape import QueueShape
+from tests.benchmarks.workloads.world import World
+
+PATH = "/api/jobs/"
+WARM_UP = 20
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Submit jobs to queues that are there, then jobs that nobody has asked the like of."""
+    world = load(options.shape(), seed=options.seed)
+    processes = options.processes or PROCESSES
+    report = Report(benchmark="submit", sizes={**loaded_sizes(world), "web processes": processes})
+    with ready.web(processes=processes) as web:
+        for what, vary in (
+            ("a job of an existing task queue", _as_it_is),
+            ("a job that makes a task queue", _unheard_of),
+        ):
+            report.add(f"POST /api/jobs/, {what}", _submissions(world, options, port=web.port, vary=vary))
+    return report
+
+
+def _submissions(
+    world: World, options: Options, *, port: int, vary: Callable[[dict[str, object], int], dict[str, object]]
+) -> list[float]:
+    """Return how long each submission took; the owner of the queue submits."""
+    chance = Random(options.seed)
+    taken_s = []
+    with ExitStack() as stack:
+        people = {
+            owner: stack.enter_context(person(world.owners[owner], port=port))
+            for owner in {queue.owner for queue in world.workload.queues}
+        }
+        for number in range(-WARM_UP, options.operations):
+            queue: QueueShape = chance.choice(world.workload.queues)
+            body = vary(description_of(queue), number)
+            taken_s.append(people[queue.owner].post(PATH, body, expected=HTTPStatus.CREATED)[1])
+    return taken_s[WARM_UP:]
+
+
+def _as_it_is(description: dict[str, object], _number: int) -> dict[str, object]:
+    return description
+
+
+def _unheard_of(description: dict[str, object], number: int) -> dict[str, object]:
+    return {**description, "job_type": f"New{number}"}
