@@ -314,7 +314,7 @@ def test_an_empty_answer_leaves_with_the_pilot_how_many_queues_each_condition_le
     pilot.refresh_from_db()
     assert pilot.nothing_at is not None
     assert pilot.status == PilotStatus.RUNNING
-    left = pilot.nothing_left
+    left = dict(pilot.nothing_left or {})
     assert left.keys() == CONDITIONS.keys()
     assert (left["owner_group"], left["cpu_time"], left["platform"], left["tags"], left["limit"]) == (2, 1, 1, 0, 0)
 
