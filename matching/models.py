@@ -45,6 +45,8 @@ class Match(models.Model):
             # Serves the expirer and the end of a pilot: they read open leases only. Not on the heartbeat's time:
             # that would cost HOT updates.
             models.Index(name="match_open", fields=["pilot"], condition=Q(ended_at__isnull=True)),
+            # Serves the count of what groups got: with the open ones, all leases of the last hour, day or week.
+            models.Index(name="match_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)),
         ]
 
     def __str__(self) -> str:

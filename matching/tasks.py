@@ -2,10 +2,16 @@
 
 from celery import shared_task
 
-from matching.services import expiry
+from matching.services import accounting, expiry
 
 
 @shared_task(name="matching.expire_leases", ignore_result=True, acks_late=True)
 def expire_leases() -> None:
     """Every 5 seconds: silent jobs become Stalled, leases that are over end (DESIGN §3.5)."""
     expiry.expire_leases()
+
+
+@shared_task(name="matching.count_deliveries", ignore_result=True, acks_late=True)
+def count_deliveries() -> None:
+    """Every minute: what groups got, which shares follow where a VO says so (DESIGN §3.3)."""
+    accounting.count_deliveries()

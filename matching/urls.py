@@ -1,9 +1,11 @@
 from django.urls import URLPattern, path
 
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
+from matching.api.shares import GroupSharesView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 
 urlpatterns: list[URLPattern] = [
+    path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("matches/", MatchesView.as_view(), name="matches"),
     path("matches/preview/", PreviewView.as_view(), name="match-preview"),
     path("matches/<uuid:match_id>/status/", LeaseStatusView.as_view(), name="match-status"),

@@ -178,6 +178,52 @@ class ChangedGroup(models.Model):
         return f"group {self.group_id}"
 
 
+class Delivery(models.Model):
+    """One row is what one group got of one CPU segment in one interval of ``domain.deliveries.INTERVAL``."""
+
+    group = models.ForeignKey(Group, models.CASCADE, related_name="+", db_index=False)
+    cpu_segment_s = models.PositiveIntegerField(help_text="In reference-core seconds per core.")
+    began_at = models.DateTimeField(help_text="Of the interval.")
+    matches = models.PositiveIntegerField(help_text="Jobs that pilots got.")
+    processor_s = models.FloatField(help_text="Time under lease × processors (ADR 13).")
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        constraints = [
+            # Its index serves the sums of the last hour, day and week, and the removal of what is older.
+            models.UniqueConstraint(
+                name="a_group_has_one_delivery_of_a_segment_in_an_interval",
+                fields=["began_at", "group", "cpu_segment_s"],
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"delivery {self.pk}"
+
+
+class GroupUsage(models.Model):
+    """One row is what one group has used, of which half is forgotten every three days (DESIGN §3.3)."""
+
+    group = models.OneToOneField(Group, models.CASCADE, primary_key=True, related_name="+")
+    used_s = models.FloatField(help_text="Processor-seconds, decayed; all rows until the same moment.")
+
+    def __str__(self) -> str:
+        return f"use of group {self.group_id}"
+
+
+class DeliveryCount(models.Model):
+    """The one row says until when deliveries and use have been counted."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    counted_until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="delivery_count_has_one_row", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return str(self.counted_until)
+
+
 class SubmitPool(models.Model):
     """One row is one distinct set of requirements of a VO's jobs, with the queues that satisfy it (RFC7)."""
 

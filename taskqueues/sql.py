@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 
 from django.db import connection
 
+from taskqueues.domain.deliveries import Amounts
 from taskqueues.domain.shares import GroupShare
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
-from wms.kernel.db import transaction_required
+from wms.kernel.db import array_of, transaction_required
 
 #: Django's select_for_update knows no FOR KEY SHARE, the one lock that keeps a queue from being removed but lets any
 #: number of submissions put jobs into it side by side.
@@ -66,26 +68,34 @@ SELECT task_queue_id, user_priority, count(*) FROM came GROUP BY task_queue_id, 
 @transaction_required
 def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
     """Put jobs into queues: (job id, task queue id, user priority) each."""
-    columns = [list(column) for column in zip(*rows, strict=True)]
+    columns = [array_of(column) for column in zip(*rows, strict=True)]
     if columns:
         with connection.cursor() as cursor:
             cursor.execute(_INSERT_QUEUED_JOBS, columns)
 
 
+#: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock.
 _DELETE_QUEUED_JOBS = """
-WITH gone AS (
-    DELETE FROM taskqueues_queuedjob WHERE job_id = ANY(%s) RETURNING task_queue_id, user_priority
+WITH waiting AS MATERIALIZED (
+    SELECT job_id FROM taskqueues_queuedjob WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR UPDATE
+), gone AS (
+    DELETE FROM taskqueues_queuedjob AS queued USING waiting
+     WHERE queued.job_id = waiting.job_id
+    RETURNING queued.job_id, task_queue_id, user_priority
+), told AS (
+    INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
+    SELECT task_queue_id, user_priority, -count(*) FROM gone GROUP BY task_queue_id, user_priority
 )
-INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
-SELECT task_queue_id, user_priority, -count(*) FROM gone GROUP BY task_queue_id, user_priority
+SELECT job_id FROM gone
 """
 
 
 @transaction_required
-def delete_queued_jobs(job_ids: Collection[int]) -> None:
-    """Take jobs out of their queues; the caller has locked them."""
+def delete_queued_jobs(job_ids: Collection[int]) -> frozenset[int]:
+    """Take the jobs out of their queues; return those that were still there."""
     with connection.cursor() as cursor:
-        cursor.execute(_DELETE_QUEUED_JOBS, [list(job_ids)])
+        cursor.execute(_DELETE_QUEUED_JOBS, [array_of(job_ids)])
+        return frozenset(job_id for (job_id,) in cursor.fetchall())
 
 
 #: Count, divide, write and tell in one statement, for all must be of one snapshot: the one named in counted_in, to
@@ -169,6 +179,25 @@ def divide_shares(shares: Collection[GroupShare], *, of_all_groups: bool) -> int
         cursor.execute(_DIVIDE_SHARES, values)
         (changed,) = cursor.fetchone()
     return int(changed)
+
+
+#: The ORM's upsert overwrites; this one adds.
+_ADD_DELIVERIES = """
+INSERT INTO taskqueues_delivery AS delivery (began_at, group_id, cpu_segment_s, matches, processor_s)
+SELECT %s, * FROM unnest(%s::bigint[], %s::integer[], %s::integer[], %s::double precision[])
+    ON CONFLICT (began_at, group_id, cpu_segment_s)
+    DO UPDATE SET matches = delivery.matches + excluded.matches,
+                  processor_s = delivery.processor_s + excluded.processor_s
+"""
+
+
+@transaction_required
+def add_deliveries(amounts: Amounts, *, began_at: datetime) -> None:
+    """Add amounts to those of the interval that began at that moment."""
+    rows = [(group, segment, amount.matches, amount.processor_s) for (group, segment), amount in amounts.items()]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD_DELIVERIES, [began_at, *(list(column) for column in zip(*rows, strict=True))])
 
 
 _KEEP_POOL = """

@@ -7,17 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from uuid import uuid4
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
+from matching.models import Match
 from pilots.domain import ENDED, PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
 from taskqueues.domain.definition import QueueDefinition
+from taskqueues.domain.segments import cpu_segment_s
 from taskqueues.models import QueuedJob, TaskQueue
+from taskqueues.services.queueing import rounding
 from wms.accounts.domain import USER_TOKEN_PREFIX, GroupProperty, digest_of
 from wms.accounts.models import VO, ApiToken, Group, Membership, User, UserDN
 from wms.jobs.domain.description import as_json
@@ -354,6 +358,26 @@ def make_pilot(
         status=status,
         submitted_at=NOW,
         ended_at=NOW if status in ENDED else None,
+    )
+
+
+def make_match(
+    *,
+    job: Job | None = None,
+    pilot: Pilot | None = None,
+    leased_at: datetime = NOW,
+    ended_at: datetime | None = None,
+) -> Match:
+    """Return a lease of *job*, which without one has no status that goes with it."""
+    job = job or make_job(status=JobStatus.RUNNING)
+    return Match.objects.create(
+        job=job,
+        pilot=pilot or make_pilot(),
+        request_id=uuid4(),
+        cpu_segment_s=cpu_segment_s(job.description["cpu_time_s"], segments_s=rounding().cpu_segments_s),
+        leased_at=leased_at,
+        expires_at=leased_at + timedelta(seconds=300),
+        ended_at=ended_at,
     )
 
 

@@ -32,6 +32,8 @@ BEAT: dict[str, Entry] = {
     "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
     # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".
     "expire-leases": every(5, "matching.expire_leases"),
+    # DESIGN §3.3: use counts with a half-life of 3 days. Each run reads every open lease: not more often than needed.
+    "count-deliveries": every(60, "matching.count_deliveries"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }

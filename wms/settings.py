@@ -86,7 +86,7 @@ WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
 #: DESIGN §4.2: a match that has something to give may overlook what happened in so many seconds; 0: nothing at all.
 WMS_TASK_QUEUE_INDEX_MAX_AGE_S = env.float("WMS_TASK_QUEUE_INDEX_MAX_AGE_S", default=1.0)
-#: What a pilot that got nothing is told to wait before it asks again.
+#: What a pilot that got nothing is told to wait before it asks again, when few do; of many each waits longer.
 WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
 #: DESIGN §3.7: a pilot's token, renewed by its reports.
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)

@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 from random import SystemRandom
+from time import monotonic
 from uuid import UUID
 
 from django.conf import settings
@@ -32,6 +33,7 @@ from matching.api.serializers import (
 from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.match import match
+from matching.services.patience import patience
 from pilots.api.authentication import PilotCredential
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
@@ -75,8 +77,8 @@ class MatchesView(APIView):
             chance=CHANCE,
         )
         if not found:
-            retry = {"Retry-After": str(settings.WMS_MATCH_RETRY_AFTER_S)}
-            return Response(status=HTTPStatus.NO_CONTENT, headers=retry)
+            wait_s = patience.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
+            return Response(status=HTTPStatus.NO_CONTENT, headers={"Retry-After": str(wait_s)})
         out = [lease_out(lease, now=timezone.now()) for lease in found]
         return Response({"leases": out} if "max_jobs" in values else out[0], status=HTTPStatus.CREATED)
 

@@ -11,6 +11,7 @@ from matching.models import Match
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob, TaskQueue
+from taskqueues.queries import shares_in_effect
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job
@@ -66,8 +67,10 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
     sums: dict[int, float] = dict(
         TaskQueue.objects.with_jobs().values_list("group").annotate(total=Sum("priority")).order_by("group")
     )
-    for group in Group.objects.filter(pk__in=sums):
-        if not isclose(sums[group.pk], group.priority, rel_tol=PRIORITY_TOLERANCE):
+    groups = list(Group.objects.filter(pk__in=sums).select_related("vo"))
+    shares = shares_in_effect(groups)
+    for group in groups:
+        if not isclose(sums[group.pk], shares[group.pk], rel_tol=PRIORITY_TOLERANCE):
             yield group
 
 

@@ -29,8 +29,8 @@ def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
     accepted: Mask = queues.trusted & (queues.vo_id == offer.vo_id)
     if offer.group_id is not None:
         accepted &= queues.group_id == offer.group_id
-    if offer.owner_id is not None:
-        accepted &= queues.owner_id == offer.owner_id
+        if offer.owner_id is not None:
+            accepted &= queues.owner_id == offer.owner_id
     return accepted
 
 

@@ -1,21 +1,19 @@
 """Task-queue priorities, from the groups' shares and the weights of what waits (PRI, PIL §2.2)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Q, Sum
+from django.db.models import QuerySet, Sum
 
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.shares import GroupShare, QueueLoad, split_share
 from taskqueues.models import ChangedGroup, TaskQueue
-from wms.accounts.models import Group
+from taskqueues.queries import shares_in_effect
+from wms.accounts.models import VO, Group
 from wms.kernel.db import LockKey, lock, transaction_required
-
-#: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
-LEAST_SHARE = 1e-100
 
 
 @transaction_required
@@ -24,8 +22,15 @@ def mark_changed(*, group_id: int, now: datetime) -> None:
 
     Where shares are corrected by history, those of all groups of the VO depend on one another.
     """
-    depends = Q(pk=group_id) | Q(vo__groups=group_id, vo__history_fair_share=True)
-    _mark(Group.objects.filter(depends).distinct(), now=now)
+    mark_corrected_with(group_ids=[group_id], now=now)
+    _mark(Group.objects.filter(pk=group_id, vo__history_fair_share=False), now=now)
+
+
+@transaction_required
+def mark_corrected_with(*, group_ids: Collection[int], now: datetime) -> None:
+    """Note the same of every group whose share is corrected by history together with one of these."""
+    vos = VO.objects.filter(groups__in=list(group_ids), history_fair_share=True)
+    _mark(Group.objects.filter(vo__in=vos), now=now)
 
 
 @transaction_required
@@ -78,15 +83,10 @@ def _mark(groups: Iterable[Group], *, now: datetime) -> None:
     ChangedGroup.objects.bulk_create([ChangedGroup(group=group, changed_at=now) for group in groups])
 
 
-def _shares(groups: Iterable[Group]) -> list[GroupShare]:
-    return [
-        GroupShare(
-            group_id=group.pk,
-            share=group.priority if group.priority >= LEAST_SHARE else 0.0,
-            shares_jobs=group.shares_jobs,
-        )
-        for group in groups
-    ]
+def _shares(groups: QuerySet[Group]) -> list[GroupShare]:
+    groups = groups.select_related("vo").order_by("pk")
+    shares = shares_in_effect(groups)
+    return [GroupShare(group_id=group.pk, share=shares[group.pk], shares_jobs=group.shares_jobs) for group in groups]
 
 
 def _stored_loads(group_ids: Iterable[int]) -> defaultdict[int, list[QueueLoad]]:

@@ -11,7 +11,7 @@ from django.db import transaction
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue, TaskQueueChange, no_jobs
+from taskqueues.models import ChangedGroup, TaskQueue, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -54,11 +54,7 @@ def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
 @transaction_required
 def withdraw(job_ids: Collection[int]) -> frozenset[int]:
     """Take the jobs out of their queues; return those that were still there (for others a pilot was faster)."""
-    # Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock.
-    waiting = QueuedJob.objects.filter(pk__in=job_ids).order_by("pk").select_for_update().values_list("pk", flat=True)
-    taken = frozenset(waiting)
-    sql.delete_queued_jobs(taken)
-    return taken
+    return sql.delete_queued_jobs(job_ids)
 
 
 def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None) -> int:

@@ -9,6 +9,8 @@ from uuid import UUID
 from django.db import connection
 from psycopg import sql
 
+from wms.kernel.db import array_of
+
 Value: TypeAlias = int | str | UUID | datetime | Sequence[str] | None
 
 #: In a subquery, or the sequence is looked up for each job.
@@ -28,7 +30,7 @@ _BEGIN_HISTORY: Final = """
 _WRITE_HISTORY: Final = """
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
     SELECT id, status_changed_at, status, minor_status, application_status, %s
-    FROM jobs_job WHERE id = ANY(%s) ORDER BY id
+    FROM jobs_job WHERE id = ANY(%s::bigint[]) ORDER BY id
 """
 
 
@@ -45,13 +47,13 @@ def reserve_job_ids(count: int) -> list[int]:
 def write_history(job_ids: Sequence[int], *, source: str) -> None:
     """Write the present status of the jobs into their history, by id. The ORM knows no INSERT … SELECT."""
     with connection.cursor() as cursor:
-        cursor.execute(_WRITE_HISTORY, [source, list(job_ids)])
+        cursor.execute(_WRITE_HISTORY, [source, array_of(job_ids)])
 
 
 def begin_history(job_ids: Sequence[int], *, statuses: Sequence[str], source: str, now: datetime) -> None:
     """Write for each job that it came into each of *statuses* in this moment, in their order."""
     with connection.cursor() as cursor:
-        cursor.execute(_BEGIN_HISTORY, [now, source, list(job_ids), list(statuses)])
+        cursor.execute(_BEGIN_HISTORY, [now, source, array_of(job_ids), list(statuses)])
 
 
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:

@@ -5,7 +5,7 @@ Counter; several rows of one table by primary key. A transaction that needs two 
 for jobs that go (back) into a queue: that is the last locking step of a transaction (ADR 3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import IntEnum
 from functools import wraps
@@ -13,7 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from django.db import connection, transaction
-from django.db.models import DateTimeField, Func
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BigIntegerField, DateTimeField, Func, Lookup
+from django.db.models.sql.compiler import SQLCompiler
 
 
 class LockKey(IntEnum):
@@ -44,6 +46,29 @@ def database_now() -> datetime:
         cursor.execute("SELECT wms_now()")
         now: datetime = cursor.fetchone()[0]
     return now
+
+
+@BigIntegerField.register_lookup
+class Among(Lookup):
+    """``pk__among=ids``: one of thousands of ids, which are one parameter; ``pk__in`` is one for each of them.
+
+    For a thousand ids ``in`` takes longer to be written, bound and read than the rows to be found.
+    """
+
+    lookup_name = "among"
+    prepare_rhs = False
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[str | int, ...]]:
+        """Return the condition."""
+        column, parameters = self.process_lhs(compiler, connection)
+        # No row has an id beyond the column; like ``in``, leave it out.
+        possible = [key for key in self.rhs if -(2**63) <= key < 2**63]
+        return f"{column} = ANY(%s::bigint[])", (*parameters, array_of(possible))
+
+
+def array_of(ids: Iterable[int]) -> str:
+    """Return ids as PostgreSQL writes an array: psycopg's own way takes ten times as long."""
+    return "{" + ",".join(map(str, ids)) + "}"
 
 
 P = ParamSpec("P")

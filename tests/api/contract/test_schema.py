@@ -33,6 +33,7 @@ ADDRESSES = [
     "POST /api/sandboxes/",
     "GET /api/task-queues/",
     "GET /api/groups/",
+    "GET /api/groups/{name}/shares/",
     "GET /api/sites/",
     "GET /api/pilots/config/",
     "GET /api/pilots/agent.pyz",

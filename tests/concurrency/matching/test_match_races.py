@@ -95,3 +95,18 @@ def test_one_request_asked_by_eight_connections_gets_one_lease() -> None:
 
     assert len(set(at_once([ask] * 8))) == 1
     assert Match.objects.count() == 1
+
+
+def test_eight_claimers_empty_queues_of_forty_jobs_and_none_goes_away_while_one_is_left() -> None:
+    """No false "nothing": whoever comes away empty-handed, does so after the last job was given."""
+    group = make_group(shares_jobs=True)
+    owner = make_user(groups=[group])
+    for number in range(120):
+        make_job(group=group, owner=owner, job_type=f"type{number % 3}", priority=1)
+    pilots = [make_pilot(vo=group.vo) for _ in range(8)]
+    taken = at_once([partial(drain, pilot, seed=n) for n, pilot in enumerate(pilots)])
+    jobs = [job_id for of_pilot in taken for job_id in of_pilot]
+    assert len(jobs) == len(set(jobs)) == 120
+    assert not QueuedJob.objects.exists()
+    last = Match.objects.order_by("-leased_at").values_list("leased_at", flat=True)[0]
+    assert Pilot.objects.filter(nothing_at__gte=last).count() == 8

@@ -14,9 +14,9 @@ from matching.queries.invariants import INVARIANTS, violations
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
-from taskqueues.models import QueuedJob, TaskQueue
+from taskqueues.models import GroupUsage, QueuedJob, TaskQueue
 from taskqueues.services import priorities
-from tests.factories import make_group, make_job, make_pilot, make_queued_job
+from tests.factories import make_group, make_job, make_pilot, make_queued_job, make_vo
 from wms.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +38,18 @@ def test_a_healthy_system_has_no_exception() -> None:
     out = StringIO()
     call_command("verify", stdout=out)
     assert out.getvalue() == f"{len(INVARIANTS)} invariants hold.\n"
+
+
+def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> None:
+    vo = make_vo(history_fair_share=True)
+    groups = [make_group(vo=vo, priority=50.0) for _ in range(2)]
+    for group, used_s in zip(groups, (80.0, 20.0), strict=True):
+        GroupUsage.objects.create(group=group, used_s=used_s)
+        make_job(group=group)
+    priorities.recalculate()
+    assert list(violations()) == []
+    GroupUsage.objects.filter(group=groups[0]).update(used_s=20.0)
+    assert {violation.row for violation in violations()} == {group.name for group in groups}
 
 
 @pytest.mark.usefixtures("healthy")

@@ -14,10 +14,11 @@ from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from resources.domain.words import ResourceState
 from resources.queries import UnknownPlaceError
+from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import QueuedJob, TaskQueue
-from taskqueues.services import submit_pools
+from taskqueues.services import priorities, submit_pools
 from tests.factories import NOW, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
-from wms.accounts.models import Group
+from wms.accounts.models import VO, Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -280,3 +281,65 @@ def test_a_job_with_requirements_runs_only_where_they_are_met(group: Group) -> N
     assert ask(make_pilot(vo=group.vo, queue=unable), submit_pools=(pool.id,)) == []
     assert ask(make_pilot(vo=group.vo, queue=able), submit_pools=()) == []
     assert [lease.job for lease in ask(make_pilot(vo=group.vo, queue=able))] == [job]
+
+
+def test_a_request_that_got_fewer_than_it_had_room_for_gets_no_more_when_it_is_asked_again(group: Group) -> None:
+    owner = make_user(groups=[group])
+    jobs = [make_job(group=group, owner=owner).pk for _ in range(2)]
+    pilot, request_id = make_pilot(vo=group.vo), uuid4()
+    leases = ask(pilot, request_id=request_id, max_jobs=3, processors=3)
+    assert sorted(lease.job_id for lease in leases) == jobs
+    make_job(group=group, owner=owner)
+    assert ask(pilot, request_id=request_id, max_jobs=3, processors=3) == leases
+    assert len(ask(pilot, max_jobs=3, processors=3)) == 1
+
+
+def test_a_request_whose_server_died_between_two_leases_goes_on_where_it_was(group: Group) -> None:
+    owner = make_user(groups=[group])
+    jobs = [make_job(group=group, owner=owner).pk for _ in range(3)]
+    pilot, request_id = make_pilot(vo=group.vo), uuid4()
+    first = ask(pilot, request_id=request_id, max_jobs=1)
+    leases = ask(pilot, request_id=request_id, max_jobs=3, processors=3)
+    assert leases[0] == first[0]
+    assert sorted(lease.job_id for lease in leases) == jobs
+    assert [lease.ordinal for lease in leases] == [0, 1, 2]
+
+
+def test_an_empty_answer_leaves_with_the_pilot_how_many_queues_each_condition_left(group: Group) -> None:
+    owner = make_user(groups=[group])
+    make_job(group=group, owner=owner, cpu_time_s=500, tags=["gpu"])
+    make_job(group=group, owner=owner, cpu_time_s=300_000)
+    pilot = make_pilot(vo=group.vo)
+    assert ask(pilot, cpu_time_s=5000) == []
+    pilot.refresh_from_db()
+    assert pilot.nothing_at is not None
+    assert pilot.status == PilotStatus.RUNNING
+    left = dict(pilot.nothing_left or {})
+    assert left.keys() == CONDITIONS.keys()
+    assert (left["owner_group"], left["cpu_time"], left["platform"], left["tags"], left["limit"]) == (2, 1, 1, 0, 0)
+
+
+def test_a_pilot_without_a_job_may_ask_again_with_the_same_request_id(group: Group) -> None:
+    pilot, request_id = make_pilot(vo=group.vo), uuid4()
+    assert ask(pilot, request_id=request_id) == []
+    job = make_job(group=group)
+    assert [lease.job_id for lease in ask(pilot, request_id=request_id)] == [job.pk]
+
+
+def test_short_jobs_starve_unless_their_vo_lets_a_part_of_its_matches_ignore_the_segments(group: Group) -> None:
+    """Half of 60 matches draw among all segments, in which both queues have the same priority: 15 are expected."""
+    owner = make_user(groups=[group])
+    for cpu_time_s in (500, 300_000):
+        for _ in range(120):
+            make_job(group=group, owner=owner, cpu_time_s=cpu_time_s)
+    priorities.recalculate()
+    pilot = make_pilot(vo=group.vo)
+
+    def short_ones(matches: int) -> int:
+        leases = [ask(pilot, seed=seed)[0] for seed in range(matches)]
+        return sum(lease.cpu_segment_s == 500 for lease in leases)
+
+    assert short_ones(20) == 0
+    VO.objects.filter(pk=group.vo_id).update(any_segment_fraction=0.5)
+    # Binomial(60, about 1/4): outside 4 … 28 with less than 0.001.
+    assert 4 <= short_ones(60) <= 28

@@ -53,6 +53,14 @@ def test_platforms_are_known_from_nodes_jobs_and_queues() -> None:
     assert queries.known_platforms() == {"el9", "el8", "arm"}
 
 
+def test_the_job_types_taken_are_those_of_queues_that_serve_the_vo(lhcb: VO, atlas: VO) -> None:
+    assert queries.job_types_taken(lhcb) is None
+    for vos, job_types in (([lhcb], ["MC"]), ([], ["MC", "User"]), ([atlas], [])):
+        make_queue(ce=make_ce(site=make_site(vos=vos)), job_types=job_types)
+    assert queries.job_types_taken(lhcb) == frozenset({"MC", "User"})
+    assert queries.job_types_taken(atlas) is None
+
+
 def test_a_node_runs_jobs_of_its_own_and_of_compatible_platforms() -> None:
     make_platform(name="el9", runs=["el8", "el7"])
     assert queries.compatible_platforms(["el9", "unknown"]) == ("el7", "el8", "el9", "unknown")

@@ -65,6 +65,9 @@ def test_ordinary_archives_are_accepted(members: Sequence[Member]) -> None:
     ("members", "named"),
     [
         ((file("/etc/passwd"),), "/etc/passwd"),
+        ((file("a/."),), "a/."),
+        ((file("a//."),), "a//."),
+        ((file("a/"),), "a/"),
         ((file("../x"),), "../x"),
         ((file("a/../../x"),), "a/../../x"),
         ((file("a/../x"),), "a/../x"),

@@ -153,6 +153,8 @@ def _path_of(member: Member) -> tuple[str, ...]:
         _refuse(member.name, 'has ".." in its path')
     if not path and member.kind is not MemberKind.DIRECTORY:
         _refuse(member.name, "has no name")
+    if member.kind is not MemberKind.DIRECTORY and member.name.rpartition("/")[2] in {"", "."}:
+        _refuse(member.name, "is named like a directory and is none")
     for component in path:
         if flaw := flaw_of_name(component):
             _refuse(member.name, f"is named so that a part {flaw}")

@@ -12,8 +12,8 @@ from wms.jobs.queries import JobFilter
 from wms.jobs.services import control
 from wms.kernel.errors import RejectedError
 
-#: Jobs of one transaction: nobody waits long for the rows that it locks.
-AT_ONCE: Final = 1000
+#: Jobs of one transaction: nobody waits longer than about a tenth of a second for the rows that it locks.
+AT_ONCE: Final = 2500
 #: Jobs of one request; it has to be answered before its client gives up.
 MAX_JOBS: Final = 100_000
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from taskqueues.services import queueing
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
 from wms.jobs.models import Job
 from wms.jobs.services import demand, rescheduling, transitions
 from wms.jobs.services.transitions import Recorded
@@ -52,7 +52,7 @@ def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, 
         now: the time of the change.
         reason: why, for hold and kill; becomes the minor status. At most 255 characters.
     """
-    visible = frozenset(Job.objects.visible_to(by).filter(pk__in=job_ids).values_list("pk", flat=True))
+    visible = frozenset(Job.objects.visible_to(by).filter(pk__among=job_ids).values_list("pk", flat=True))
     outcome = _STEPS[action](visible, _Wish(by=by, now=now, reason=reason))
     strangers = {job_id: NotFoundError(f"There is no job {job_id}.") for job_id in frozenset(job_ids) - visible}
     return Outcome(done=outcome.done, refused={**outcome.refused, **strangers})
@@ -96,16 +96,11 @@ def _kill(job_ids: frozenset[int], wish: _Wish) -> Outcome:
     minor = wish.reason or f"Killed by {source}"
 
     def change() -> Recorded:
-        held = transitions.record(
-            job_ids,
-            status=JobStatus.KILLED,
-            minor=MARKED_FOR_TERMINATION,
-            source=source,
-            now=now,
-            only_from=marked,
-        )
-        others = transitions.record(held.refused, status=JobStatus.KILLED, minor=minor, source=source, now=now)
-        return Recorded(moved={**held.moved, **others.moved}, refused=others.refused)
+        record = partial(transitions.record, status=JobStatus.KILLED, source=source, now=now)
+        # Those that wait first, for mostly these are all.
+        others = record(job_ids, minor=minor, only_from=sources_of(JobStatus.KILLED) - marked)
+        held = record(others.refused, minor=MARKED_FOR_TERMINATION, only_from=marked)
+        return Recorded(moved={**others.moved, **held.moved}, refused=held.refused)
 
     killed = out_of_queues(job_ids, change)
     rescheduling.order_to_kill(rescheduling.held(killed), now=now)

@@ -142,8 +142,9 @@ def record(
         moving = [job_id for job_id, had in before.items() if had in sources]
         moved |= {job_id: JobStatus(before.pop(job_id)) for job_id in moving}
         refused |= {job_id: JobStatus(has) for job_id, has in before.items()}
-        Job.objects.filter(pk__in=moving, status__in=sources).update(**columns)
-        sql.write_history(moving, source=source)
+        if moving:
+            Job.objects.filter(pk__among=moving, status__in=sources).update(**columns)
+            sql.write_history(moving, source=source)
     return Recorded(moved=moved, refused=refused)
 
 
@@ -239,7 +240,7 @@ def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> Illegal
 
 
 def _locked(job_ids: Collection[int]) -> JobQuerySet:
-    return Job.objects.filter(pk__in=job_ids).order_by("pk").select_for_update(of=("self",))
+    return Job.objects.filter(pk__among=job_ids).order_by("pk").select_for_update(of=("self",))
 
 
 def _columns(status: JobStatus, *, minor: str, application: str | None, now: datetime) -> dict[str, object]:

@@ -1,0 +1,156 @@
+"""GET /api/groups/{name}/shares/: what a group was promised, and what it got."""
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from matching.queries.shares import DeliveredShare, SegmentShare, Shares, shares_of
+from taskqueues.domain.history import HALF_LIFE
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.models import Group
+from wms.kernel.db import database_now
+from wms.kernel.rest import error_responses
+
+
+class ConfiguredOut(serializers.Serializer[Any]):
+    """The share that a manager gave the group."""
+
+    share = serializers.FloatField(help_text="The group's priority.")
+    fraction = serializers.FloatField(help_text="Of the shares of all groups of the VO, 0 to 1.")
+
+
+class CorrectedOut(serializers.Serializer[Any]):
+    """The share corrected by history: configured × clip(expected / used, 1/3, 3) × normalization."""
+
+    applied = serializers.BooleanField(help_text="Whether the VO has its shares corrected; if not: what it would be.")
+    half_life_s = serializers.FloatField(help_text="After so long, use counts half.")
+    expected = serializers.FloatField(help_text="The group's part of the configured shares of the VO, 0 to 1.")
+    used = serializers.FloatField(
+        allow_null=True,
+        help_text="The group's part of the processor time that the VO used, 0 to 1; null: nobody used any.",
+    )
+    ratio = serializers.FloatField(allow_null=True, help_text="expected / used; null: the group used nothing.")
+    factor = serializers.FloatField(help_text="The ratio, at least 1/3 and at most 3; 1 when nobody used anything.")
+    normalization = serializers.FloatField(help_text="Makes the shares of the VO add up to the configured ones.")
+    share = serializers.FloatField(help_text="configured × factor × normalization.")
+
+
+class CountOut(serializers.Serializer[Any]):
+    """Jobs that pilots got."""
+
+    count = serializers.IntegerField(help_text="Of the group.")
+    of_vo = serializers.IntegerField(help_text="Of all groups of the VO.")
+    fraction = serializers.FloatField(allow_null=True, help_text="0 to 1; null: the VO got none.")
+
+
+class TimeOut(serializers.Serializer[Any]):
+    """Time under lease × processors asked for, in seconds; of leases that are still open, so far."""
+
+    seconds = serializers.FloatField(help_text="Of the group.")
+    of_vo_s = serializers.FloatField(help_text="Of all groups of the VO.")
+    fraction = serializers.FloatField(allow_null=True, help_text="0 to 1; null: the VO got none.")
+
+
+class SegmentOut(serializers.Serializer[Any]):
+    """What was delivered of one CPU segment. Configured shares hold within a segment only."""
+
+    cpu_segment_s = serializers.IntegerField(help_text="In reference-core seconds per core.")
+    matches = CountOut()
+    cpu_time = TimeOut()
+
+
+class DeliveredOut(serializers.Serializer[Any]):
+    """What was delivered since some time ago."""
+
+    since = serializers.DateTimeField(help_text="The beginning, rounded down to five minutes.")
+    until = serializers.DateTimeField()
+    matches = CountOut()
+    cpu_time = TimeOut()
+    segments = SegmentOut(many=True, help_text="Those of which the VO got something, shortest first.")
+
+
+class DeliveredInWindowsOut(serializers.Serializer[Any]):
+    """What was delivered lately."""
+
+    hour = DeliveredOut()
+    day = DeliveredOut()
+    week = DeliveredOut()
+
+
+class SharesOut(serializers.Serializer[Any]):
+    """What a group was promised, and what it got."""
+
+    group = serializers.CharField()
+    vo = serializers.CharField()
+    configured = ConfiguredOut()
+    corrected = CorrectedOut()
+    in_effect = serializers.FloatField(help_text="The share that is divided over the group's task queues.")
+    delivered = DeliveredInWindowsOut()
+
+
+class GroupSharesView(APIView):
+    """Promised and delivered shares, for the people of the VO."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="groups_shares",
+        summary="Tell the share of a group: configured, corrected by history, and delivered lately",
+        tags=["matching"],
+        responses={200: SharesOut, **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """Return the shares of one group of the caller's VOs."""
+        groups = Group.objects.visible_to(user_of(request)).select_related("vo")
+        return Response(shares_out(shares_of(get_object_or_404(groups, name=name), now=database_now())))
+
+
+def shares_out(shares: Shares) -> dict[str, Any]:
+    """Return the answer."""
+    corrected = shares.corrected
+    return {
+        "group": shares.group.name,
+        "vo": shares.group.vo.name,
+        "configured": {"share": corrected.configured, "fraction": corrected.expected},
+        "corrected": {
+            "applied": shares.group.vo.history_fair_share,
+            "half_life_s": HALF_LIFE.total_seconds(),
+            "expected": corrected.expected,
+            "used": corrected.used,
+            "ratio": corrected.ratio,
+            "factor": corrected.factor,
+            "normalization": corrected.normalization,
+            "share": corrected.corrected,
+        },
+        "in_effect": shares.in_effect,
+        "delivered": {window: _delivered_out(share) for window, share in shares.delivered.items()},
+    }
+
+
+def _delivered_out(share: DeliveredShare) -> dict[str, Any]:
+    segments = [{"cpu_segment_s": s.cpu_segment_s, **_parts(s)} for s in share.segments]
+    return {"since": share.since, "until": share.until, **_parts(share), "segments": segments}
+
+
+def _parts(share: DeliveredShare | SegmentShare) -> dict[str, Any]:
+    return {
+        "matches": {
+            "count": share.group.matches,
+            "of_vo": share.vo.matches,
+            "fraction": _fraction(share.group.matches, share.vo.matches),
+        },
+        "cpu_time": {
+            "seconds": share.group.processor_s,
+            "of_vo_s": share.vo.processor_s,
+            "fraction": _fraction(share.group.processor_s, share.vo.processor_s),
+        },
+    }
+
+
+def _fraction(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

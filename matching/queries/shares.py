@@ -1,0 +1,89 @@
+"""What a group was promised, and what it got."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from matching.queries.deliveries import delivered_by_leases
+from taskqueues.domain.deliveries import Amount, Amounts, added, interval_of, total
+from taskqueues.domain.history import CorrectedShare
+from taskqueues.models import DeliveryCount
+from taskqueues.queries import corrected_shares, delivered, shares_in_effect
+from wms.accounts.models import Group
+
+#: Times of which the delivered shares are told, by the names that they have on the wire.
+WINDOWS: Mapping[str, timedelta] = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentShare:
+    """What a group, and all of its VO, got of one CPU segment."""
+
+    cpu_segment_s: int
+    group: Amount
+    vo: Amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredShare:
+    """What a group, and all of its VO, got since some time ago."""
+
+    since: datetime
+    until: datetime
+    group: Amount
+    vo: Amount
+    #: Those of which the VO got something, shortest first.
+    segments: tuple[SegmentShare, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """The share of a group: as configured and corrected, as it is in effect, and as delivered in each window."""
+
+    group: Group
+    corrected: CorrectedShare
+    in_effect: float
+    delivered: Mapping[str, DeliveredShare]
+
+
+def shares_of(group: Group, *, now: datetime) -> Shares:
+    """Return the shares of *group*, which has its VO at hand.
+
+    Args:
+        now: the database's clock, by which leases are made.
+    """
+    counted_until = DeliveryCount.objects.values_list("counted_until", flat=True).first()
+    recent: dict[datetime, Amounts] = {}
+    windows = {}
+    for name, window in WINDOWS.items():
+        since = interval_of(now - window)
+        uncounted_since = max(since, counted_until or since)
+        # What no count has reached yet is read from the leases: the last two minutes, once for all windows.
+        if uncounted_since not in recent:
+            recent[uncounted_since] = delivered_by_leases(since=uncounted_since, until=now, vo_id=group.vo_id)
+        amounts = added(delivered(vo_id=group.vo_id, since=since), recent[uncounted_since])
+        windows[name] = _delivered_share(group.pk, amounts, since=since, until=now)
+    return Shares(
+        group=group,
+        corrected=corrected_shares(vo_ids=[group.vo_id])[group.pk],
+        in_effect=shares_in_effect([group])[group.pk],
+        delivered=windows,
+    )
+
+
+def _delivered_share(group_id: int, amounts: Amounts, *, since: datetime, until: datetime) -> DeliveredShare:
+    segments = sorted({segment for _, segment in amounts})
+    return DeliveredShare(
+        since=since,
+        until=until,
+        group=total(amount for (of, _), amount in amounts.items() if of == group_id),
+        vo=total(amounts.values()),
+        segments=tuple(
+            SegmentShare(
+                cpu_segment_s=segment,
+                group=amounts.get((group_id, segment), Amount()),
+                vo=total(amount for (_, of), amount in amounts.items() if of == segment),
+            )
+            for segment in segments
+        ),
+    )

@@ -1,0 +1,57 @@
+"""The count of what groups got: by intervals for who asks, and decayed for shares that follow history (ADR 13)."""
+
+from collections import defaultdict
+from datetime import datetime
+
+from taskqueues import sql
+from taskqueues.domain.deliveries import KEPT, Amounts, interval_of
+from taskqueues.domain.history import decayed
+from taskqueues.models import Delivery, DeliveryCount, GroupUsage
+from taskqueues.services import priorities
+from wms.kernel.db import transaction_required
+
+#: Less moves no share, and the half of the half of it would at last be too small for the database.
+_LEAST_USED_S = 1e-3
+
+
+@transaction_required
+def lock_count() -> datetime | None:
+    """Return until when all is counted, having waited for another count that is going on; None: nothing ever was."""
+    return DeliveryCount.objects.select_for_update().values_list("counted_until", flat=True).filter(pk=1).first()
+
+
+@transaction_required
+def begin_count(*, at: datetime) -> None:
+    """Have the first count begin at that moment, unless another one has begun meanwhile."""
+    DeliveryCount.objects.bulk_create([DeliveryCount(counted_until=at)], ignore_conflicts=True)
+
+
+@transaction_required
+def record(amounts: Amounts, *, since: datetime, until: datetime) -> None:
+    """Add what was delivered from *since*, as ``lock_count`` returned it, to *until*, both in one interval.
+
+    The moment until which is counted is written with it: nothing counts twice or never, whatever breaks. Shares that
+    follow history are evaluated anew within a second.
+    """
+    sql.add_deliveries(amounts, began_at=interval_of(since))
+    used_s: defaultdict[int, float] = defaultdict(float)
+    for (group_id, _), amount in amounts.items():
+        used_s[group_id] += amount.processor_s
+    _add_to_usage(used_s, since=since, until=until)
+    DeliveryCount.objects.filter(pk=1).update(counted_until=until)
+    Delivery.objects.filter(began_at__lt=until - KEPT).delete()
+    priorities.mark_corrected_with(group_ids=used_s.keys(), now=until)
+
+
+def _add_to_usage(used_s: dict[int, float], *, since: datetime, until: datetime) -> None:
+    stored = GroupUsage.objects.in_bulk()
+    # What was used within these few minutes counts as used at their end: against three days that is nothing.
+    new = {group_id: decayed(row.used_s, after=until - since) for group_id, row in stored.items()}
+    for group_id, added_s in used_s.items():
+        new[group_id] = new.get(group_id, 0.0) + added_s
+    GroupUsage.objects.bulk_create(
+        [GroupUsage(group_id=group_id, used_s=s if s >= _LEAST_USED_S else 0.0) for group_id, s in new.items()],
+        update_conflicts=True,
+        unique_fields=["group"],
+        update_fields=["used_s"],
+    )

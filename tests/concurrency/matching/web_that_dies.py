@@ -1,0 +1,59 @@
+"""A web process that ends by SIGKILL at one step of its first match; a program of test_killed_web.
+
+It prints its port when it serves. Its argument: the name of a step.
+"""
+
+import os
+import signal
+import sys
+from pkgutil import resolve_name
+from unittest.mock import patch
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from django.core.wsgi import get_wsgi_application
+
+#: By step: the function at which it dies instead of calling it.
+BEFORE = {
+    "before the pilot is known": "matching.services.match.bond_of",
+    "before the task queues are known": "taskqueues.services.index.shared.SharedIndex.current",
+    "before a task queue is drawn": "matching.domain.draw.Lottery.draw",
+    "before the claim is sent": "matching.services.match.claim",
+    "before the answer is written": "matching.api.views.lease_out",
+}
+#: By step: the function after which it dies.
+AFTER = {"after the claim has committed": "matching.services.match.claim"}
+
+
+class Quiet(WSGIRequestHandler):
+    """Handles requests without a word."""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+        """Say nothing."""
+
+
+def die(*_: object, **__: object) -> None:
+    """End as by kill -9: nothing is cleaned up, nobody is told."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arrange(step: str) -> None:
+    """Have this process die at the step."""
+    if step in BEFORE:
+        patch(BEFORE[step], die).start()
+    if step in AFTER:
+        work = resolve_name(AFTER[step])
+        patch(AFTER[step], lambda *given, **named: die(work(*given, **named))).start()
+
+
+def main(step: str) -> None:
+    """Serve until killed."""
+    application = get_wsgi_application()
+    arrange(step)
+    with make_server("127.0.0.1", 0, application, handler_class=Quiet) as server:
+        sys.stdout.write(f"{server.server_port}\n")
+        sys.stdout.flush()
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
