@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> int:
     reports: list[Report] = []
     with surroundings(settings={"WMS_CPU_SEGMENTS_S": ",".join(map(str, options.cpu_segments_s))}) as ready:
         for name in options.names:
+            say(f"{name}: {MEASURES[name]} …")
             with ready.empty_database():
                 report = _measured_by_a_child(name, ready, options)
             if report is None:

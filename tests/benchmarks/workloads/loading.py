@@ -17,7 +17,7 @@ from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.domain.weights import USER_PRIORITIES as LEVELS
 from taskqueues.domain.weights import total_weight
 from taskqueues.services import priorities, queueing
-from tests.benchmarks.workloads.shape import USER_PRIORITIES, QueueShape, Workload
+from tests.benchmarks.workloads.shape import CAMPAIGN, USER_PRIORITIES, QueueShape, Workload
 from tests.benchmarks.workloads.world import SETUP, World, make_world
 from wms.jobs.domain.description import as_json, parse
 from wms.jobs.domain.lifecycle import JobStatus
@@ -94,7 +94,7 @@ def load(workload: Workload, *, pilots: int = 4000, seed: int = 1) -> World:
             chance.choices(list(USER_PRIORITIES), list(USER_PRIORITIES.values()), k=q.jobs) for q in workload.queues
         ]
         queues = _copy_queues(world, levels, now=begun)
-        _insert(list(_batches(world, queues, levels, chance, begun=begun)))
+        _insert(workload, _batches(world, queues, levels, chance, begun=begun))
     priorities.recalculate()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
@@ -179,9 +179,13 @@ def _batches(
     parts = [(number, start) for number, queue in enumerate(workload.queues) for start in range(0, queue.jobs, BATCH)]
     chance.shuffle(parts)
     job_id = 1
+    campaign = of_campaign = 0
     for part, (number, start) in enumerate(parts):
         queue, definition = workload.queues[number], queues[number]
         of_part = levels[number][start : start + BATCH]
+        if of_campaign + len(of_part) > CAMPAIGN:
+            campaign, of_campaign = campaign + 1, 0
+        of_campaign += len(of_part)
         yield _Batch(
             submission_id=UUID(int=chance.getrandbits(128), version=4),
             first_job_id=job_id,
@@ -190,9 +194,9 @@ def _batches(
             group_id=definition.group_id,
             vo_id=definition.vo_id,
             owner=workload.owners[queue.owner].name,
-            job_group=f"campaign{part * workload.campaigns // len(parts)}",
+            job_group=f"campaign{campaign}",
             job_type=queue.job_type,
-            description=_stored_description(queue, campaign=f"campaign{part * workload.campaigns // len(parts)}"),
+            description=_stored_description(queue, campaign=f"campaign{campaign}"),
             priorities=of_part,
             submitted_at=begun + timedelta(days=1) * (part / len(parts)),
         )
@@ -204,7 +208,7 @@ def _stored_description(queue: QueueShape, *, campaign: str) -> str:
     return json.dumps({**as_json(wanted), "setup": SETUP})
 
 
-def _insert(batches: Sequence[_Batch]) -> None:
+def _insert(workload: Workload, batches: Iterable[_Batch]) -> None:
     columns = list(_Batch.__slots__)
     with connection.cursor() as cursor, _without_indexes(_TABLES):
         # Millions of look-ups of rows that were made a moment ago.
@@ -214,7 +218,7 @@ def _insert(batches: Sequence[_Batch]) -> None:
         values: dict[str, str | int | list[str]] = {
             "waiting": JobStatus.WAITING.value,
             "statuses": [JobStatus.RECEIVED.value, JobStatus.WAITING.value],
-            "jobs": sum(len(batch.priorities) for batch in batches),
+            "jobs": workload.jobs,
         }
         for statement in _FILL:
             cursor.execute(statement, values)

@@ -66,7 +66,7 @@ class Workload:
 
     @property
     def campaigns(self) -> int:
-        """How many labels the jobs bear, ``campaign0`` and so on, each about as often."""
+        """How many labels are borne by as many jobs as can be: ``campaign0`` and so on."""
         return max(1, self.jobs // CAMPAIGN)
 
 
@@ -80,7 +80,7 @@ class OfferShape:
     tags: tuple[str, ...]
 
 
-#: Jobs of one label, about: as many as one request may kill.
+#: Jobs of one label, less at most one submission's: as many as one request may kill.
 CAMPAIGN = 100_000
 
 
