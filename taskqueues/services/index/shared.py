@@ -36,7 +36,7 @@ class SharedIndex:
         #: A reading that began at this moment or later is waited for.
         self._wanted_at = 0.0
         self._asked_at = 0.0
-        #: When the last reading began, and why it failed if it did.
+        #: When the last reading began, and why it failed if it has.
         self._attempted_at = 0.0
         self._failure: Exception | None = None
         self._thread: Thread | None = None
@@ -114,7 +114,7 @@ class SharedIndex:
                 now = monotonic()
                 due_in_s = self._attempted_at + RENEWED_EVERY_S - now
                 if self._wanted_at > self._attempted_at or (due_in_s <= 0 and now - self._asked_at < AT_REST_AFTER_S):
-                    self._attempted_at = now
+                    self._attempted_at, self._failure = now, None
                     return True
                 self._changed.wait(due_in_s if due_in_s > 0 else None)
             return False
@@ -135,7 +135,6 @@ class SharedIndex:
             elif self._snapshot is not None:
                 # Under the lock, or what claims note meanwhile would be lost between the two.
                 self._snapshot = self._snapshot.next(found)
-            self._failure = None
             self._changed.notify_all()
 
     def _note_failure(self, error: Exception) -> None:

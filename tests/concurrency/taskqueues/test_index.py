@@ -6,8 +6,9 @@ from datetime import timedelta
 from threading import Barrier
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
+from pytest_django.fixtures import SettingsWrapper
 
 from taskqueues import sql
 from taskqueues.models import QueuedJob, TaskQueue, TaskQueueChange
@@ -223,3 +224,30 @@ def test_jobs_that_are_killed_are_counted_out(group: Group, owner: User) -> None
     index.renewed()
     control.apply(Action.KILL, [job.pk for job in jobs[:4]], by=owner, now=timezone.now())
     assert jobs_of(index.renewed(), task_queue) == {1: 2}
+
+
+def test_with_a_greatest_age_of_zero_each_match_reads_first(
+    group: Group, owner: User, settings: SettingsWrapper
+) -> None:
+    before = index.renewed()
+    settings.WMS_TASK_QUEUE_INDEX_MAX_AGE_S = 60
+    task_queue = queued(make_job(group=group, owner=owner)).task_queue
+    assert jobs_of(before, task_queue) == {}
+    settings.WMS_TASK_QUEUE_INDEX_MAX_AGE_S = 0
+    assert jobs_of(index.current(), task_queue) == {1: 1}
+
+
+def test_a_reading_that_fails_is_told_to_who_waits_and_the_next_one_may_succeed(
+    group: Group, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.renewed()
+
+    def fail(_: Snapshot) -> None:
+        raise OperationalError("the server is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shared, "read_news", fail)
+        with pytest.raises(shared.ReadingFailedError):
+            index.renewed()
+    task_queue = queued(make_job(group=group, owner=owner)).task_queue
+    assert jobs_of(index.renewed(), task_queue) == {1: 1}
