@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 
 from taskqueues import sql
 from taskqueues.models import QueuedJob, TaskQueue, TaskQueueChange
@@ -226,9 +226,7 @@ def test_jobs_that_are_killed_are_counted_out(group: Group, owner: User) -> None
     assert jobs_of(index.renewed(), task_queue) == {1: 2}
 
 
-def test_with_a_greatest_age_of_zero_each_match_reads_first(
-    group: Group, owner: User, settings: SettingsWrapper
-) -> None:
+def test_with_a_greatest_age_of_zero_each_match_reads_first(group: Group, owner: User, settings: Settings) -> None:
     before = index.renewed()
     settings.WMS_TASK_QUEUE_INDEX_MAX_AGE_S = 60
     task_queue = queued(make_job(group=group, owner=owner)).task_queue
