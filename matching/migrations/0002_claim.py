@@ -26,6 +26,6 @@ class Migration(migrations.Migration):
         ),
         # The text has semicolons inside of functions, and is not to be taken apart.
         migrations.RunSQL(
-            [CLAIM], "DROP TYPE wms_claimed CASCADE; DROP FUNCTION wms_input_sandboxes, wms_lock_pilot, wms_why_closed;"
+            [CLAIM], "DROP TYPE wms_claimed CASCADE; DROP FUNCTION wms_input_sandboxes, wms_lock_pilot;"
         ),
     ]
