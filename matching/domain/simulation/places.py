@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from matching.domain.draw import Lottery
-from matching.domain.simulation.scenario import Chance, Slots
+from matching.domain.simulation.scenario import Chance, Scenario, Slots
 from matching.domain.simulation.waiting import Waiting
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.conditions import fitting
@@ -49,3 +49,13 @@ class Place:
         if len(choices) > 1:
             choices = sorted(choices, key=lambda _: chance.random())
         return choices
+
+
+def unserved(scenario: Scenario) -> tuple[int, ...]:
+    """Return the positions, in the scenario, of the work that fits no slot at all."""
+    waiting = Waiting(scenario)
+    fits = np.zeros(len(waiting.columns), dtype=np.bool_)
+    for slots in scenario.slots:
+        for offer in slots.offers.values():
+            fits |= fitting(waiting.columns, offer)
+    return tuple(number for number, work in enumerate(scenario.work) if not fits[waiting.row_of[work.definition]])
