@@ -102,10 +102,15 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
 
 
 class _Judge:
-    """What the conditions of the match say of one task queue; each is asked once about offers alike to it."""
+    """What the conditions of the match say of one task queue; each is asked once about offers alike to it.
+
+    Twenty thousand queues are judged: those of a place have that in common, and many slots are the same elsewhere.
+    """
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
+        #: For each part of the conditions: {what it looks at: which of them fail}.
+        self._failed: Sequence[dict[Hashable, frozenset[str]]] = [{} for _ in _PARTS]
         #: By condition: {what it looks at: (its verdict, an offer of the kind)}.
         self._known: Mapping[str, dict[Hashable, tuple[bool, ResourceOffer]]] = {name: {} for name in CONDITIONS}
 
@@ -119,7 +124,14 @@ class _Judge:
 
     def failed(self, offer: ResourceOffer) -> tuple[str, ...]:
         """Return the conditions, in their order, that do not accept the task queue for the offer."""
-        return tuple(name for name in CONDITIONS if not self.accepts(name, offer))
+        failed: frozenset[str] = frozenset()
+        for known, (names, look) in zip(self._failed, _PARTS, strict=True):
+            looked_at = look(offer)
+            of_part = known.get(looked_at)
+            if of_part is None:
+                of_part = known[looked_at] = frozenset(name for name in names if not self.accepts(name, offer))
+            failed |= of_part
+        return tuple(name for name in CONDITIONS if name in failed) if failed else ()
 
     def kinds(self, name: str) -> list[ResourceOffer]:
         """Return one offer of each kind that the condition was asked about."""
@@ -137,6 +149,16 @@ def _look(names: Sequence[str]) -> Callable[[ResourceOffer], Hashable]:
 _LOOK: Mapping[str, Callable[[ResourceOffer], Hashable]] = {
     name: _look(condition.looks_at) for name, condition in CONDITIONS.items()
 }
+_OF_PLACE = frozenset({"site", "accepting", "ce"})
+
+
+def _part(*, of_place: bool) -> tuple[Sequence[str], Callable[[ResourceOffer], Hashable]]:
+    """Return the conditions that look at nothing but the place, or the others, and all that they look at."""
+    names = [name for name, each in CONDITIONS.items() if (set(each.looks_at) <= _OF_PLACE) is of_place]
+    return names, _look(sorted({field for name in names for field in CONDITIONS[name].looks_at}))
+
+
+_PARTS = (_part(of_place=True), _part(of_place=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
