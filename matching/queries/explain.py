@@ -24,7 +24,7 @@ from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.kernel.memo import ReadBeforehand, Remembered
+from wms.kernel.memo import Memo, ReadBeforehand, Remembered
 
 #: So many queues are told of; those that fit, and then those that nearly do, come first.
 MOST_QUEUES = 200
@@ -88,7 +88,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         return Explanation(job=job, summary=not_waiting(job))
     judge = _Judge(snapshot.columns.take(np.array([row])))
     asked = Asked(task_queue=task_queue, description=job.description)
-    places = _places(judge, asked, now=now)
+    places = _places(judge, asked, memo=snapshot.memo, now=now)
     conditions = _conditions(judge, asked, places)
     standing = _standing(snapshot, row)
     return Explanation(
@@ -174,15 +174,15 @@ class _Place:
     is_only_closed: bool
 
 
-def _places(judge: _Judge, asked: Asked, *, now: datetime) -> list[_Place]:
+def _places(judge: _Judge, asked: Asked, *, memo: Memo, now: datetime) -> list[_Place]:
     task_queue = asked.task_queue
     vo = task_queue.group.vo
     pools = queues_of_pools(task_queue.submit_pools, vo) if task_queue.submit_pools else {}
-    # Twenty thousand queues are asked about: what they have in common is read at once.
+    # Twenty thousand queues are asked about: they are remembered, and what is asked of each is read for all at once.
     known = ReadBeforehand(
-        {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}
+        {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
     )
-    return [_place(judge, task_queue, queue, known=known, now=now) for queue in queues_at_hand(vo)]
+    return [_place(judge, task_queue, queue, known=known, now=now) for queue in known.ask(queues_at_hand, vo)]
 
 
 def _place(judge: _Judge, task_queue: TaskQueue, queue: Queue, *, known: Remembered, now: datetime) -> _Place:

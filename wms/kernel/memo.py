@@ -37,10 +37,11 @@ class ReadBeforehand(Remembered):
 
     Args:
         answers: {question: what answers it in its place}.
+        memo: of the others.
     """
 
-    def __init__(self, answers: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-        super().__init__({})
+    def __init__(self, answers: Mapping[Callable[..., Any], Callable[..., Any]], memo: Memo) -> None:
+        super().__init__(memo)
         self._answers = answers
 
     def ask(self, question: Callable[..., AnswerT], *arguments: Hashable) -> AnswerT:
