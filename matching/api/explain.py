@@ -41,7 +41,7 @@ class ExplainedQueueOut(serializers.Serializer[Any]):
     site = serializers.CharField()
     ce = serializers.CharField()
     queue = serializers.CharField()
-    fits = serializers.BooleanField(help_text="A pilot there is given the job when it is drawn.")
+    fits = serializers.BooleanField(help_text="A pilot there may be given it, as far as is configured.")
     reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it does not fit, every one.")
 
 

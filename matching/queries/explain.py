@@ -42,7 +42,7 @@ class ExplainedCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedQueue:
-    """Whether a pilot at one queue would be given the job if it were drawn, and if not, every reason why."""
+    """Whether a pilot at one queue may be given the job, and if not, every reason why."""
 
     site: str
     ce: str

@@ -81,12 +81,15 @@ def waiting(asked: Asked, found: Findings) -> str:
 
 def _competing(found: Findings, *, vo: VO) -> str:
     standing = found.standing
-    before = counted(standing.rank - 1, "task queue") if standing.rank > 1 else "no task queue"
-    longer = counted(standing.longer, "task queue")
+    higher = counted(standing.rank - 1, "task queue") if standing.rank > 1 else "no task queue"
+    first = "mostly served first" if vo.any_segment_fraction else "served first"
+    longer = (
+        f"{counted(standing.longer, 'task queue')} of longer jobs {'is' if standing.longer == 1 else 'are'} {first}"
+    )
     return (
-        f"It fits {found.fitting} of {counted(found.queues, 'queue')} and waits for a pilot there: {before} of {vo} "
-        f"before it by priority, and an expected share of {100 * standing.share:.3g} % in its CPU segment"
-        + (f", after {longer} of longer jobs." if standing.longer else ".")
+        f"It fits {found.fitting} of {counted(found.queues, 'queue')} and waits for a pilot there: {higher} of {vo} "
+        f"{'have' if standing.rank > 2 else 'has'} a higher priority, and of what jobs of its CPU segment get, its "
+        f"task queue is expected to get {100 * standing.share:.3g} %" + (f"; {longer}." if standing.longer else ".")
     )
 
 

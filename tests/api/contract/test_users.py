@@ -241,6 +241,33 @@ def test_a_history_tells_every_change_oldest_first(alice: Caller) -> None:
     assert {"changed_at", "status", "minor_status", "application_status", "source"} == set(history[0])
 
 
+def test_an_explanation_tells_why_a_job_waits(alice: Caller, charlie: Caller) -> None:
+    waiting, held = one(alice, processors=2), one(alice)
+    answer = alice("GET", f"/jobs/{waiting}/explain/", status=200)
+    assert set(answer) == {
+        "job_id",
+        "status",
+        "summary",
+        "task_queue",
+        "priority_rank",
+        "expected_share",
+        "conditions",
+        "queues",
+        "limits",
+    }
+    assert (answer["job_id"], answer["status"]) == (waiting, "Waiting")
+    assert answer["task_queue"] == job(alice, waiting)["task_queue"]
+    assert [each["name"] for each in answer["conditions"]][-4:] == ["processors", "memory", "throttle", "limit"]
+    assert all(set(each) == {"name", "passed_queues", "failed_queues", "detail"} for each in answer["conditions"])
+    assert {(each["queue"], each["fits"]) for each in answer["queues"]} == {("grid", True), ("short", False)}
+    assert all(set(each) == {"site", "ce", "queue", "fits", "reasons"} for each in answer["queues"])
+    assert alice("GET", f"/jobs/{waiting}/explain/?site=LCG.RAL.uk", status=200)["queues"] == []
+    assert alice.refused("GET", f"/jobs/{waiting}/explain/?site=LCG.RAL.ku", status=400) == "unknown_place"
+    alice("POST", f"/jobs/{held}/hold/", {"reason": "later"}, status=200)
+    assert alice("GET", f"/jobs/{held}/explain/", status=200)["priority_rank"] is None
+    assert charlie.refused("GET", f"/jobs/{waiting}/explain/", status=404) == "not_found"
+
+
 # ---- Acting ----------------------------------------------------------------------------------------------------------
 
 

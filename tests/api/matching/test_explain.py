@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 from pilots.models import Pilot
 from resources.domain.words import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
+from taskqueues.models import QueuedJob
 from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import World
@@ -72,8 +73,8 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: API
         {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": True, "reasons": []}
     ]
     assert said["summary"] == (
-        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb before it by priority, and an expected "
-        "share of 25 % in its CPU segment."
+        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb has a higher priority, and of what jobs "
+        "of its CPU segment get, its task queue is expected to get 25 %."
     )
 
 
@@ -82,7 +83,11 @@ def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(world: World, 
     of_alice(world, cpu_time_s=5000)
     said = explained(alice, job)
     assert said["expected_share"] == 1.0
-    assert said["summary"].endswith("share of 100 % in its CPU segment, after 1 task queue of longer jobs.")
+    assert said["summary"].endswith("is expected to get 100 %; 1 task queue of longer jobs is served first.")
+    world.vo.any_segment_fraction = 0.1
+    world.vo.save()
+    of_alice(world, cpu_time_s=50_000)
+    assert explained(alice, job)["summary"].endswith("; 2 task queues of longer jobs are mostly served first.")
 
 
 def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(world: World, alice: APIClient) -> None:
@@ -275,6 +280,13 @@ def test_a_job_that_does_not_wait_says_what_it_does(
         "queues": [],
         "limits": [],
     }
+
+
+def test_a_job_whose_queue_has_just_given_it_away_says_so(world: World, alice: APIClient) -> None:
+    job = of_alice(world)
+    QueuedJob.objects.all().delete()
+    said = explained(alice, job)
+    assert (said["summary"], said["queues"]) == ("It has left its task queue at this moment; ask again.", [])
 
 
 def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(world: World, alice: APIClient) -> None:
