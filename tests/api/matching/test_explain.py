@@ -73,8 +73,8 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: API
         {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": True, "reasons": []}
     ]
     assert said["summary"] == (
-        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb has a higher priority, and of what jobs "
-        "of its CPU segment get, its task queue is expected to get 25 %."
+        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb has a higher priority, and of what "
+        "jobs of its CPU segment get, its task queue is expected to get 25 %."
     )
 
 
