@@ -1,11 +1,13 @@
 from django.urls import URLPattern, path
 
+from matching.api.explain import ExplainView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 
 urlpatterns: list[URLPattern] = [
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
+    path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
     path("matches/", MatchesView.as_view(), name="matches"),
     path("matches/preview/", PreviewView.as_view(), name="match-preview"),
     path("matches/<uuid:match_id>/status/", LeaseStatusView.as_view(), name="match-status"),

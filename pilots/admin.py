@@ -1,11 +1,16 @@
 """Pages for pilots, to look at, and for the directors that send them."""
 
+from datetime import datetime
+
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
 
 from pilots.models import Director, Pilot
 from resources.admin.rights import sites_serving
+from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
 
@@ -14,11 +19,23 @@ from wms.kernel.admin import SeenRelatedFilter
 class PilotAdmin(VOLevelLedger[Pilot]):
     """For operators and managers who ask where pilots are, and why they failed."""
 
-    list_display = ("id", "vo", "pilot_type", "status", "status_reason", "place", "host_name", "last_seen_at")
+    list_display = (
+        "id",
+        "vo",
+        "pilot_type",
+        "status",
+        "status_reason",
+        "place",
+        "host_name",
+        "last_seen_at",
+        "got_nothing_at",
+    )
     list_select_related = ("vo", "queue__ce__site")
     list_filter = ("status", ("vo", SeenRelatedFilter))
     search_fields = ("=id", "stamp", "host_name")
     ordering = ("-id",)
+    exclude = ("nothing_at", "nothing_left")
+    readonly_fields = ("got_nothing_at", "left_by_condition")
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the pilots of the VOs."""
@@ -28,6 +45,20 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     def place(self, pilot: Pilot) -> str:
         """Return site / CE / queue."""
         return f"{pilot.queue.ce.site} / {pilot.queue.ce} / {pilot.queue}" if pilot.queue else "–"
+
+    @admin.display(description="got nothing at", ordering="nothing_at", empty_value="–")
+    def got_nothing_at(self, pilot: Pilot) -> datetime | None:
+        """Return when it last asked for a job and got none."""
+        return pilot.nothing_at
+
+    @admin.display(description="task queues left after each condition", empty_value="–")
+    def left_by_condition(self, pilot: Pilot) -> SafeString | None:
+        """Return, in the order of the match, how many were left when it got nothing: where it falls to 0 is why."""
+        if pilot.nothing_left is None:
+            return None
+        # The database keeps the names in an order of its own; a condition that came later was not counted then.
+        counts = [(name, pilot.nothing_left[name]) for name in CONDITIONS if name in pilot.nothing_left]
+        return format_html_join("\n", "<div>{}: {}</div>", counts)
 
 
 @admin.register(Director)

@@ -27,6 +27,15 @@ def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
     return tuple(SubmitPool.objects.filter(vo=vo, queues=queue).order_by("pk").values_list("pk", flat=True))
 
 
+def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str, ...]]:
+    """Return {queue id: which of these pools of the VO it belongs to, sorted}; a queue of none is missing."""
+    members = SubmitPool.objects.filter(pk__in=pool_ids, vo=vo, queues__isnull=False)
+    pools: defaultdict[int, list[str]] = defaultdict(list)
+    for queue_id, pool_id in members.order_by("pk").values_list("queues", "pk"):
+        pools[queue_id].append(pool_id)
+    return {queue_id: tuple(of_queue) for queue_id, of_queue in pools.items()}
+
+
 def corrected_shares(*, vo_ids: Collection[int]) -> Mapping[int, CorrectedShare]:
     """Return {group id: share corrected by history} of all groups of these VOs, whether or not that is applied."""
     shares: defaultdict[int, dict[int, float]] = defaultdict(dict)

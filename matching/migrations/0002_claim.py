@@ -25,7 +25,5 @@ class Migration(migrations.Migration):
             field=models.PositiveIntegerField(default=0, help_text="CPU segment of the task queue it came from."),
         ),
         # The text has semicolons inside of functions, and is not to be taken apart.
-        migrations.RunSQL(
-            [CLAIM], "DROP TYPE wms_claimed CASCADE; DROP FUNCTION wms_input_sandboxes, wms_lock_pilot, wms_why_closed;"
-        ),
+        migrations.RunSQL([CLAIM], "DROP TYPE wms_claimed CASCADE; DROP FUNCTION wms_input_sandboxes, wms_lock_pilot;"),
     ]

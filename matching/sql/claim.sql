@@ -71,33 +71,6 @@ BEGIN
 END
 $$;
 
--- Why nothing is given at a place to pilots of a VO; empty: it is open. Null: that level is not known.
-CREATE FUNCTION wms_why_closed(the_site bigint, the_ce bigint, the_queue bigint, the_vo bigint, right_now timestamptz)
-RETURNS text LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    place record;
-BEGIN
-    SELECT (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site,
-           (ce.state = 'active' OR ce.state_until <= right_now) IS TRUE AS ce,
-           (queue.state = 'active' OR queue.state_until <= right_now) IS TRUE AS queue,
-           NOT EXISTS (SELECT FROM resources_site_vos AS served WHERE served.site_id = site.id)
-               OR EXISTS (SELECT FROM resources_site_vos AS served
-                           WHERE served.site_id = site.id AND served.vo_id = the_vo) AS vo
-      INTO place
-      FROM resources_site AS site
-      LEFT JOIN resources_computingelement AS ce ON ce.id = the_ce
-      LEFT JOIN resources_queue AS queue ON queue.id = the_queue
-     WHERE site.id = the_site;
-    RETURN CASE
-        WHEN the_site IS NOT NULL AND place.site IS NOT TRUE THEN 'site'
-        WHEN the_ce IS NOT NULL AND place.ce IS NOT TRUE THEN 'ce'
-        WHEN the_queue IS NOT NULL AND place.queue IS NOT TRUE THEN 'queue'
-        WHEN the_site IS NOT NULL AND place.vo IS NOT TRUE THEN 'vo'
-        ELSE ''
-    END;
-END
-$$;
-
 CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
@@ -121,7 +94,7 @@ AS $$
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
     claimed wms_claimed;
-    task_queue record;
+    facts record;
     moved record;
     oldest bigint[];
     many integer;
@@ -143,25 +116,39 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT queue.vo_id, queue.cpu_time_s, queue.submit_pools, owner.is_active, pilot.answered_request_id
-      INTO task_queue
-      FROM taskqueues_taskqueue AS queue
-      JOIN accounts_user AS owner ON owner.id = queue.owner_id
+    SELECT task_queue.cpu_time_s, task_queue.submit_pools, owner.is_active, pilot.answered_request_id,
+           site.name AS site_name,
+           the_site IS NULL OR (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site_is_open,
+           the_ce IS NULL OR (ce.state = 'active' OR ce.state_until <= right_now) IS TRUE AS ce_is_open,
+           the_queue IS NULL OR (queue.state = 'active' OR queue.state_until <= right_now) IS TRUE AS queue_is_open,
+           NOT EXISTS (SELECT FROM resources_site_vos AS served WHERE served.site_id = the_site)
+               OR EXISTS (SELECT FROM resources_site_vos AS served
+                           WHERE served.site_id = the_site AND served.vo_id = task_queue.vo_id) AS serves_vo
+      INTO facts
+      FROM taskqueues_taskqueue AS task_queue
+      JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
       JOIN pilots_pilot AS pilot ON pilot.id = the_pilot
-     WHERE queue.id = the_task_queue;
+      LEFT JOIN resources_site AS site ON site.id = the_site
+      LEFT JOIN resources_computingelement AS ce ON ce.id = the_ce
+      LEFT JOIN resources_queue AS queue ON queue.id = the_queue
+     WHERE task_queue.id = the_task_queue;
     IF NOT FOUND THEN
         claimed.answer := 'gone';
         RETURN NEXT claimed;
         RETURN;
     END IF;
     claimed.reason := CASE
-        WHEN task_queue.answered_request_id = the_request THEN 'request_answered'
-        WHEN NOT task_queue.is_active THEN 'owner'
-        WHEN the_queue IS NOT NULL AND cardinality(task_queue.submit_pools) > 0 AND NOT EXISTS (
+        WHEN facts.answered_request_id = the_request THEN 'request_answered'
+        WHEN NOT facts.site_is_open THEN 'site'
+        WHEN NOT facts.ce_is_open THEN 'ce'
+        WHEN NOT facts.queue_is_open THEN 'queue'
+        WHEN NOT facts.serves_vo THEN 'vo'
+        WHEN NOT facts.is_active THEN 'owner'
+        WHEN the_queue IS NOT NULL AND cardinality(facts.submit_pools) > 0 AND NOT EXISTS (
             SELECT FROM taskqueues_submitpool_queues AS member
-             WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (task_queue.submit_pools)
+             WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (facts.submit_pools)
         ) THEN 'pool'
-        ELSE wms_why_closed(the_site, the_ce, the_queue, task_queue.vo_id, right_now)
+        ELSE ''
     END;
     IF claimed.reason <> '' THEN
         RETURN NEXT claimed;
@@ -218,7 +205,7 @@ BEGIN
 
     UPDATE jobs_job
        SET status = 'Matched',
-           minor_status = coalesce('At ' || (SELECT name FROM resources_site WHERE id = the_site), ''),
+           minor_status = coalesce('At ' || facts.site_name, ''),
            status_changed_at = right_now,
            site_id = the_site,
            queue_id = the_queue,
@@ -244,7 +231,7 @@ BEGIN
         end_reason
     )
     VALUES (
-        claimed.match_id, claimed.job_id, the_pilot, the_request, the_ordinal, the_queue, task_queue.cpu_time_s,
+        claimed.match_id, claimed.job_id, the_pilot, the_request, the_ordinal, the_queue, facts.cpu_time_s,
         right_now, claimed.expires_at, 'Matched', ''
     );
     -- "Any pilot job receiving a payload is immediately flagged" (PIL §2.3).

@@ -63,10 +63,10 @@ def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime, known: Remembere
     )
 
 
-def offer_of_queue(queue: Queue, *, vo: VO, now: datetime) -> ResourceOffer:
+def offer_of_queue(queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
     """Return what a generic pilot of *vo* offers that has just started in a slot of *queue* (with its CE and site).
 
-    Platforms that only the node knows are not compared.
+    Platforms that only the node knows are not compared. *known*: as for ``resolve``.
     """
     slot = Slot(
         cpu_time_s=queue.cpu_time_s,
@@ -75,7 +75,7 @@ def offer_of_queue(queue: Queue, *, vo: VO, now: datetime) -> ResourceOffer:
         processors=queue.processors,
         memory_mb=queue.memory_mb,
     )
-    return resolve(slot, vo=vo, place=Place(site=queue.ce.site, ce=queue.ce, queue=queue), now=now)
+    return resolve(slot, vo=vo, place=Place(site=queue.ce.site, ce=queue.ce, queue=queue), now=now, known=known)
 
 
 def _platforms(told: tuple[str, ...] | None, queue: Queue | None, *, known: Remembered) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tests.factories import NOW, make_group, make_job, make_queue, make_site, make_submission, make_user
+from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make_site, make_submission, make_user
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
@@ -179,6 +179,31 @@ def test_a_job_that_waits_names_its_task_queue(portal: Client, alice: User, grou
     job = make_job(owner=alice, group=group)
     facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
     assert facts["Task queue"].isdecimal()
+
+
+def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
+    ce = make_ce(site=make_site(vos=[group.vo]))
+    for processors in (1, 2, 4):
+        make_queue(ce=ce, processors=processors)
+    job = make_job(owner=alice, group=group, processors=2, tags=["<gpu>"])
+    response = portal.get(f"/jobs/{job.pk}/")
+    page = response.content.decode()
+    assert "Why it waits" in page
+    assert (
+        "It waits because no queue that serves lhcb fits it: it asks for the tag &lt;gpu&gt;; queues offer none."
+        in page
+    )
+    shown = {hurdle.name: (hurdle.passed, hurdle.badge) for hurdle in response.context["why"].hurdles}
+    assert (shown["tags"], shown["processors"], shown["memory"]) == (
+        ("0 of 3", "failed"),
+        ("2 of 3", "held"),
+        ("3 of 3", "done"),
+    )
+
+
+def test_only_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.HELD)
+    assert "Why it waits" not in portal.get(f"/jobs/{job.pk}/").content.decode()
 
 
 @pytest.mark.parametrize(

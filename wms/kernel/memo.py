@@ -1,6 +1,6 @@
 """Questions whose answers are remembered for a while, by whoever knows for how long they stay true."""
 
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from typing import Any, TypeAlias, TypeVar
 
 AnswerT = TypeVar("AnswerT")
@@ -30,6 +30,24 @@ class Remembered:
                 self._memo.clear()
             known = self._memo[key] = question(*arguments)
         return known
+
+
+class ReadBeforehand(Remembered):
+    """Answers some questions from what was read for all of them at once; asks each of the others once.
+
+    Args:
+        answers: {question: what answers it in its place}.
+        memo: of the others.
+    """
+
+    def __init__(self, answers: Mapping[Callable[..., Any], Callable[..., Any]], memo: Memo) -> None:
+        super().__init__(memo)
+        self._answers = answers
+
+    def ask(self, question: Callable[..., AnswerT], *arguments: Hashable) -> AnswerT:
+        """Return what ``question(*arguments)`` would."""
+        answer: Callable[..., AnswerT] | None = self._answers.get(question)
+        return super().ask(question, *arguments) if answer is None else answer(*arguments)
 
 
 #: Asks each time.

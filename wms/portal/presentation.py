@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from matching.queries.explain import Explanation
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import JobStatus, sources_of
@@ -142,6 +143,26 @@ class JobView:
     submission: UUID
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hurdle:
+    """One condition of the match, by itself."""
+
+    name: str
+    #: Such as "3 of 20"; the queues that satisfy it.
+    passed: str
+    #: How that looks: no queue, some or all.
+    badge: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhyView:
+    """Why a job waits."""
+
+    summary: str
+    hurdles: Sequence[Hurdle]
+
+
 def badge_of(status: str) -> str:
     """Return how the badge of a status looks."""
     return BADGES.get(status, "killed")
@@ -223,6 +244,28 @@ def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | No
         has_output=job.output_sandbox_id is not None,
         submission=job.submission_id,
     )
+
+
+def why_view(explained: Explanation) -> WhyView:
+    """Return what the page of a waiting job says about why it waits."""
+    return WhyView(
+        summary=explained.summary,
+        hurdles=[
+            Hurdle(
+                name=condition.name.replace("_", " "),
+                passed=f"{condition.passed_queues} of {condition.passed_queues + condition.failed_queues}",
+                badge=_look_of(condition.passed_queues, condition.failed_queues),
+                detail=condition.detail,
+            )
+            for condition in explained.conditions
+        ],
+    )
+
+
+def _look_of(passed: int, failed: int) -> str:
+    if not passed:
+        return "failed"
+    return "held" if failed else "done"
 
 
 def _facts(job: Job, task_queue_id: int | None) -> list[Fact]:

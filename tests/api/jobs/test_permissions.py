@@ -29,6 +29,7 @@ ENDPOINTS: list[tuple[str, str, object, JobStatus, int]] = [
     ("get", "", None, JobStatus.WAITING, 200),
     ("get", "", None, JobStatus.DELETED, 200),
     ("get", "history/", None, JobStatus.WAITING, 200),
+    ("get", "explain/", None, JobStatus.WAITING, 200),
     ("get", "peek/", None, JobStatus.RUNNING, 200),
     ("patch", "", {"priority": 5}, JobStatus.WAITING, 200),
     ("patch", "", {"priority": 5}, JobStatus.RUNNING, 409),

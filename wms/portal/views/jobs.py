@@ -7,9 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
+from matching.queries.explain import explain
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.kernel.db import database_now
 from wms.portal import presentation
 from wms.portal.forms.filters import FilterForm
 from wms.portal.pages import filters_in, page_of, show, signed_in
@@ -50,4 +52,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     job = get_object_or_404(jobs, pk=pk)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
     view = presentation.job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id)
-    return show(request, "portal/job.html", {"job": view})
+    waits = job.status == JobStatus.WAITING
+    explained = explain(job, task_queue_id=task_queue_id, now=database_now()) if waits else None
+    why = None if explained is None else presentation.why_view(explained)
+    return show(request, "portal/job.html", {"job": view, "why": why})

@@ -1,0 +1,114 @@
+"""GET /api/jobs/{id}/explain/: why a job waits."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from matching.queries.explain import MOST_QUEUES, Explanation, explain
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.jobs.api.actions import visible_job
+from wms.jobs.api.outputs import StatusField
+from wms.kernel.db import database_now
+from wms.kernel.rest import StrictSerializer, error_responses
+
+
+class ExplainQuery(StrictSerializer):
+    """What may be asked for."""
+
+    site = serializers.CharField(
+        max_length=255,
+        required=False,
+        help_text="Only the queues of this site; conditions and summary stay as they are.",
+    )
+
+
+class ExplainedConditionOut(serializers.Serializer[Any]):
+    """One condition of the match, by itself."""
+
+    name = serializers.CharField()
+    passed_queues = serializers.IntegerField(help_text="Of the queues that serve the job's VO: they satisfy it.")
+    failed_queues = serializers.IntegerField(help_text="The others.")
+    detail = serializers.CharField(help_text="What the job asks, and what the queues offer.")
+
+
+class ExplainedQueueOut(serializers.Serializer[Any]):
+    """One configured queue."""
+
+    site = serializers.CharField()
+    ce = serializers.CharField()
+    queue = serializers.CharField()
+    fits = serializers.BooleanField(help_text="A pilot there is given the job when it is drawn.")
+    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it does not fit, every one.")
+
+
+class ExplanationOut(serializers.Serializer[Any]):
+    """Why a job waits; of one that does not, the summary says what it does instead."""
+
+    job_id = serializers.IntegerField()
+    status = StatusField()
+    summary = serializers.CharField(help_text="One sentence.")
+    task_queue = serializers.IntegerField(allow_null=True, help_text="Id of the queue in which it waits, else null.")
+    priority_rank = serializers.IntegerField(
+        allow_null=True, help_text="1 + task queues of the VO with a higher priority; null: it does not wait."
+    )
+    expected_share = serializers.FloatField(
+        allow_null=True,
+        help_text="Priority of its task queue over the sum in its CPU segment, 0 to 1; null: it does not wait.",
+    )
+    conditions = ExplainedConditionOut(many=True, help_text="In the order of the match; each on its own.")
+    queues = ExplainedQueueOut(
+        many=True, help_text=f"At most {MOST_QUEUES}: those that fit, then those that fail the fewest conditions."
+    )
+    limits = serializers.ListField(child=serializers.CharField(), help_text="Limits that hold it back.")
+
+
+class ExplainView(APIView):
+    """Why one job waits."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="jobs_explain",
+        summary="Tell why a job waits: condition by condition, queue by queue",
+        tags=["jobs"],
+        parameters=[ExplainQuery],
+        responses={200: ExplanationOut, **error_responses(400, 401, 403, 404)},
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        """Compare the job with every queue of its VO, by the very conditions that match."""
+        job = visible_job(user_of(request), pk)
+        asked = ExplainQuery.checked(request.query_params)
+        task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
+        explained = explain(job, task_queue_id=task_queue_id, site=asked.get("site"), now=database_now())
+        return Response(explanation_out(explained))
+
+
+def explanation_out(explained: Explanation) -> dict[str, Any]:
+    """Return the answer."""
+    standing = explained.standing
+    return {
+        "job_id": explained.job.pk,
+        "status": explained.job.status,
+        "summary": explained.summary,
+        "task_queue": explained.task_queue_id,
+        "priority_rank": None if standing is None else standing.rank,
+        "expected_share": None if standing is None else standing.share,
+        "conditions": [
+            {
+                "name": condition.name,
+                "passed_queues": condition.passed_queues,
+                "failed_queues": condition.failed_queues,
+                "detail": condition.detail,
+            }
+            for condition in explained.conditions
+        ],
+        "queues": [
+            {"site": each.site, "ce": each.ce, "queue": each.queue, "fits": each.fits, "reasons": each.reasons}
+            for each in explained.queues
+        ],
+        "limits": explained.limits,
+    }

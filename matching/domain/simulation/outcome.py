@@ -1,0 +1,232 @@
+"""What came of a simulation."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from matching.domain.simulation.counting import Got, Tally
+from matching.domain.simulation.ledger import Ledger
+from matching.domain.simulation.scenario import Scenario
+from matching.domain.simulation.waiting import Waiting
+from taskqueues.domain.definition import QueueDefinition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long jobs waited that started, in seconds."""
+
+    median_s: float
+    p95_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """What some jobs of a VO got."""
+
+    submitted: int
+    started: int
+    finished: int
+    running: int
+    waiting: int
+    #: Time in which they ran, times their processors (ADR 13).
+    processor_s: float
+    #: Parts of what the whole VO got, 0 to 1; None: it got nothing.
+    cpu_share: float | None
+    start_share: float | None
+    #: None: none started.
+    waits: Waits | None
+    #: How long the oldest has waited that still waits; None: none does.
+    oldest_waiting_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contended:
+    """What a group got while jobs of it waited."""
+
+    #: For how long, as a part of the simulated time.
+    time_fraction: float
+    #: Parts of what the whole VO got in that time; None: it got nothing.
+    cpu_share: float | None
+    start_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOutcome:
+    """What a group got."""
+
+    vo: str
+    group: str
+    shares_jobs: bool
+    #: Part of the shares of its VO, 0 to 1; None: all of them are 0.
+    configured_share: float | None
+    delivered: Delivered
+    contended: Contended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserOutcome:
+    """What a user got in a group that does not share jobs."""
+
+    vo: str
+    group: str
+    user: str
+    delivered: Delivered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentOutcome:
+    """What the jobs of one CPU segment of a VO got."""
+
+    vo: str
+    cpu_segment_s: int
+    delivered: Delivered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOutcome:
+    """What ran at a site."""
+
+    site: str
+    slots: int
+    started: int
+    #: Part of the slots' time in which jobs ran, and of their processors' time that jobs had asked for; None: no slots.
+    utilization: float | None
+    processor_utilization: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What everybody got, in the order of the scenario; segments shortest first."""
+
+    simulated_s: float
+    groups: tuple[GroupOutcome, ...]
+    users: tuple[UserOutcome, ...]
+    segments: tuple[SegmentOutcome, ...]
+    sites: tuple[SiteOutcome, ...]
+
+
+def outcome_of(scenario: Scenario, *, ledger: Ledger, waiting: Waiting, until_s: float) -> Outcome:
+    """Return what came of a simulation that has been counted until *until_s* seconds."""
+    telling = _Telling(scenario, ledger, waiting, until_s)
+    return Outcome(
+        simulated_s=until_s,
+        groups=telling.groups(),
+        users=telling.users(),
+        segments=telling.segments(),
+        sites=telling.sites(),
+    )
+
+
+class _Telling:
+    """Turns counts into what people ask."""
+
+    def __init__(self, scenario: Scenario, ledger: Ledger, waiting: Waiting, until_s: float) -> None:
+        self._scenario, self._ledger, self._waiting, self._until_s = scenario, ledger, waiting, until_s
+        self._vo_name = {vo.vo_id: vo.name for vo in scenario.vos}
+        self._group_of = {group.group_id: group for group in scenario.groups}
+
+    def groups(self) -> tuple[GroupOutcome, ...]:
+        whole: defaultdict[int, float] = defaultdict(float)
+        for group in self._scenario.groups:
+            whole[group.vo_id] += group.share
+        oldest = self._oldest(lambda queue: queue.group_id)
+        return tuple(
+            GroupOutcome(
+                vo=self._vo_name[group.vo_id],
+                group=group.name,
+                shares_jobs=group.shares_jobs,
+                configured_share=_part(group.share, whole[group.vo_id]),
+                delivered=self._delivered(
+                    self._ledger.groups[group.group_id], vo_id=group.vo_id, oldest_s=oldest.get(group.group_id)
+                ),
+                contended=self._contended(group.group_id),
+            )
+            for group in self._scenario.groups
+        )
+
+    def users(self) -> tuple[UserOutcome, ...]:
+        oldest = self._oldest(lambda queue: (queue.group_id, queue.owner_id))
+        return tuple(
+            UserOutcome(
+                vo=self._vo_name[group.vo_id],
+                group=group.name,
+                user=self._scenario.users[owner_id],
+                delivered=self._delivered(tally, vo_id=group.vo_id, oldest_s=oldest.get((group.group_id, owner_id))),
+            )
+            for (group_id, owner_id), tally in sorted(self._ledger.owners.items())
+            if not (group := self._group_of[group_id]).shares_jobs
+        )
+
+    def segments(self) -> tuple[SegmentOutcome, ...]:
+        oldest = self._oldest(lambda queue: (queue.vo_id, queue.cpu_time_s))
+        return tuple(
+            SegmentOutcome(
+                vo=self._vo_name[vo_id],
+                cpu_segment_s=segment_s,
+                delivered=self._delivered(tally, vo_id=vo_id, oldest_s=oldest.get((vo_id, segment_s))),
+            )
+            for (vo_id, segment_s), tally in sorted(self._ledger.segments.items())
+        )
+
+    def sites(self) -> tuple[SiteOutcome, ...]:
+        slots: defaultdict[str, int] = defaultdict(int)
+        processors: defaultdict[str, int] = defaultdict(int)
+        for place in self._scenario.slots:
+            slots[place.site] += place.number
+            processors[place.site] += place.number * place.processors
+        return tuple(
+            SiteOutcome(
+                site=site,
+                slots=number,
+                started=(tally := self._ledger.sites[site]).started,
+                utilization=_part(tally.job_s, number * self._until_s),
+                processor_utilization=_part(tally.processor_s, processors[site] * self._until_s),
+            )
+            for site, number in slots.items()
+        )
+
+    def _contended(self, group_id: int) -> Contended:
+        demand = self._ledger.demands[group_id]
+        cpu_share, start_share = _shares(demand.group, demand.vo)
+        return Contended(time_fraction=demand.waited_s / self._until_s, cpu_share=cpu_share, start_share=start_share)
+
+    def _delivered(self, tally: Tally, *, vo_id: int, oldest_s: float | None) -> Delivered:
+        vo = self._ledger.vos[vo_id]
+        cpu_share, start_share = _shares(Got(tally.started, tally.processor_s), Got(vo.started, vo.processor_s))
+        return Delivered(
+            submitted=tally.submitted,
+            started=tally.started,
+            finished=tally.finished,
+            running=tally.running,
+            waiting=tally.waiting,
+            processor_s=tally.processor_s,
+            cpu_share=cpu_share,
+            start_share=start_share,
+            waits=_waits(tally),
+            oldest_waiting_s=None if oldest_s is None else self._until_s - oldest_s,
+        )
+
+    def _oldest(self, key_of: Callable[[QueueDefinition], Hashable]) -> Mapping[Hashable, float]:
+        oldest: dict[Hashable, float] = {}
+        for queue, submitted_at_s in self._waiting.oldest():
+            key = key_of(queue)
+            oldest[key] = min(submitted_at_s, oldest.get(key, submitted_at_s))
+        return oldest
+
+
+def _waits(tally: Tally) -> Waits | None:
+    if not tally.waits_s:
+        return None
+    median_s, p95_s, max_s = np.quantile(np.asarray(tally.waits_s), (0.5, 0.95, 1.0)).tolist()
+    return Waits(median_s=median_s, p95_s=p95_s, max_s=max_s)
+
+
+def _shares(part: Got, whole: Got) -> tuple[float | None, float | None]:
+    return _part(part.processor_s, whole.processor_s), _part(part.started, whole.started)
+
+
+def _part(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

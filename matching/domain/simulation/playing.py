@@ -1,0 +1,139 @@
+"""Plays a scenario, event by event: jobs come, slots take them as pilots would, jobs end."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+
+from matching.domain.draw import Drawn
+from matching.domain.simulation.ledger import Ledger
+from matching.domain.simulation.outcome import Outcome, outcome_of
+from matching.domain.simulation.places import Place
+from matching.domain.simulation.scenario import DAY_S, Chance, Scenario, Work
+from matching.domain.simulation.waiting import Priorities, Waiting, WaitingJob
+from taskqueues.domain.definition import QueueDefinition
+
+#: PRI: all priorities are evaluated every two minutes.
+EVALUATION = timedelta(minutes=2)
+
+
+def simulate(scenario: Scenario, *, days: float, chance_of: Callable[[str], Chance]) -> Outcome:
+    """Return what the groups, users and sites of *scenario* get in so many days.
+
+    A slot takes a job the moment that it is free and something fits, by the match's own conditions and draws: a pilot
+    is always there, and offers the CPU time of its queue anew each time. Where a slot serves several VOs, pilots of
+    all come equally often, and the next one when the first gets nothing: no batch system is simulated.
+
+    Args:
+        scenario: what there is.
+        days: simulated, > 0.
+        chance_of: gives a stream of random numbers for a name. Each kind of job has its own, so that two scenarios
+            that differ in their shares get the same jobs at the same times.
+    """
+    play = _Play(scenario, chance_of)
+    until_s = days * DAY_S
+    play.until(until_s)
+    play.ledger.close(until_s)
+    return outcome_of(scenario, ledger=play.ledger, waiting=play.waiting, until_s=until_s)
+
+
+class _Play:
+    """The state of a simulation at one moment."""
+
+    def __init__(self, scenario: Scenario, chance_of: Callable[[str], Chance]) -> None:
+        self.ledger = Ledger.of(scenario)
+        self.waiting = Waiting(scenario)
+        self._priorities = Priorities(scenario, self.waiting, self.ledger)
+        fractions = {vo.vo_id: vo.any_segment_fraction for vo in scenario.vos}
+        self._places = [Place(slots, self.waiting.columns, any_segment_fraction=fractions) for slots in scenario.slots]
+        self._chance = chance_of("draws")
+        self._now_s = 0.0
+        #: (when, tie-breaker, what).
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        for number, work in enumerate(scenario.work):
+            self._begin(work, chance_of(f"work {number}"))
+        self._evaluate(after=timedelta())
+        for place in self._places:
+            self._fill(place)
+
+    def until(self, end_s: float) -> None:
+        """Let everything happen that happens before *end_s*."""
+        while self._agenda and self._agenda[0][0] < end_s:
+            self._now_s, _, happen = heappop(self._agenda)
+            happen()
+
+    def _after(self, delay_s: float, happen: Callable[[], None]) -> None:
+        heappush(self._agenda, (self._now_s + delay_s, next(self._numbers), happen))
+
+    # ---- Jobs come --------------------------------------------------------------------------------------------------
+
+    def _begin(self, work: Work, chance: Chance) -> None:
+        for _ in range(work.waiting_at_start):
+            self._submit(work, chance)
+        self._expect(work, chance)
+
+    def _expect(self, work: Work, chance: Chance) -> None:
+        if work.jobs_per_day > 0:
+            self._after(chance.expovariate(work.jobs_per_day / DAY_S), partial(self._arrive, work, chance))
+
+    def _arrive(self, work: Work, chance: Chance) -> None:
+        self._expect(work, chance)
+        row = self._submit(work, chance)
+        place = self._free_place(row)
+        if place is not None:
+            self._fill(place)
+
+    def _submit(self, work: Work, chance: Chance) -> int:
+        row = self.waiting.row_of[work.definition]
+        self.ledger.submit(work.definition, now_s=self._now_s)
+        job = WaitingJob(self._now_s, work.run_time.draw(chance))
+        if self.waiting.add(row, work.user_priority, job):
+            self._priorities.evaluate_group(work.definition.group_id)
+        return row
+
+    def _free_place(self, row: int) -> Place | None:
+        """Return the place of the free slot whose pilot asks first; None: no free slot fits the queue."""
+        open_to_it = [place for place in self._places if place.free and place.fits[row]]
+        if not open_to_it:
+            return None
+        position = int(self._chance.random() * sum(place.free for place in open_to_it))
+        for place in open_to_it:
+            position -= place.free
+            if position < 0:
+                break
+        return place
+
+    # ---- Slots take them, jobs end ----------------------------------------------------------------------------------
+
+    def _fill(self, place: Place) -> None:
+        """Give jobs to the free slots of *place* until nothing fits."""
+        while place.free and (drawn := self._draw(place)) is not None:
+            self._start(drawn, place)
+
+    def _draw(self, place: Place) -> Drawn | None:
+        for choice in place.choices(self._chance):
+            lottery = choice.lottery(self.waiting, chance=self._chance)
+            drawn = lottery.draw(queue_chance=self._chance.random(), level_chance=self._chance.random())
+            if drawn is not None:
+                return drawn
+        return None
+
+    def _start(self, drawn: Drawn, place: Place) -> None:
+        queue = self.waiting.queues[drawn.row]
+        job, went = self.waiting.take(drawn, chance=self._chance)
+        if went:
+            self._priorities.evaluate_group(queue.group_id)
+        place.free -= 1
+        self.ledger.start(queue, site=place.site, now_s=self._now_s, waited_s=self._now_s - job.submitted_at_s)
+        self._after(job.run_s, partial(self._finish, queue, place))
+
+    def _finish(self, queue: QueueDefinition, place: Place) -> None:
+        self.ledger.finish(queue, site=place.site, now_s=self._now_s)
+        place.free += 1
+        self._fill(place)
+
+    def _evaluate(self, *, after: timedelta) -> None:
+        self._priorities.evaluate(now_s=self._now_s, after=after)
+        self._after(EVALUATION.total_seconds(), partial(self._evaluate, after=EVALUATION))

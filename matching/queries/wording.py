@@ -1,0 +1,164 @@
+"""What each condition of a match compares, in words: what a job asks, and what a queue offers."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from taskqueues.domain.offer import ResourceOffer
+from taskqueues.models import TaskQueue
+
+#: So many values are listed; the others are counted.
+MOST_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a waiting job asks: of its task queue, which is what is compared, and as its description says it."""
+
+    #: With its owner and group.
+    task_queue: TaskQueue
+    description: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of one condition."""
+
+    asks: Callable[[Asked], str]
+    #: Empty: nothing that would be worth a word.
+    offers: Callable[[ResourceOffer], str] = lambda _offer: ""
+    #: What one queue does with what it offers, and what several do; empty: of several, it is not told.
+    one: str = "this queue offers"
+    many: str = ""
+
+
+def counted(number: int, thing: str) -> str:
+    """Return such as "1 queue" or "2 queues"."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def reason(name: str, asked: Asked, offer: ResourceOffer) -> str:
+    """Return why the condition does not accept the offer of one queue."""
+    words = WORDS[name]
+    offered = words.offers(offer)
+    return words.asks(asked) + (f"; {words.one} {offered}" if offered else "")
+
+
+def detail(name: str, asked: Asked, offers: Iterable[ResourceOffer]) -> str:
+    """Return what the condition compares, over the offers of all queues."""
+    words = WORDS[name]
+    if not words.many:
+        return words.asks(asked)
+    # Shorter ones first, so that numbers stand in their order.
+    offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
+    return words.asks(asked) + (f"; {words.many} {_listed(offered, last=' or ')}" if offered else "")
+
+
+def requirements_in_words(requirements: Mapping[str, object]) -> str:
+    """Return a job's requirements on parameters of resources, such as "Memory = 4000"."""
+    return " and ".join(
+        f"{name} = {' or '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for name, value in requirements.items()
+    )
+
+
+def _owner_group(asked: Asked) -> str:
+    owner, group = asked.task_queue.owner, asked.task_queue.group
+    return f"belongs to {owner} in the group {group}{'' if owner.is_active else '; suspended users get no pilot'}"
+
+
+def _cpu_time(asked: Asked) -> str:
+    asks = f"asks for {asked.description['cpu_time_s']} s of CPU time per core"
+    segment_s = asked.task_queue.cpu_time_s
+    return asks if segment_s == asked.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
+
+
+def _memory(asked: Asked) -> str:
+    own_mb, counted_mb = asked.description["memory_mb"], asked.task_queue.memory_mb
+    if counted_mb == 0:
+        return "asks for no particular memory"
+    asks = f"asks for {own_mb} MB of memory"
+    return asks if own_mb == counted_mb else f"{asks}, which counts as {counted_mb} MB"
+
+
+def _submit_pool(asked: Asked) -> str:
+    if asked.description["requirements"]:
+        return f"requires {requirements_in_words(asked.description['requirements'])}"
+    return _names("submit pool", asked.task_queue.submit_pools) or "has no requirements"
+
+
+def _names(kind: str, names: Sequence[str], *, verb: str = "asks for") -> str:
+    """Return which names of a kind are asked for; empty: none."""
+    return f"{verb} the {kind}{'s' if len(names) > 1 else ''} {_listed(names)}" if names else ""
+
+
+def _listed(names: Iterable[str], *, last: str = ", ") -> str:
+    names = list(names)
+    shown, hidden = names[:MOST_LISTED], len(names) - MOST_LISTED
+    if hidden > 0:
+        return f"{', '.join(shown)} and {hidden} more"
+    return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+WORDS: Final[Mapping[str, Words]] = MappingProxyType(
+    {
+        "owner_group": Words(_owner_group),
+        "setup": Words(
+            lambda asked: f"asks for the setup {asked.task_queue.setup}", lambda offer: offer.setup, many="queues offer"
+        ),
+        "cpu_time": Words(_cpu_time, lambda offer: f"{offer.cpu_time_s} s", many="queues offer"),
+        "pilot_type": Words(
+            lambda asked: _names("pilot type", asked.task_queue.pilot_types) or "runs in any pilot",
+            lambda offer: f"{offer.pilot_type} pilots",
+            one="this queue takes",
+        ),
+        "site": Words(
+            lambda asked: _names("site", asked.task_queue.sites) or "asks for no particular site",
+            lambda offer: offer.site or "",
+            one="this queue is at",
+        ),
+        "banned_site": Words(
+            lambda asked: _names("site", asked.task_queue.banned_sites, verb="bans") or "bans no site",
+            lambda offer: offer.site or "",
+            one="this queue is at",
+        ),
+        "ce": Words(
+            lambda asked: _names("computing element", asked.task_queue.grid_ces) or "runs at any computing element",
+            lambda offer: offer.ce or "",
+            one="this queue belongs to",
+        ),
+        "platform": Words(
+            lambda asked: _names("platform", asked.task_queue.platforms) or "runs on any platform",
+            lambda offer: "" if offer.platforms is None else _listed(offer.platforms),
+            one="this queue runs",
+            many="queues run",
+        ),
+        "submit_pool": Words(_submit_pool, lambda _offer: "does not provide that", one="this queue"),
+        "tags": Words(
+            lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
+            lambda offer: _listed(offer.tags) or "none",
+            many="queues offer",
+        ),
+        "required_tags": Words(
+            lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
+            lambda offer: _listed(offer.required_tags),
+            one="this queue takes only jobs that ask for",
+            many="some queues take only jobs that ask for",
+        ),
+        "job_type": Words(
+            lambda asked: f"is of the type {asked.task_queue.job_type}",
+            lambda offer: _listed(offer.job_types),
+            one="this queue takes only",
+            many="some queues take only",
+        ),
+        "processors": Words(
+            lambda asked: f"asks for {counted(asked.task_queue.processors, 'processor')}",
+            lambda offer: str(offer.processors),
+            many="queues offer",
+        ),
+        "memory": Words(_memory, lambda offer: f"{offer.memory_mb} MB", many="queues offer"),
+        "throttle": Words(lambda _asked: "no site holds matches back"),
+        "limit": Words(lambda _asked: "no limit holds it back"),
+    }
+)

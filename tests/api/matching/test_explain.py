@@ -1,0 +1,410 @@
+"""GET /api/jobs/{id}/explain/: why a job waits, from the very conditions that match."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from pilots.models import Pilot
+from resources.domain.words import PilotType, ResourceState
+from resources.models import ComputingElement, Queue, Site
+from taskqueues.services import priorities
+from tests import factories
+from tests.api.matching.conftest import World
+from tests.api.matching.test_preview import NAMES
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+ClientOf = Callable[[User | Pilot], APIClient]
+
+
+@pytest.fixture
+def alice(world: World, client_of: ClientOf) -> APIClient:
+    return client_of(world.alice)
+
+
+def explained(client: APIClient, job: Job, **query: str) -> dict[str, Any]:
+    answer = client.get(f"/api/jobs/{job.pk}/explain/", query)
+    assert answer.status_code == 200, answer.content
+    said: dict[str, Any] = answer.json()
+    return said
+
+
+def of_alice(world: World, **description: Any) -> Job:
+    return factories.make_job(group=world.prod, owner=world.alice, **description)
+
+
+def submitted(client: APIClient, **description: Any) -> Job:
+    """Return a job whose requirements are met by what is configured now."""
+    answer = client.post("/api/jobs/", {"executable": "run.sh", **description}, format="json")
+    assert answer.status_code == 201, answer.content
+    return Job.objects.get(pk=answer.json()["jobs"][0]["id"])
+
+
+def condition(said: dict[str, Any], name: str) -> tuple[int, int, str]:
+    found = next(each for each in said["conditions"] if each["name"] == name)
+    return found["passed_queues"], found["failed_queues"], found["detail"]
+
+
+# ---- What it says ----------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: APIClient) -> None:
+    other = factories.make_group(vo=world.vo, priority=3000.0, shares_jobs=True)
+    job = of_alice(world)
+    factories.make_job(group=other)
+    factories.make_job(group=factories.make_group())  # another VO does not compete
+    priorities.recalculate()
+    said = explained(alice, job)
+    assert set(said) == {
+        *("job_id", "status", "summary", "task_queue", "priority_rank", "expected_share", "conditions", "queues"),
+        "limits",
+    }
+    assert (said["job_id"], said["status"], said["priority_rank"], said["limits"]) == (job.pk, "Waiting", 2, [])
+    assert said["task_queue"] == alice.get(f"/api/jobs/{job.pk}/").json()["task_queue"]
+    assert said["expected_share"] == pytest.approx(0.25)
+    assert said["queues"] == [
+        {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": True, "reasons": []}
+    ]
+    assert said["summary"] == (
+        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb before it by priority, and an expected "
+        "share of 25 % in its CPU segment."
+    )
+
+
+def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(world: World, alice: APIClient) -> None:
+    job = of_alice(world, cpu_time_s=500)
+    of_alice(world, cpu_time_s=5000)
+    said = explained(alice, job)
+    assert said["expected_share"] == 1.0
+    assert said["summary"].endswith("share of 100 % in its CPU segment, after 1 task queue of longer jobs.")
+
+
+def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(world: World, alice: APIClient) -> None:
+    ce = world.queue.ce
+    factories.make_queue(name="big", ce=ce, processors=8, memory_mb=500)
+    factories.make_queue(name="gpu", ce=ce, processors=4, required_tags=["gpu"], job_types=["MCSimulation"])
+    said = explained(alice, of_alice(world, processors=8, memory_mb=1200, cpu_time_s=300))
+    assert [each["name"] for each in said["conditions"]] == NAMES
+    assert {name: condition(said, name)[:2] for name in NAMES if condition(said, name)[1]} == {
+        "required_tags": (2, 1),
+        "job_type": (2, 1),
+        "processors": (1, 2),
+        "memory": (2, 1),
+    }
+    assert condition(said, "processors")[2] == "asks for 8 processors; queues offer 1, 4 or 8"
+    assert condition(said, "memory")[2] == (
+        "asks for 1200 MB of memory, which counts as 1500 MB; queues offer 500 MB or 4000 MB"
+    )
+    assert condition(said, "cpu_time")[2] == (
+        "asks for 300 s of CPU time per core, which counts as 500 s; queues offer 300000 s"
+    )
+    assert condition(said, "required_tags")[2] == "asks for no tag; some queues take only jobs that ask for gpu"
+    assert (
+        said["summary"] == "It waits because none of the 3 queues that serve lhcb meets all that it asks for together."
+    )
+
+
+def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(world: World, alice: APIClient) -> None:
+    ral = factories.make_site(name="LCG.RAL.uk", vos=[world.vo], state=ResourceState.BANNED)
+    Site.objects.filter(pk=ral.pk).update(state_reason="cooling")
+    ce = factories.make_ce(name="arc", site=ral)
+    factories.make_queue(name="long", ce=ce, processors=4, tags=["gpu"], platforms=["el8"])
+    factories.make_queue(name="a", ce=world.queue.ce, processors=4, tags=["gpu", "ssd"])
+    job = of_alice(
+        world,
+        processors=4,
+        tags=["gpu"],
+        platforms=["el9"],
+        sites=["LCG.CERN.ch", "LCG.PIC.es"],
+        grid_ces=["ce01.cern.ch"],
+    )
+    said = explained(alice, job)
+    assert [(q["site"], q["queue"], q["fits"], q["reasons"]) for q in said["queues"]] == [
+        ("LCG.CERN.ch", "a", True, []),
+        (
+            *("LCG.CERN.ch", "grid", False),
+            ["asks for the tag gpu; this queue offers none", "asks for 4 processors; this queue offers 1"],
+        ),
+        (
+            *("LCG.RAL.uk", "long", False),
+            [
+                "site LCG.RAL.uk is banned: cooling",
+                "asks for the sites LCG.CERN.ch, LCG.PIC.es; this queue is at LCG.RAL.uk",
+                "asks for the computing element ce01.cern.ch; this queue belongs to arc",
+                "asks for the platform el9; this queue runs el8",
+            ],
+        ),
+    ]
+    assert condition(said, "site") == (
+        *(2, 1),
+        "asks for the sites LCG.CERN.ch, LCG.PIC.es; 1 of 3 queues take no jobs at present",
+    )
+
+
+@pytest.mark.parametrize(
+    ("description", "queue", "reason"),
+    [
+        ({"setup": "LHCb-Devel"}, {}, "asks for the setup LHCb-Devel; this queue offers LHCb-Production"),
+        (
+            {"cpu_time_s": 86_400},
+            {"cpu_time_s": 90_000},
+            "asks for 86400 s of CPU time per core, which counts as 300000 s; this queue offers 90000 s",
+        ),
+        ({"banned_sites": ["LCG.CERN.ch"]}, {}, "bans the site LCG.CERN.ch; this queue is at LCG.CERN.ch"),
+        ({}, {"required_tags": ["gpu"]}, "asks for no tag; this queue takes only jobs that ask for gpu"),
+        ({}, {"job_types": ["A", "B"]}, "is of the type User; this queue takes only A, B"),
+        ({"memory_mb": 1000}, {"memory_mb": 0}, "asks for 1000 MB of memory; this queue offers 0 MB"),
+        (
+            {"submit_pools": ["a" * 8]},
+            {},
+            "asks for the submit pool aaaaaaaa; this queue does not provide that",
+        ),
+    ],
+)
+def test_a_reason_says_what_is_asked_and_what_is_offered(
+    world: World, alice: APIClient, description: dict[str, Any], queue: dict[str, Any], reason: str
+) -> None:
+    Queue.objects.update(**{name: value for name, value in queue.items() if name != "required_tags"})
+    if "required_tags" in queue:
+        Queue.objects.update(tags=["gpu"], required_tags=["gpu"])
+    (only,) = explained(alice, of_alice(world, **description))["queues"]
+    assert (only["fits"], only["reasons"]) == (False, [reason])
+
+
+def test_the_first_sentence_says_what_no_queue_offers(world: World, alice: APIClient) -> None:
+    said = explained(alice, of_alice(world, processors=8, tags=["gpu"]))
+    assert said["summary"] == (
+        "It waits because no queue that serves lhcb fits it: it asks for the tag gpu; queues offer none, and it asks "
+        "for 8 processors; queues offer 1."
+    )
+
+
+def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClient) -> None:
+    Queue.objects.update(parameters={"Memory": 4000})
+    for required, fits in ((4000, True), (8000, False)):
+        job = submitted(alice, requirements={"Memory": required})
+        said = explained(alice, job)
+        assert said["queues"][0]["fits"] is fits
+    assert said["queues"][0]["reasons"] == ["requires Memory = 8000; this queue does not provide that"]
+    assert said["summary"] == ("It waits because no queue that serves lhcb provides what it requires: Memory = 8000.")
+
+
+def test_only_banned_queues_fit(world: World, alice: APIClient) -> None:
+    Site.objects.update(state=ResourceState.BANNED, state_reason="cooling", state_until="2999-01-01T00:00Z")
+    job = of_alice(world)
+    said = explained(alice, job)
+    assert said["summary"] == (
+        "It waits because the only queue that it fits takes no jobs at present: site LCG.CERN.ch is banned until "
+        "2999-01-01 00:00 UTC: cooling."
+    )
+    factories.make_queue(ce=world.queue.ce)
+    assert explained(alice, job)["summary"].startswith(
+        "It waits because the 2 queues that it fits take no jobs at present; of the first, site LCG.CERN.ch is banned"
+    )
+    Site.objects.update(state=ResourceState.ACTIVE)
+    ComputingElement.objects.update(state=ResourceState.DRAINING, state_reason="upgrade")
+    assert explained(alice, job)["queues"][0]["reasons"] == ["computing element ce01.cern.ch is draining: upgrade"]
+
+
+def test_no_queue_is_configured(world: World, alice: APIClient) -> None:
+    job = of_alice(world)
+    world.pilot.delete()
+    Site.objects.all().delete()
+    said = explained(alice, job)
+    assert said["summary"] == "It waits because no queue is configured at any site that serves lhcb."
+    assert condition(said, "processors") == (0, 0, "asks for 1 processor")
+
+
+def test_a_group_of_priority_zero_is_never_drawn(world: World, alice: APIClient) -> None:
+    world.prod.priority = 0.0
+    world.prod.save()
+    said = explained(alice, of_alice(world))
+    assert "is never drawn, because its group lhcb_prod has priority 0" in said["summary"]
+    assert said["expected_share"] == 0.0
+
+
+def test_a_suspended_owner_is_why(world: World, client_of: ClientOf) -> None:
+    job = of_alice(world)
+    world.alice.is_active = False
+    world.alice.save()
+    said = explained(client_of(world.bob), job)
+    assert said["summary"].startswith("It waits because its owner alice is suspended")
+    assert condition(said, "owner_group")[:2] == (0, 1)
+    assert said["queues"][0]["reasons"] == ["belongs to alice in the group lhcb_prod; suspended users get no pilot"]
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (JobStatus.RECEIVED, "It has been received and is in no task queue yet."),
+        (JobStatus.CHECKING, "It is being checked (why) and is in no task queue yet."),
+        (JobStatus.HELD, "It is Held (why) and in no task queue until it is released."),
+        (JobStatus.MATCHED, "It is Matched at LCG.CERN.ch: a pilot has taken it and is about to start it."),
+        (JobStatus.RUNNING, "It is Running at LCG.CERN.ch."),
+        (
+            JobStatus.STALLED,
+            "It is Stalled at LCG.CERN.ch: its pilot has fallen silent, and when the lease ends it waits again.",
+        ),
+        (JobStatus.COMPLETING, "It is Completing at LCG.CERN.ch: its payload has ended and its output is on the way."),
+        (JobStatus.RESCHEDULED, "It is Rescheduled (why) and waits again when its last pilot has let go of it."),
+        (JobStatus.FAILED, "It has Failed at LCG.CERN.ch (why); reschedule it to let it wait again."),
+        (JobStatus.DONE, "It is Done at LCG.CERN.ch."),
+        (JobStatus.KILLED, "It was Killed (why)."),
+        (JobStatus.DELETED, "It was Deleted (why)."),
+    ],
+)
+def test_a_job_that_does_not_wait_says_what_it_does(
+    world: World, alice: APIClient, status: JobStatus, sentence: str
+) -> None:
+    job = factories.make_job(group=world.prod, owner=world.alice, status=status, site=world.queue.ce.site)
+    Job.objects.update(minor_status="why")
+    assert explained(alice, job) == {
+        "job_id": job.pk,
+        "status": status,
+        "summary": sentence,
+        "task_queue": None,
+        "priority_rank": None,
+        "expected_share": None,
+        "conditions": [],
+        "queues": [],
+        "limits": [],
+    }
+
+
+def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(world: World, alice: APIClient) -> None:
+    ce = factories.make_ce(name="zz", site=world.queue.ce.site, pilot_types=[PilotType.GENERIC])
+    factories.make_queue(name="generic", ce=ce)
+    said = explained(alice, of_alice(world, pilot_types=["private"]))
+    assert [(q["queue"], q["reasons"]) for q in said["queues"]] == [
+        ("grid", []),
+        ("generic", ["asks for the pilot type private; this queue takes generic pilots"]),
+    ]
+
+
+# ---- Which queues ----------------------------------------------------------------------------------------------------
+
+
+def test_a_site_narrows_the_queues_and_nothing_else(world: World, alice: APIClient) -> None:
+    ral = factories.make_site(name="LCG.RAL.uk")
+    factories.make_queue(ce=factories.make_ce(site=ral))
+    factories.make_queue(ce=factories.make_ce(site=factories.make_site(vos=[factories.make_vo()])))  # not of this VO
+    job = of_alice(world)
+    everywhere, there = explained(alice, job), explained(alice, job, site="LCG.RAL.uk")
+    assert [queue["site"] for queue in everywhere["queues"]] == ["LCG.CERN.ch", "LCG.RAL.uk"]
+    assert [queue["site"] for queue in there["queues"]] == ["LCG.RAL.uk"]
+    assert {**there, "queues": []} == {**everywhere, "queues": []}
+
+
+@pytest.mark.parametrize("status", [JobStatus.WAITING, JobStatus.DONE])
+@pytest.mark.parametrize(
+    ("query", "field", "nearest"),
+    [({"site": "LCG.CERM.ch"}, "site", '"LCG.CERN.ch"'), ({"sites": "LCG.CERN.ch"}, "sites", '"site"')],
+)
+def test_what_is_not_known_is_refused_with_the_nearest_name(
+    world: World, alice: APIClient, query: dict[str, str], field: str, nearest: str, status: JobStatus
+) -> None:
+    job = of_alice(world, status=status)
+    answer = alice.get(f"/api/jobs/{job.pk}/explain/", query)
+    assert answer.status_code == 400
+    assert nearest in answer.json()["errors"][field][0]
+
+
+def test_many_queues_cost_no_more_queries_and_two_hundred_are_told(world: World, alice: APIClient) -> None:
+    Queue.objects.update(parameters={"Memory": 4000}, platforms=["el9"])
+    job = submitted(alice, requirements={"Memory": 4000})
+    with CaptureQueriesContext(connection) as few:
+        explained(alice, job)
+    for number in range(250):
+        ce = world.queue.ce if number % 2 else factories.make_ce(site=factories.make_site(vos=[world.vo]))
+        factories.make_queue(ce=ce, platforms=["el9"], processors=number + 1)
+    with CaptureQueriesContext(connection) as many:
+        said = explained(alice, job)
+    assert len(many) == len(few)
+    assert len(said["queues"]) == 200
+    assert said["queues"][0]["fits"]
+    assert sum(condition(said, "submit_pool")[:2]) == 251
+
+
+# ---- The same as the match -------------------------------------------------------------------------------------------
+
+
+def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
+    world: World, alice: APIClient, client_of: ClientOf
+) -> None:
+    chance, mallory = Random(7), client_of(world.mallory)
+    names = ["A", "B", "C"]
+
+    def some(most: int = 2) -> list[str]:
+        return sorted(chance.sample(names, chance.randint(0, most)))
+
+    for number in range(6):
+        state = chance.choice([ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.BANNED])
+        site = factories.make_site(name=f"site{number}", vos=[world.vo], state=state)
+        for _ in range(3):
+            factories.make_queue(
+                ce=factories.make_ce(site=site),
+                cpu_time_s=chance.choice([400, 5000, 300_000]),
+                platforms=["A", *some()],
+                processors=chance.choice([1, 4]),
+                memory_mb=chance.choice([0, 2000]),
+                job_types=chance.choice([[], [], ["User"], ["Other"]]),
+                tags=names,
+                required_tags=chance.choice([[], [], [], ["A"]]),
+                parameters=chance.choice([{}, {"Memory": 4000}]),
+            )
+    queues = list(Queue.objects.select_related("ce__site"))
+    fits = 0
+    for number in range(12):
+        sites = chance.sample([f"site{n}" for n in range(6)], 3)
+        job = submitted(
+            alice,
+            cpu_time_s=chance.choice([500, 5000]),
+            platforms=some(1),
+            sites=sites if number % 3 == 0 else [],
+            banned_sites=sites if number % 3 == 1 else [],
+            grid_ces=[queue.ce.name for queue in chance.sample(queues, 12)] if number % 4 == 0 else [],
+            tags=chance.choice([["A"], ["A"], []]),
+            processors=chance.choice([1, 1, 2]),
+            memory_mb=chance.choice([0, 0, 1000]),
+            requirements=chance.choice([{}, {"Memory": 1000}]),
+        )
+        said = explained(alice, job)
+        fit_at = {(each["site"], each["ce"], each["queue"]): each["fits"] for each in said["queues"]}
+        assert len(fit_at) == len(queues)
+        for queue in queues:
+            place = (queue.ce.site.name, queue.ce.name, queue.name)
+            offer = {
+                **{name: getattr(queue, name) for name in ("cpu_time_s", "processors", "memory_mb", "tags")},
+                "required_tags": queue.required_tags,
+            }
+            answer = mallory.post(
+                "/api/matches/preview/",
+                {**dict(zip(("site", "ce", "queue"), place, strict=True)), **offer},
+                format="json",
+            )
+            previewed = {each["id"] for each in answer.json()["task_queues"]}
+            assert fit_at[place] is (said["task_queue"] in previewed), (place, job.description)
+            fits += fit_at[place]
+    assert 10 < fits < 150
+
+
+# ---- For whom --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actor", "status"),
+    [("alice", 200), ("bob", 200), ("charlie", 404), ("mallory", 200), ("olga", 200), ("pilot", 403)],
+)
+def test_who_may_ask(world: World, client_of: ClientOf, actor: str, status: int) -> None:
+    job = of_alice(world)
+    assert client_of(getattr(world, actor)).get(f"/api/jobs/{job.pk}/explain/").status_code == status
+
+
+def test_nobody_may_ask(world: World) -> None:
+    assert APIClient().get(f"/api/jobs/{of_alice(world).pk}/explain/").status_code == 401

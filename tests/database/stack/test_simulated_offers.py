@@ -1,0 +1,41 @@
+"""A simulated slot offers what a pilot of the same configuration offers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from resources.models import Queue
+from taskqueues.domain.definition import Rounding
+from taskqueues.services.offers import offer_of_queue
+from wms.accounts.models import VO
+from wms.stack import demo
+from wms.stack.configuration.applying import configure
+from wms.stack.simulation.building import scenario_of
+from wms.stack.simulation.reading import read_scenario
+
+SAMPLE = Path(demo.__file__).with_name("sample.yaml")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
+    configure(SAMPLE.read_bytes(), environ={}, now=timezone.now())
+    (tmp_path / "scenario.yaml").write_text(f"configuration: {SAMPLE}\nload: []\n")
+    entries, load = read_scenario(tmp_path / "scenario.yaml", environ={})
+    scenario = scenario_of(entries, load, rounding=Rounding(cpu_segments_s=(1,), memory_step_mb=1))
+    vo = VO.objects.get()
+    simulated = {
+        (offer.site, offer.ce): replace(offer, vo_id=vo.pk)
+        for slots in scenario.slots
+        for offer in slots.offers.values()
+    }
+    # No submit pool exists: every task queue passes, as when pools are not compared.
+    offered = {
+        (queue.ce.site.name, queue.ce.name): replace(
+            offer_of_queue(queue, vo=vo, now=timezone.now()), submit_pools=None
+        )
+        for queue in Queue.objects.select_related("ce__site")
+    }
+    assert len(offered) > 1
+    assert simulated == offered

@@ -1,0 +1,323 @@
+"""The command line, against a server that answers what it is told to."""
+
+import io
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from wms.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[3]
+EXPLANATION = {
+    "job_id": 7,
+    "status": "Waiting",
+    "summary": "It fits 1 of 2 queues.",
+    "task_queue": 3,
+    "priority_rank": 2,
+    "expected_share": 0.25,
+    "conditions": [{"name": "tags", "passed_queues": 1, "failed_queues": 1, "detail": "asks for the tag \x1b[31mgpu"}],
+    "queues": [
+        {"site": "A", "ce": "ce", "queue": "q", "fits": True, "reasons": []},
+        {"site": "B", "ce": "ce", "queue": "q", "fits": False, "reasons": ["one", "two"]},
+    ],
+    "limits": [],
+}
+PREVIEW = {
+    "task_queues": [
+        {
+            "id": 3,
+            "owner": "alice",
+            "group": "lhcb",
+            "cpu_time_s": 500,
+            "priority": 1000.0,
+            "jobs": 2,
+            "chance": 0.125,
+        }
+    ],
+    "conditions": [{"name": "owner_group", "left": 4}, {"name": "setup", "left": 1}],
+}
+
+
+class FakeServer:
+    """Answers every request alike, and remembers them."""
+
+    def __init__(self) -> None:
+        self.status, self.body = 200, b"{}"
+        self.headers: dict[str, str] = {}
+        self.requests: list[tuple[str, str, str | None, Any]] = []
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                said = json.loads(content) if content else None
+                fake.requests.append((self.command, self.path, self.headers.get("Authorization"), said))
+                self.send_response(fake.status)
+                for name, value in fake.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(fake.body)
+
+            do_POST = do_GET  # noqa: N815 - the framework's name
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def answers(self, status: int, body: object, **headers: str) -> None:
+        self.status, self.headers = status, {name.replace("_", "-"): value for name, value in headers.items()}
+        self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    fake = FakeServer()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("WMS_SERVER_URL", "WMS_TOKEN", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def known(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    """The server, named with a token by the environment."""
+    monkeypatch.setenv("WMS_SERVER_URL", server.url)
+    monkeypatch.setenv("WMS_TOKEN", "of-the-environment")
+    return server
+
+
+Types = Callable[[str], None]
+
+
+@pytest.fixture
+def types(monkeypatch: pytest.MonkeyPatch) -> Types:
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+# ---- Logging in ------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(
+    server: FakeServer, home: Path, types: Types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / ".config" / "wms" / "login.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"server": "http://old", "token": "old"}')
+    file.chmod(0o644)
+    types(f"{server.url}/\nalice\nsecret\n")
+    server.answers(201, {"token": "t1", "expires_at": "2026-06-02T12:00:00Z"})
+    assert main(["login"]) == 0
+    assert server.requests == [("POST", "/api/auth/token/", None, {"username": "alice", "password": "secret"})]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text()) == {"server": server.url, "token": "t1"}
+    assert list(file.parent.iterdir()) == [file]
+    said = capsys.readouterr()
+    assert said.out == f"Logged in at {server.url} as alice until 2026-06-02T12:00:00Z.\n"
+    assert "Server [http://old]: User: " in said.err
+    assert "t1" not in said.out + said.err
+
+    server.answers(200, EXPLANATION)
+    assert main(["explain", "7"]) == 0
+    assert server.requests[-1] == ("GET", "/api/jobs/7/explain/", "Bearer t1", None)
+
+
+def test_a_refused_log_in_keeps_nothing(server: FakeServer, home: Path, types: Types) -> None:
+    types("wrong\n")
+    server.answers(401, {"code": "not_authenticated", "detail": "Wrong user name or password."})
+    assert main(["login", "--server", server.url, "--user", "alice"]) == 1
+    assert not (home / ".config").exists()
+
+
+def test_the_environment_overrides_what_is_stored(
+    known: FakeServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known.answers(200, EXPLANATION)
+    assert main(["explain", "7"]) == 0
+    assert known.requests[-1][2] == "Bearer of-the-environment"
+
+
+def test_a_stored_token_is_shown_to_no_other_server(
+    server: FakeServer, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / ".config" / "wms" / "login.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"server": "http://elsewhere", "token": "t1"}')
+    monkeypatch.setenv("WMS_SERVER_URL", server.url)
+    assert main(["explain", "7"]) == 1
+    assert server.requests == []
+    assert "run `wms login` first" in capsys.readouterr().err
+
+
+def test_a_redirection_is_not_followed(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    known.answers(302, {}, Location="http://127.0.0.1:1/")
+    assert main(["explain", "7"]) == 3
+    assert len(known.requests) == 1
+    assert "sends elsewhere (status 302)" in capsys.readouterr().err
+
+
+# ---- Asking ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
+    known: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known.answers(200, EXPLANATION)
+    assert main(["explain", "7", "--site", "A & B"]) == 0
+    assert known.requests[-1][1] == "/api/jobs/7/explain/?site=A+%26+B"
+    assert capsys.readouterr().out.splitlines() == [
+        "Job 7, Waiting: It fits 1 of 2 queues.",
+        "Task queue 3, rank 2, expected share 25.0%",
+        "",
+        "CONDITION  PASSED  FAILED  DETAIL",
+        "tags       1       1       asks for the tag ?[31mgpu",
+        "",
+        "QUEUE       FITS  WHY NOT",
+        "A / ce / q  yes",
+        "B / ce / q  no    one. two",
+    ]
+
+
+def test_a_job_that_does_not_wait_is_one_line(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing: dict[str, object] = {
+        "task_queue": None,
+        "priority_rank": None,
+        "expected_share": None,
+        "conditions": [],
+        "queues": [],
+    }
+    known.answers(200, {**EXPLANATION, **nothing, "status": "Done", "summary": "It is Done at A."})
+    assert main(["explain", "7"]) == 0
+    assert capsys.readouterr().out == "Job 7, Done: It is Done at A.\n"
+
+
+def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    known.answers(200, PREVIEW)
+    given = "--cpu-time-s 600 --site A --platform el8 --platform el9 --tag gpu --processors 4 --group g --owner o"
+    assert main(["match-test", *given.split()]) == 0
+    method, path, _, body = known.requests[-1]
+    assert (method, path) == ("POST", "/api/matches/preview/")
+    assert body == {
+        "cpu_time_s": 600,
+        "site": "A",
+        "platforms": ["el8", "el9"],
+        "tags": ["gpu"],
+        "processors": 4,
+        "group": "g",
+        "owner": "o",
+    }
+    assert capsys.readouterr().out.splitlines() == [
+        "TASK QUEUE  OWNER  GROUP  CPU TIME (S)  PRIORITY  JOBS  CHANCE",
+        "3           alice  lhcb   500           1000      2     12.5%",
+        "",
+        "CONDITION    TASK QUEUES LEFT",
+        "owner_group  4",
+        "setup        1",
+    ]
+    known.answers(200, {**PREVIEW, "task_queues": []})
+    main(["match-test", "--cpu-time-s", "1"])
+    assert capsys.readouterr().out.startswith("This offer would get nothing.\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [(["explain", "7"], EXPLANATION), (["match-test", "--cpu-time-s", "1"], PREVIEW)],
+)
+def test_json_is_the_answer_as_it_is(
+    known: FakeServer, capsys: pytest.CaptureFixture[str], command: list[str], answer: object
+) -> None:
+    known.answers(200, answer)
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == answer
+
+
+# ---- When it does not work -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "sentence"),
+    [
+        (404, {"code": "not_found", "detail": "There is no such object."}, 1, "There is no such object."),
+        (429, {"code": "too_many", "detail": "Wait."}, 1, "Wait."),
+        (500, b"<html>", 3, "is in trouble (status 500)"),
+        (503, {"code": "x", "detail": "y"}, 3, "is in trouble (status 503)"),
+        (200, b"<html>", 3, "answers, but not as this system does"),
+        (404, b"<html>", 3, "answers, but not as this system does"),
+        (200, b"[]", 3, "answers, but not as this system does"),
+        (200, b"{}", 3, "answers, but not as this system does"),
+    ],
+)
+def test_the_exit_code_says_who_did_not_want(
+    known: FakeServer, capsys: pytest.CaptureFixture[str], status: int, body: object, code: int, sentence: str
+) -> None:
+    known.answers(status, body)
+    assert main(["explain", "7"]) == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert sentence in said.err
+
+
+def test_a_refusal_as_json_is_what_the_server_said(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = {"code": "unknown_place", "detail": "No site.", "errors": {"site": ["No site."]}}
+    known.answers(400, refusal)
+    assert main(["explain", "7", "--site", "x", "--json"]) == 1
+    assert json.loads(capsys.readouterr().err) == refusal
+
+
+def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("WMS_SERVER_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("WMS_TOKEN", "t")
+    assert main(["explain", "7"]) == 3
+    assert "does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["explain"], ["explain", "x"], ["match-test"], ["submit"], ["explain", "-1"]]
+)
+def test_a_command_line_that_cannot_be_understood(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    "url", ["wms.example.org", "ftp://a", "https://", "https://u:p@a", "https://a?b", "https://a:b"]
+)
+def test_an_address_that_is_none(url: str, types: Types) -> None:
+    types("secret\n")
+    assert main(["login", "--server", url, "--user", "alice"]) == 2
+
+
+def test_a_log_in_without_a_password(types: Types) -> None:
+    types("")
+    assert main(["login", "--server", "https://a", "--user", "alice"]) == 2
+
+
+@pytest.mark.parametrize("command", [["-m", "wms.cli"], ["wms/cli/wms"]])
+def test_it_runs_where_nothing_is_installed(command: list[str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-S", *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "usage: wms" in ran.stdout

@@ -1,0 +1,8 @@
+"""``python -m wms.cli`` does what ``wms`` does."""
+
+import sys
+
+from wms.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

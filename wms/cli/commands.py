@@ -1,0 +1,83 @@
+"""The commands: each asks the server and returns its answer, and how that is told to people."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from getpass import getpass
+
+from wms.cli import credentials
+from wms.cli.errors import WrongUsageError
+from wms.cli.printing import plain, table
+from wms.cli.server import Record, Server, checked_url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a command has to say."""
+
+    #: With ``--json``.
+    answer: Record
+    #: Without.
+    lines: Sequence[str]
+
+
+#: Fields of an offer that are options of ``match-test``: {field: name of the option's value}.
+OFFER_FIELDS = (
+    *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags", "processors"),
+    *("memory_mb", "job_types", "submit_pools", "grid_middleware", "owner", "group"),
+)
+
+
+def login(options: Namespace, environment: Mapping[str, str]) -> Told:
+    """Ask for what is not given, log in, and keep the token."""
+    default = credentials.known_url(environment)
+    url = checked_url(options.server or _asked(f"Server [{default}]: ") or default)
+    username = options.user or _asked("User: ")
+    password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    if not username or not password:
+        raise WrongUsageError("A log-in needs a user name and a password.")
+    answer = Server(url=url).post("/api/auth/token/", {"username": username, "password": password}, expects="token")
+    path = credentials.store(Server(url=url, token=answer["token"]), environment=environment)
+    said = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
+    return Told(answer=said, lines=[f"Logged in at {url} as {username} until {plain(answer['expires_at'])}."])
+
+
+def explain(options: Namespace, environment: Mapping[str, str]) -> Told:
+    """Tell why a job waits."""
+    query = {} if options.site is None else {"site": options.site}
+    answer = credentials.logged_in(environment).get(f"/api/jobs/{options.job}/explain/", expects="summary", query=query)
+    lines = [f"Job {answer['job_id']}, {plain(answer['status'])}: {plain(answer['summary'])}"]
+    if answer["task_queue"] is not None:
+        share = f"{answer['expected_share']:.1%}"
+        lines.append(f"Task queue {answer['task_queue']}, rank {answer['priority_rank']}, expected share {share}")
+    if answer["conditions"]:
+        counts = [(c["name"], c["passed_queues"], c["failed_queues"], c["detail"]) for c in answer["conditions"]]
+        lines += ["", *table(("CONDITION", "PASSED", "FAILED", "DETAIL"), counts)]
+    if answer["queues"]:
+        places = [(f"{q['site']} / {q['ce']} / {q['queue']}", q) for q in answer["queues"]]
+        rows = [(place, "yes" if q["fits"] else "no", ". ".join(q["reasons"])) for place, q in places]
+        lines += ["", *table(("QUEUE", "FITS", "WHY NOT"), rows)]
+    return Told(answer=answer, lines=[*lines, *(f"Limit: {plain(limit)}" for limit in answer["limits"])])
+
+
+def match_test(options: Namespace, environment: Mapping[str, str]) -> Told:
+    """Tell what an offer would get, and after which condition the other task queues were out."""
+    given = {field: getattr(options, field) for field in OFFER_FIELDS}
+    offer = {field: value for field, value in given.items() if value is not None}
+    answer = credentials.logged_in(environment).post("/api/matches/preview/", offer, expects="task_queues")
+    queues = [
+        (q["id"], q["owner"], q["group"], q["cpu_time_s"], f"{q['priority']:.6g}", q["jobs"], f"{q['chance']:.1%}")
+        for q in answer["task_queues"]
+    ]
+    head = ("TASK QUEUE", "OWNER", "GROUP", "CPU TIME (S)", "PRIORITY", "JOBS", "CHANCE")
+    lines = table(head, queues) if queues else ["This offer would get nothing."]
+    left = table(("CONDITION", "TASK QUEUES LEFT"), [(c["name"], c["left"]) for c in answer["conditions"]])
+    return Told(answer=answer, lines=[*lines, "", *left])
+
+
+def _asked(question: str) -> str:
+    """Return what is typed; the question goes to standard error, for standard output is the answer's."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()

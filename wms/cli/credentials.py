@@ -1,0 +1,60 @@
+"""Where one is logged in: from the environment, else from a file that only its owner can read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from wms.cli.errors import NotLoggedInError, WrongUsageError
+from wms.cli.server import Server, checked_url
+
+DEFAULT_URL = "http://localhost:8000"
+
+
+def file_of(environment: Mapping[str, str]) -> Path:
+    """Return the file of the last log-in."""
+    directory = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(directory) / "wms" / "login.json"
+
+
+def store(server: Server, *, environment: Mapping[str, str]) -> Path:
+    """Keep server and token for later commands, in a file of mode 0600."""
+    path = file_of(environment)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A new file has mode 0600 from its first moment, whatever the old one had.
+    with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump({"server": server.url, "token": server.token}, file)
+    Path(file.name).replace(path)
+    return path
+
+
+def known_url(environment: Mapping[str, str]) -> str:
+    """Return the server that is used unless another one is named."""
+    return environment.get("WMS_SERVER_URL") or _stored(environment).url or DEFAULT_URL
+
+
+def logged_in(environment: Mapping[str, str]) -> Server:
+    """Return the server with the token for it: WMS_SERVER_URL and WMS_TOKEN, else those of the last log-in.
+
+    Raises:
+        NotLoggedInError: there is no token for this server.
+        WrongUsageError: the address is none, or the file is not ours.
+    """
+    stored = _stored(environment)
+    url = checked_url(known_url(environment))
+    # A token is shown to no server but the one that gave it.
+    token = environment.get("WMS_TOKEN") or (stored.token if stored.url == url else "")
+    if not token:
+        raise NotLoggedInError(f"You are not logged in at {url}; run `wms login` first, or set WMS_TOKEN.")
+    return Server(url=url, token=token)
+
+
+def _stored(environment: Mapping[str, str]) -> Server:
+    path = file_of(environment)
+    try:
+        record = json.loads(path.read_text())
+        return Server(url=str(record["server"]), token=str(record["token"]))
+    except FileNotFoundError:
+        return Server(url="")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise WrongUsageError(f"{path} cannot be read; remove it and run `wms login` again.") from error

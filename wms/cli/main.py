@@ -1,0 +1,76 @@
+"""``wms``: reads the command line, runs one command, and tells what came of it."""
+
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from wms.cli import commands
+from wms.cli.errors import CommandError, Exit
+
+_EPILOG = """\
+WMS_SERVER_URL and WMS_TOKEN override what `wms login` has stored.
+Exit codes: 0 done, 1 refused, 2 wrong usage, 3 server not reachable.
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    # NB: the parser ends the process itself, with 2, when it does not understand.
+    options = _parser().parse_args(arguments)
+    try:
+        told = options.run(options, os.environ)
+    except CommandError as error:
+        sys.stderr.write((json.dumps(error.as_json()) if options.json else f"wms: {error}") + "\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return Exit.WRONG_USAGE
+    lines = [json.dumps(told.answer, indent=2)] if options.json else told.lines
+    sys.stdout.write("\n".join(lines) + "\n")
+    return Exit.DONE
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="wms", description="Jobs, from the command line.", epilog=_EPILOG)
+    everywhere = ArgumentParser(add_help=False)
+    everywhere.add_argument("--json", action="store_true", help="print the server's answer as it is")
+    named = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    login = named.add_parser("login", parents=[everywhere], help="log in, and keep the token for later commands")
+    login.add_argument("--server", metavar="URL", help="left out: asked for")
+    login.add_argument("--user", metavar="NAME", help="left out: asked for; the password always is")
+    login.set_defaults(run=commands.login)
+
+    explain = named.add_parser("explain", parents=[everywhere], help="tell why a job waits")
+    explain.add_argument("job", type=_job_id, metavar="JOB", help="its id")
+    explain.add_argument("--site", metavar="S", help="only the queues of this site")
+    explain.set_defaults(run=commands.explain)
+
+    about = "tell what an offer would get, and why not the others"
+    match_test = named.add_parser("match-test", parents=[everywhere], help=about, description=f"{about}; for managers")
+    _add_offer(match_test)
+    match_test.set_defaults(run=commands.match_test)
+    return parser
+
+
+def _add_offer(parser: ArgumentParser) -> None:
+    """Add the fields of an offer; what is left out is left to the server (see /api/docs/)."""
+    parser.add_argument("--cpu-time-s", type=int, required=True, metavar="S", help="reference-core seconds per core")
+    for name in ("vo", "setup", "site", "ce", "queue", "grid-middleware"):
+        parser.add_argument(f"--{name}", metavar="NAME")
+    parser.add_argument("--processors", type=int, metavar="N")
+    parser.add_argument("--memory-mb", type=int, metavar="MB")
+    for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
+        several = f"{name.replace('-', '_')}s"
+        parser.add_argument(f"--{name}", action="append", dest=several, metavar="NAME", help="may be repeated")
+    parser.add_argument("--group", metavar="NAME", help="makes it a private pilot of this group")
+    parser.add_argument("--owner", metavar="NAME", help="of a private pilot whose group does not share jobs")
+
+
+def _job_id(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number

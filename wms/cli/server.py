@@ -1,0 +1,105 @@
+"""Requests to the server: JSON in and out, one try each."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from wms.cli.errors import NotReachableError, RefusedError, WrongUsageError
+
+#: To explain a job among twenty thousand queues takes a few seconds.
+TIMEOUT_S = 60.0
+
+Record = Mapping[str, Any]
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Follows no redirection: the token is for the server that was named, and for no other."""
+
+    def redirect_request(self, *_arguments: object) -> None:
+        """Return no other request."""
+
+
+def checked_url(url: str) -> str:
+    """Return the address of a server without a slash at its end.
+
+    Raises:
+        WrongUsageError: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or parts.username or parts.query or parts.fragment:
+        raise WrongUsageError(f'"{url}" is no address of a server; give one such as https://wms.example.org.')
+    return url.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server, and the token that opens it; empty: none yet."""
+
+    url: str
+    token: str = ""
+
+    def get(self, path: str, *, expects: str, query: Mapping[str, str] | None = None) -> Record:
+        """Return what the server answers.
+
+        Args:
+            path: below the server's address.
+            expects: a name that the answer of a server of ours holds.
+            query: by which to narrow.
+
+        Raises:
+            RefusedError: it says no.
+            NotReachableError: it says nothing, or is in trouble.
+        """
+        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, expects=expects)
+
+    def post(self, path: str, body: Record, *, expects: str) -> Record:
+        """Send *body* and return the answer; as ``get``."""
+        return self._ask("POST", path, json.dumps(body).encode(), expects=expects)
+
+    def _ask(self, method: str, path: str, body: bytes | None = None, *, expects: str) -> Record:
+        headers = {"Accept": "application/json", "User-Agent": "wms-cli"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        # The scheme is http or https: checked_url has looked.
+        request = Request(f"{self.url}{path}", data=body, headers=headers, method=method)  # noqa: S310
+        try:
+            with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as answer:
+                return self._record(answer.read(), expects=expects)
+        except HTTPError as error:
+            with error:
+                raise self._refusal(error.code, error.read()) from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise NotReachableError(
+                f"{self.url} does not answer ({reason}); try again, or check the address."
+            ) from error
+
+    def _refusal(self, status: int, content: bytes) -> RefusedError | NotReachableError:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return NotReachableError(f"{self.url} is in trouble (status {status}); try again later.")
+        if status < HTTPStatus.BAD_REQUEST:
+            return NotReachableError(
+                f"{self.url} sends elsewhere (status {status}); give the address of the server itself."
+            )
+        return RefusedError(self._record(content, expects="detail"))
+
+    def _record(self, content: bytes, *, expects: str) -> Record:
+        try:
+            record = json.loads(content)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or expects not in record:
+            raise NotReachableError(f"{self.url} answers, but not as this system does; check the address.")
+        return record
