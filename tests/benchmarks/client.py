@@ -7,6 +7,7 @@ import heapq
 import re
 import selectors
 import socket
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -46,6 +47,7 @@ class _Connection:
     """One connection, and what is under way on it."""
 
     socket: socket.socket
+    request: bytes = b""
     received: bytearray = field(default_factory=bytearray)
     asker: int = 0
     due_s: float = 0.0
@@ -79,16 +81,16 @@ class Client:
     ) -> None:
         self._ask, self._hear = ask, hear
         self._selector = selectors.DefaultSelector()
-        self._free: list[_Connection] = []
+        #: In the order of their last use: a server closes those that it does not hear of for long.
+        self._free: deque[_Connection] = deque()
         self._due: list[tuple[float, int, int]] = []
         self._order = count()
-        for _ in range(connections):
-            opened = socket.create_connection(("127.0.0.1", port), timeout=30)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = _Connection(opened)
-            self._selector.register(opened, selectors.EVENT_READ, connection)
-            self._free.append(connection)
+        self._port = port
         self._opened = connections
+        for _ in range(connections):
+            connection = _Connection(self._connected())
+            self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+            self._free.append(connection)
 
     def expect(self, asker: int, *, at_s: float) -> None:
         """Let the asker ask at this moment."""
@@ -108,25 +110,43 @@ class Client:
             connection.socket.close()
         self._selector.close()
 
+    def _connected(self) -> socket.socket:
+        opened = socket.create_connection(("127.0.0.1", self._port), timeout=30)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
+
+    def _reopen(self, connection: _Connection) -> None:
+        """Open the connection anew that the server has closed, and ask again what may have crossed with that."""
+        if connection.received:
+            raise BadAnswerError("The server closed a connection in the middle of an answer.")
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        connection.socket = self._connected()
+        self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+        connection.socket.sendall(connection.request)
+
     def _next_due_s(self, until_s: float) -> float:
         return min(until_s, self._due[0][0]) if self._free and self._due else until_s
 
     def _send(self, now: float) -> None:
         while self._free and self._due and self._due[0][0] <= now:
-            connection = self._free.pop()
+            connection = self._free.popleft()
             connection.due_s, _, connection.asker = heapq.heappop(self._due)
-            connection.socket.sendall(self._ask(connection.asker))
+            connection.request = self._ask(connection.asker)
+            connection.socket.sendall(connection.request)
 
     def _receive(self, *, timeout_s: float) -> None:
         for key, _ in self._selector.select(timeout_s):
             connection: _Connection = key.data
             received = connection.socket.recv(_MOST_AT_ONCE)
             if not received:
-                raise BadAnswerError("The server closed a connection that was to be kept alive.")
+                self._reopen(connection)
+                continue
             connection.received += received
             answer = _complete(connection)
             if answer is None:
                 continue
+            connection.request = b""
             self._free.append(connection)
             again_s = self._hear(connection.asker, answer)
             if again_s is not None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from http import HTTPStatus
 from random import Random
+from statistics import median
 from time import perf_counter
 from uuid import UUID
 
@@ -20,8 +21,6 @@ from tests.benchmarks.workloads.world import IDLE_TAG, World
 
 #: They take turns on so many, as behind a proxy.
 CONNECTIONS = 48
-#: Over which the first questions of all pilots are spread, as if they had started one after another.
-RAMP_S = 10.0
 #: Between two submissions.
 PAUSE_S = 2.0
 GIVE_UP_S = 60.0
@@ -43,23 +42,22 @@ def run(ready: Surroundings, options: Options) -> Report:
 def _poll(report: Report, ready: Surroundings, web: Web, world: World, owner: Person, options: Options) -> None:
     pilots = _Pilots(world, count=options.idle_pilots, port=web.port, seed=options.seed)
     client = Client(port=web.port, connections=CONNECTIONS, ask=pilots.ask, hear=pilots.hear)
-    ramp_s = min(RAMP_S, options.seconds)
     begun = perf_counter()
+    # One after another, as directors send them, so that how long they are told to wait has come to rest.
     for pilot in range(options.idle_pilots):
-        client.expect(pilot, at_s=begun + ramp_s * pilot / options.idle_pilots)
-    client.run(until_s=begun + ramp_s)
-    pilots.latencies_s.clear()
+        client.expect(pilot, at_s=begun + options.settle * pilot / options.idle_pilots)
+    client.run(until_s=begun + options.settle)
+    pilots.begin()
     with cpu_measured(parts_of(ready, web)) as use:
         client.run(until_s=perf_counter() + options.seconds)
-    polls = report.add("poll that gets nothing", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
+    report.add("poll that gets nothing", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
+    report.facts["Retry-After in seconds, median"] = median(pilots.told_s)
     until_heard_s = []
     for _ in range(options.repeat):
         client.run(until_s=perf_counter() + min(PAUSE_S, options.seconds))
         until_heard_s.append(_submit_and_wait(pilots, client, owner))
     client.close()
     report.add("from the submission's answer to the lease", until_heard_s)
-    report.facts["Retry-After, seconds"] = pilots.told_s
-    report.facts["polls"] = polls.count
     report.facts |= use.facts()
 
 
@@ -84,10 +82,15 @@ class _Pilots:
         every = [pilot for of_site in world.pilots.values() for pilot in of_site]
         tokens = tokens_of(every)
         self._tokens = [tokens[every[number % len(every)]] for number in range(count)]
-        self.latencies_s: list[float] = []
         #: (Job, when it was leased).
         self.leased: list[tuple[int, float]] = []
-        self.told_s = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to measure."""
+        self.latencies_s: list[float] = []
+        #: Seconds to wait, each time.
+        self.told_s: list[float] = []
 
     def ask(self, number: int) -> bytes:
         """Return the request of a pilot: the same offer each time, under a new id."""
@@ -100,10 +103,10 @@ class _Pilots:
             self.leased.append((job_in(answer), answer.at_s))
         elif answer.status == HTTPStatus.NO_CONTENT:
             self.latencies_s.append(answer.latency_s)
-            self.told_s = answer.retry_after_s
+            self.told_s.append(answer.retry_after_s)
         else:
             raise BadAnswerError(f"A poll was answered with {answer.status}: {answer.body[:300]!r}")
-        return self.told_s
+        return answer.retry_after_s
 
     def _idle(self, question: Question) -> Question:
         return replace(question, tags=(*question.tags, IDLE_TAG))

@@ -15,7 +15,7 @@ from tests.end_to_end.stack.running import PROJECT, environment
 NAMES = sorted(MEASURES.keys() - {"dirac"})
 SMALL = (
     *("--jobs", "300", "--queues", "20", "--operations", "20", "--leases", "5", "--repeat", "1", "--batch", "20"),
-    *("--seconds", "1", "--pilots", "4", "--idle-pilots", "20", "--processes", "1"),
+    *("--seconds", "0.5", "--settle", "1", "--pilots", "4", "--idle-pilots", "20", "--processes", "1"),
 )
 WITHIN_S = 200
 
