@@ -7,6 +7,10 @@ import environ
 
 from wms.stack.directory import environment_of_running
 
+# Before anything imports numpy: its linear algebra, of which nothing is used here, would start a thread for each core
+# in every process, and a signal that a process has blocked to wait for it would be delivered to one of those.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 env = environ.Env()

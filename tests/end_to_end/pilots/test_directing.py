@@ -267,3 +267,16 @@ def test_a_cycle_that_fails_is_not_the_last(
             cursor.execute("ALTER TABLE pilots_pilot_away RENAME TO pilots_pilot")
         job = submit(group, "-c true")
         until(lambda: status_of(job) == JobStatus.DONE)
+
+
+def test_no_thread_of_a_director_takes_the_signals_that_it_waits_for(live_server: LiveServer, tmp_path: Path) -> None:
+    """A library that starts threads when it is imported does so before the signals are blocked."""
+    with Director(live_server, tmp_path) as director:
+        tasks = Path(f"/proc/{director.process.pid}/task")
+
+        def blocked(task: Path) -> bool:
+            (mask,) = (line.split()[1] for line in (task / "status").read_text().splitlines() if "SigBlk" in line)
+            return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
+
+        until(lambda: blocked(tasks / str(director.process.pid)))
+        assert all(blocked(task) for task in tasks.iterdir())
