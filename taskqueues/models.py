@@ -85,15 +85,6 @@ class TaskQueue(models.Model):
         return f"task queue {self.pk}"
 
 
-class QueuedJobQuerySet(models.QuerySet["QueuedJob"]):
-    """The jobs of a queue, level by level."""
-
-    def of_level(self, *, task_queue_id: int, user_priority: int) -> Self:
-        """Keep the jobs of one user priority in one queue, oldest first (TQM: by job id)."""
-        # Uses index: queued_job_oldest_of_level
-        return self.filter(task_queue=task_queue_id, user_priority=user_priority).order_by("job_id")
-
-
 class QueuedJob(models.Model):
     """One row is one job waiting in a task queue; it disappears when the job is matched."""
 
@@ -101,8 +92,6 @@ class QueuedJob(models.Model):
     job_id = models.BigIntegerField(primary_key=True)
     task_queue = models.ForeignKey(TaskQueue, models.PROTECT, related_name="queued_jobs", db_index=False)
     user_priority = models.PositiveSmallIntegerField(help_text="0 to 10; what the user asked for.")
-
-    objects = QueuedJobQuerySet.as_manager()
 
     class Meta:
         constraints = [

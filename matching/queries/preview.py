@@ -36,7 +36,7 @@ def preview(offer: ResourceOffer) -> Preview:
     columns = index.renewed().columns
     # An index may think for a while that there are jobs where the last one has just been taken.
     waiting = np.isin(columns.task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
-    left = {name: mask & waiting for name, mask in left_after_each(columns, offer).items()}
+    left = left_after_each(columns, offer, among=waiting)
     *_, fits = left.values()
     rows = TaskQueue.objects.filter(pk__in=columns.task_queue_id[fits].tolist())
     fitting = list(rows.select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))

@@ -122,11 +122,9 @@ class _Search:
 
     def close(self) -> list[Claimed]:
         """End the request with what it has, and return that."""
-        columns, waiting = self.snapshot.columns, self.snapshot.jobs.any(axis=1)
-        left = {
-            name: int(np.count_nonzero(mask & waiting)) for name, mask in left_after_each(columns, self.offer).items()
-        }
-        leases = close(self.claimant, left=left)
+        waiting = np.any(self.snapshot.jobs, axis=1)
+        left = left_after_each(self.snapshot.columns, self.offer, among=waiting)
+        leases = close(self.claimant, left={name: int(np.count_nonzero(mask)) for name, mask in left.items()})
         for lease in leases:
             if lease.answer == Answer.CLOSED:
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])

@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from uuid import uuid4
 
 import pytest
@@ -14,7 +13,7 @@ from taskqueues.models import QueuedJob
 from taskqueues.services import queueing
 from tests import factories
 from tests.factories import NOW
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
@@ -37,17 +36,6 @@ def _elsewhere(work: Callable[[], object]) -> None:
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(run).result(timeout=60)
-
-
-def _wait_until_somebody_waits_for_a_lock() -> None:
-    waiting = Event()
-    for _ in range(3000):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return
-        waiting.wait(0.01)
-    pytest.fail("nobody waits for a lock")
 
 
 def _assert_queues_hold_exactly_the_waiting_jobs() -> None:
@@ -98,7 +86,7 @@ def test_killing_a_job_while_a_pilot_takes_it_stops_the_pilot() -> None:
                 connection.close()
 
         killing = pool.submit(kill)
-        _wait_until_somebody_waits_for_a_lock()
+        until_somebody_waits_for_a_lock()
         transitions.move(job.pk, status=JobStatus.MATCHED, source="matcher", now=NOW)
         transaction.on_commit(lambda: killing.result(timeout=60))
 
@@ -148,7 +136,7 @@ def test_a_change_meets_a_job_that_a_pilot_has_just_taken() -> None:
                 connection.close()
 
         editing_it = pool.submit(edit)
-        _wait_until_somebody_waits_for_a_lock()
+        until_somebody_waits_for_a_lock()
         transitions.move(job.pk, status=JobStatus.MATCHED, source="matcher", now=NOW)
         transaction.on_commit(lambda: editing_it.result(timeout=60))
 

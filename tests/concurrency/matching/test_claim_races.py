@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
-from threading import Event
 from uuid import uuid4
 
 import pytest
@@ -16,7 +15,7 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -53,21 +52,6 @@ def ask(pilot: Pilot, *, chance: Random, max_jobs: int = 1, processors: int = 1)
     return [lease.job_id for lease in leases]
 
 
-def is_somebody_waiting() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return bool(cursor.fetchone()[0])
-
-
-def until_waiting_or_done(work: "Future[object]") -> None:
-    pause = Event()
-    for _ in range(3000):
-        if work.done() or is_somebody_waiting():
-            return
-        pause.wait(0.01)
-    pytest.fail("neither done nor waiting for a lock")
-
-
 @pytest.mark.parametrize("change", ["sites", "banned_sites"])
 def test_a_job_that_moves_to_a_queue_that_does_not_fit_meanwhile_is_not_taken(group: Group, change: str) -> None:
     here = make_queue(ce=make_ce(site=make_site(name="LCG.Here.org")))
@@ -101,7 +85,7 @@ def test_several_leases_for_one_request_do_not_deadlock_with_an_action_on_the_sa
 
         def start() -> None:
             refused.append(pool.submit(reschedule))
-            until_waiting_or_done(refused[0])
+            until_somebody_waits_for_a_lock(or_done=refused[0])
 
         leased = ask(pilot, chance=Interrupted(lambda: None, start), max_jobs=2, processors=2)
         outcome = refused[0].result(timeout=60)
@@ -145,7 +129,7 @@ def test_a_pilot_waits_for_the_only_job_and_gets_it_when_the_other_lets_go(group
         with transaction.atomic():
             QueuedJob.objects.select_for_update().get(pk=job.pk)
             asking: Future[object] = pool.submit(one)
-            until_waiting_or_done(asking)
+            until_somebody_waits_for_a_lock(or_done=asking)
             assert not asking.done()
         assert asking.result(timeout=60) == [job.pk]
 

@@ -5,7 +5,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from random import Random
-from threading import Event
 from uuid import uuid4
 
 import pytest
@@ -18,7 +17,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from taskqueues.models import QueuedJob
 from tests.factories import make_group, make_job, make_pilot
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
@@ -49,14 +48,8 @@ def while_it_waits(work: Callable[[], object]) -> "tuple[ThreadPoolExecutor, Fut
 
     pool = ThreadPoolExecutor(max_workers=1)
     future: Future[object] = pool.submit(run)
-    pause = Event()
-    for _ in range(3000):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return pool, future
-        pause.wait(0.01)
-    pytest.fail("it does not wait")
+    until_somebody_waits_for_a_lock()
+    return pool, future
 
 
 def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stalling() -> None:

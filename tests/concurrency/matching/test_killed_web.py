@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
+from threading import Thread
 from uuid import UUID, uuid4
 
 import pytest
@@ -24,7 +24,7 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests.factories import make_group, make_job, make_pilot, make_pilot_token, make_queue
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -118,20 +118,9 @@ def test_a_web_process_that_dies_while_the_database_works_for_it(jobs: list[Job]
             Pilot.objects.select_for_update().get(pk=pilot.pk)
             asking = Thread(target=at_once, args=([lambda: ask_over_http(port, pilot, request_id)],))
             asking.start()
-            wait_until_somebody_waits_for_a_lock()
+            until_somebody_waits_for_a_lock()
             process.kill()
             assert process.wait(timeout=60) == -signal.SIGKILL
         asking.join(timeout=60)
     # Whether the claim had its way or was given up, the retry gets one job and there is one lease.
     assert_the_retry_gets_one_job(jobs, pilot, request_id)
-
-
-def wait_until_somebody_waits_for_a_lock() -> None:
-    pause = Event()
-    for _ in range(3000):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return
-        pause.wait(0.01)
-    pytest.fail("the claim does not wait for the pilot")

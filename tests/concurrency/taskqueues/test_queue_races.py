@@ -17,7 +17,7 @@ from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue, Ta
 from taskqueues.services import priorities, queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from tests.factories import NOW, make_group, make_queue, make_user, make_vo
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.kernel.db import LockKey, lock
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -119,7 +119,7 @@ def test_a_submission_that_finds_its_queue_gone_makes_a_new_one() -> None:
         TaskQueue.objects.select_for_update().get(pk=old)
         worker = Thread(target=submit)
         worker.start()
-        _wait_until_somebody_waits_for_a_lock()
+        until_somebody_waits_for_a_lock()
         TaskQueue.objects.filter(pk=old).delete()
     worker.join(60)
     assert TaskQueue.objects.get().pk == new[0][2] != old
@@ -179,7 +179,7 @@ def test_a_refresh_of_all_pools_does_not_deadlock_with_a_submission_that_needs_t
         with transaction.atomic():
             submit_pools.register(vo=vo, requirements=earlier, now=later_use)
             refreshing = pool.submit(refresh)
-            _wait_until_somebody_waits_for_a_lock()
+            until_somebody_waits_for_a_lock()
             submit_pools.register(vo=vo, requirements=later, now=later_use)
         refreshing.result(timeout=60)
     assert set(SubmitPool.objects.values_list("last_used_at", "refreshed_at")) == {(later_use, later_use)}
@@ -245,7 +245,7 @@ def test_of_two_recalculations_the_second_looks_after_the_first_has_written() ->
         with transaction.atomic():
             lock(LockKey.RECALCULATE_PRIORITIES)
             second = pool.submit(recalculate)
-            _wait_until_somebody_waits_for_a_lock()
+            until_somebody_waits_for_a_lock()
             TaskQueue.objects.update(priority=1000.0)
         assert second.result(timeout=60) == 0
 
@@ -272,14 +272,3 @@ def test_submissions_and_removals_side_by_side_lose_no_job() -> None:
     assert QueuedJob.objects.count() == left
     queueing.remove_empty(now=NOW)
     assert not TaskQueue.objects.without_jobs().exists()
-
-
-def _wait_until_somebody_waits_for_a_lock() -> None:
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    with connection.cursor() as cursor:
-        for _ in range(10_000):
-            cursor.execute(waiting)
-            if cursor.fetchone()[0]:
-                return
-            cursor.execute("SELECT pg_sleep(0.002)")
-    raise AssertionError("nobody waits for a lock")

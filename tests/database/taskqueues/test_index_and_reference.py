@@ -91,7 +91,7 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
     assert sorted(columns.task_queue_id[snapshot.masks.fitting(offer, among=slice(0, None))].tolist()) == expected
     by_segment = [snapshot.masks.fitting(offer, among=rows) for rows in snapshot.masks.segments.values()]
     assert sorted(columns.task_queue_id[np.concatenate(by_segment)].tolist()) == expected
-    left = left_after_each(columns, offer)
+    left = left_after_each(columns, offer, among=np.ones(len(columns), dtype=np.bool_))
     assert list(left) == list(CONDITIONS)
     assert sorted(columns.task_queue_id[left["limit"]].tolist()) == expected
 
