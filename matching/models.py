@@ -16,12 +16,14 @@ class Match(models.Model):
     """One row is one lease of one job to one pilot (DESIGN §3.5)."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    job = models.ForeignKey(Job, models.PROTECT, related_name="matches")
-    pilot = models.ForeignKey(Pilot, models.PROTECT, related_name="matches", db_index=False)
+    # No constraints: the claim, which writes every row, has locked the job and the pilot, which never go, and read the
+    # queue; to look them up and lock them again would be a tenth of it.
+    job = models.ForeignKey(Job, models.PROTECT, related_name="matches", db_constraint=False)
+    pilot = models.ForeignKey(Pilot, models.PROTECT, related_name="matches", db_index=False, db_constraint=False)
     request_id = models.UUIDField(help_text="Asked again by the same pilot, the same leases.")
-    ordinal = models.PositiveSmallIntegerField(default=0, help_text="Among the leases of one request.")
-    queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+")
-    cpu_segment_s = models.PositiveIntegerField(default=0, help_text="CPU segment of the task queue it came from.")
+    ordinal = models.SmallIntegerField(default=0, help_text="Among the leases of one request, from 0.")
+    queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False)
+    cpu_segment_s = models.IntegerField(default=0, help_text="CPU segment of the task queue it came from.")
     leased_at = models.DateTimeField()
     expires_at = models.DateTimeField(help_text="The server ends it some time later (WMS_LEASE_GRACE_S).")
     reported_at = models.DateTimeField(null=True, help_text="Last sign of life; none: not started yet.")

@@ -56,11 +56,10 @@ class Pilot(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(name="pilot_status_is_known", condition=Q(status__in=list(PilotStatus))),
             models.CheckConstraint(
-                name="pilot_ended_at_set_iff_ended",
-                condition=Q(status__in=sorted(ENDED), ended_at__isnull=False)
-                | (~Q(status__in=sorted(ENDED)) & Q(ended_at__isnull=True)),
+                name="pilot_status_is_known_and_ended_at_set_iff_ended",
+                condition=Q(status__one_of=sorted(ENDED), ended_at__isnull=False)
+                | Q(status__one_of=sorted(set(PilotStatus) - ENDED), ended_at__isnull=True),
             ),
             models.CheckConstraint(
                 name="pilot_with_an_owner_has_a_group", condition=Q(owner__isnull=True) | Q(group__isnull=False)

@@ -99,8 +99,6 @@ DECLARE
     oldest bigint[];
     many integer;
 BEGIN
-    -- Foreign keys are checked in here, by key too; at the commit they would not be, were a table small when last seen.
-    SET CONSTRAINTS ALL IMMEDIATE;
     claimed.answer := 'closed';
     claimed.reason := wms_lock_pilot(the_pilot);
     IF claimed.reason <> '' THEN

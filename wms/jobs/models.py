@@ -71,17 +71,25 @@ class Job(models.Model):
     job_name = models.CharField(max_length=255, blank=True)
     job_group = models.CharField(max_length=255, blank=True, help_text="Free label of the user.")
     job_type = models.CharField(max_length=255)
-    priority = models.PositiveSmallIntegerField(help_text="User priority, 0 to 10.")
+    priority = models.SmallIntegerField(help_text="User priority, 0 to 10.")
     description = models.JSONField(help_text="Everything that was asked for, in the form of the REST contract.")
     submit_pools = ArrayField(
         models.CharField(max_length=255), default=list, help_text="Asked for, or registered for its requirements."
     )
 
     reschedules = models.PositiveSmallIntegerField(default=0, help_text="How often it went back to its queue.")
+    # No constraints: the claim, which writes these, has read both rows in the same transaction. Were they locked, as
+    # constraints do, all claims for one site would write the same row.
     site = models.ForeignKey(
-        Site, models.SET_NULL, null=True, related_name="jobs", db_index=False, help_text="Of the last match."
+        Site,
+        models.SET_NULL,
+        null=True,
+        related_name="jobs",
+        db_index=False,
+        db_constraint=False,
+        help_text="Of the last match.",
     )
-    queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False)
+    queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False)
     # No foreign key: jobs do not know what a pilot is.
     pilot_id = models.BigIntegerField(null=True, help_text="That holds or held it last.")
 
@@ -105,12 +113,11 @@ class Job(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(name="job_status_is_known", condition=Q(status__in=list(JobStatus))),
             models.CheckConstraint(name="job_priority_is_0_to_10", condition=Q(priority__range=(0, 10))),
             models.CheckConstraint(
-                name="job_ended_at_set_iff_final",
-                condition=Q(status__in=sorted(FINAL), ended_at__isnull=False)
-                | (~Q(status__in=sorted(FINAL)) & Q(ended_at__isnull=True)),
+                name="job_status_is_known_and_ended_at_set_iff_final",
+                condition=Q(status__one_of=sorted(FINAL), ended_at__isnull=False)
+                | Q(status__one_of=sorted(set(JobStatus) - FINAL), ended_at__isnull=True),
             ),
         ]
         indexes = [

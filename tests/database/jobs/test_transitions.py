@@ -163,10 +163,10 @@ def test_a_status_is_only_changed_inside_a_transaction() -> None:
 @pytest.mark.parametrize(
     ("change", "constraint"),
     [
-        ({"status": "Lost"}, "job_status_is_known"),
+        ({"status": "Lost"}, "job_status_is_known_and_ended_at_set_iff_final"),
         ({"priority": 11}, "job_priority_is_0_to_10"),
-        ({"ended_at": NOW}, "job_ended_at_set_iff_final"),
-        ({"status": "Done"}, "job_ended_at_set_iff_final"),
+        ({"ended_at": NOW}, "job_status_is_known_and_ended_at_set_iff_final"),
+        ({"status": "Done"}, "job_status_is_known_and_ended_at_set_iff_final"),
     ],
 )
 def test_the_database_refuses_jobs_that_cannot_be(change: dict[str, object], constraint: str) -> None:
