@@ -27,7 +27,8 @@ CREATE TYPE wms_claimed AS (
     input_sandboxes jsonb
 );
 
-CREATE FUNCTION wms_input_sandboxes(the_job bigint) RETURNS jsonb LANGUAGE sql STABLE AS $$
+-- One row. Of a function that returns a set the planner puts the text into the query that asks it.
+CREATE FUNCTION wms_input_sandboxes(the_job bigint) RETURNS SETOF jsonb LANGUAGE sql STABLE AS $$
     SELECT coalesce(
                jsonb_agg(
                    jsonb_build_object(
@@ -47,7 +48,7 @@ $$;
 -- The leases that a request of a pilot has got.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
     SELECT 'leased', '', NULL::integer, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
-           job_group.name, job.description, wms_input_sandboxes(job.id)
+           job_group.name, job.description, (SELECT * FROM wms_input_sandboxes(job.id))
       FROM matching_match AS lease
       JOIN jobs_job AS job ON job.id = lease.job_id
       JOIN accounts_user AS owner ON owner.id = job.owner_id
@@ -94,14 +95,20 @@ AS $$
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
     claimed wms_claimed;
+    pilot record;
     facts record;
     moved record;
     oldest bigint[];
     many integer;
 BEGIN
     claimed.answer := 'closed';
-    claimed.reason := wms_lock_pilot(the_pilot);
-    IF claimed.reason <> '' THEN
+    -- Locks the pilot: the same request, asked again meanwhile, waits here. Who asks, runs.
+    UPDATE pilots_pilot
+       SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
+     WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL
+    RETURNING answered_request_id, matched_at INTO pilot;
+    IF NOT FOUND THEN
+        claimed.reason := wms_lock_pilot(the_pilot);
         RETURN NEXT claimed;
         RETURN;
     END IF;
@@ -114,18 +121,17 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT task_queue.cpu_time_s, task_queue.submit_pools, owner.is_active, pilot.answered_request_id,
+    SELECT task_queue.cpu_time_s, task_queue.submit_pools, owner.is_active,
            site.name AS site_name,
            the_site IS NULL OR (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site_is_open,
            the_ce IS NULL OR (ce.state = 'active' OR ce.state_until <= right_now) IS TRUE AS ce_is_open,
            the_queue IS NULL OR (queue.state = 'active' OR queue.state_until <= right_now) IS TRUE AS queue_is_open,
-           NOT EXISTS (SELECT FROM resources_site_vos AS served WHERE served.site_id = the_site)
-               OR EXISTS (SELECT FROM resources_site_vos AS served
-                           WHERE served.site_id = the_site AND served.vo_id = task_queue.vo_id) AS serves_vo
+           -- Null: the site names none, and serves all.
+           (SELECT bool_or(served.vo_id = task_queue.vo_id) FROM resources_site_vos AS served
+             WHERE served.site_id = the_site) AS serves_vo
       INTO facts
       FROM taskqueues_taskqueue AS task_queue
       JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
-      JOIN pilots_pilot AS pilot ON pilot.id = the_pilot
       LEFT JOIN resources_site AS site ON site.id = the_site
       LEFT JOIN resources_computingelement AS ce ON ce.id = the_ce
       LEFT JOIN resources_queue AS queue ON queue.id = the_queue
@@ -136,18 +142,19 @@ BEGIN
         RETURN;
     END IF;
     claimed.reason := CASE
-        WHEN facts.answered_request_id = the_request THEN 'request_answered'
+        WHEN pilot.answered_request_id = the_request THEN 'request_answered'
         WHEN NOT facts.site_is_open THEN 'site'
         WHEN NOT facts.ce_is_open THEN 'ce'
         WHEN NOT facts.queue_is_open THEN 'queue'
         WHEN NOT facts.serves_vo THEN 'vo'
         WHEN NOT facts.is_active THEN 'owner'
-        WHEN the_queue IS NOT NULL AND cardinality(facts.submit_pools) > 0 AND NOT EXISTS (
-            SELECT FROM taskqueues_submitpool_queues AS member
-             WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (facts.submit_pools)
-        ) THEN 'pool'
         ELSE ''
     END;
+    IF claimed.reason = '' AND the_queue IS NOT NULL AND cardinality(facts.submit_pools) > 0 THEN
+        PERFORM FROM taskqueues_submitpool_queues AS member
+          WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (facts.submit_pools);
+        claimed.reason := CASE WHEN FOUND THEN '' ELSE 'pool' END;
+    END IF;
     IF claimed.reason <> '' THEN
         RETURN NEXT claimed;
         RETURN;
@@ -210,7 +217,11 @@ BEGIN
            pilot_id = the_pilot,
            matched_at = right_now
      WHERE id = claimed.job_id AND status = 'Waiting'
-    RETURNING owner_id, group_id, minor_status, application_status, description INTO moved;
+    RETURNING minor_status, application_status, description,
+              (SELECT * FROM wms_input_sandboxes(jobs_job.id)) AS input_sandboxes,
+              (SELECT owner.username FROM accounts_user AS owner WHERE owner.id = jobs_job.owner_id) AS owner,
+              (SELECT its.name FROM accounts_group AS its WHERE its.id = jobs_job.group_id) AS group_name
+         INTO moved;
     IF NOT FOUND THEN
         -- That must not be; it stands in no queue now, and stops nobody.
         claimed.answer := 'contended';
@@ -233,20 +244,16 @@ BEGIN
         right_now, claimed.expires_at, 'Matched', ''
     );
     -- "Any pilot job receiving a payload is immediately flagged" (PIL §2.3).
-    UPDATE pilots_pilot
-       SET status = 'Running',
-           matched_at = coalesce(matched_at, right_now),
-           started_at = coalesce(started_at, right_now),
-           last_seen_at = right_now
-     WHERE id = the_pilot;
+    IF pilot.matched_at IS NULL THEN
+        UPDATE pilots_pilot SET matched_at = right_now WHERE id = the_pilot;
+    END IF;
     claimed.answer := 'leased';
     claimed.ordinal := the_ordinal;
     claimed.remaining := CASE WHEN many < 10 THEN many - 1 END;
     claimed.description := moved.description;
-    claimed.input_sandboxes := wms_input_sandboxes(claimed.job_id);
-    SELECT owner.username, job_group.name INTO claimed.owner, claimed.group_name
-      FROM accounts_user AS owner, accounts_group AS job_group
-     WHERE owner.id = moved.owner_id AND job_group.id = moved.group_id;
+    claimed.input_sandboxes := moved.input_sandboxes;
+    claimed.owner := moved.owner;
+    claimed.group_name := moved.group_name;
     RETURN NEXT claimed;
 END
 $$;
