@@ -29,10 +29,6 @@ class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
         """Keep the queues in which a job waits."""
         return self.filter(Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
 
-    def without_jobs(self) -> Self:
-        """Keep the queues in which no job waits any more."""
-        return self.filter(~Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
-
     def visible_to(self, actor: User) -> Self:
         """Keep the queues of the VOs that the actor manages, the actor's own, and those of its sharing groups."""
         if actor.is_operator:

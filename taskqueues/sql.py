@@ -53,6 +53,55 @@ def insert_queues(rows: Iterable[Mapping[str, object]]) -> None:
         cursor.execute(_INSERT_QUEUES, [json.dumps(list(rows))])
 
 
+_LOCK_EMPTY_QUEUES = """
+SELECT id
+  FROM taskqueues_taskqueue AS task_queue
+ WHERE (%(among)s::bigint[] IS NULL OR id = ANY(%(among)s::bigint[]))
+   AND NOT EXISTS (SELECT FROM taskqueues_queuedjob AS waiting WHERE waiting.task_queue_id = task_queue.id)
+ ORDER BY id
+ LIMIT %(at_most)s
+   FOR UPDATE SKIP LOCKED
+"""
+
+
+@transaction_required
+def lock_empty_queues(*, among: Collection[int] | None, at_most: int) -> list[int]:
+    """Lock queues in which no job seems to wait, *among* these primary keys or all; return theirs, ascending."""
+    with connection.cursor() as cursor:
+        bounds = {"among": None if among is None else array_of(among), "at_most": at_most}
+        cursor.execute(_LOCK_EMPTY_QUEUES, bounds)
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+_DELETE_EMPTY_QUEUES = """
+WITH gone AS (
+    DELETE FROM taskqueues_taskqueue AS task_queue
+     WHERE id = ANY(%(locked)s::bigint[])
+       AND NOT EXISTS (SELECT FROM taskqueues_queuedjob AS waiting WHERE waiting.task_queue_id = task_queue.id)
+    RETURNING id, group_id
+), told AS (
+    INSERT INTO taskqueues_taskqueuechange (task_queue_id, jobs) SELECT id, 0 FROM gone
+), marked AS (
+    INSERT INTO taskqueues_changedgroup (group_id, changed_at) SELECT DISTINCT group_id, %(now)s FROM gone
+)
+SELECT count(*) FROM gone
+"""
+
+
+@transaction_required
+def delete_empty_queues(locked: Collection[int], *, now: datetime) -> int:
+    """Delete those of the queues in which no job waits, and tell of them; return how many.
+
+    Args:
+        locked: primary keys, of rows that were locked in an earlier statement: this one sees what came before that.
+        now: from when their groups are to be evaluated again.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETE_EMPTY_QUEUES, {"locked": array_of(locked), "now": now})
+        (deleted,) = cursor.fetchone()
+    return int(deleted)
+
+
 #: One statement with three arrays costs a fifth of the ORM's rows of parameters. What came is told to the indexes.
 _INSERT_QUEUED_JOBS = """
 WITH came AS (

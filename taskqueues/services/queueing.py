@@ -11,7 +11,7 @@ from django.db import transaction
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import ChangedGroup, TaskQueue, TaskQueueChange, no_jobs
+from taskqueues.models import ChangedGroup, no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -66,29 +66,11 @@ def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None
     """
     removed = 0
     while True:
-        looked_at, gone = _remove_some_empty(now=now, task_queue_ids=task_queue_ids)
-        removed += gone
-        if looked_at < REMOVED_AT_ONCE:
+        with transaction.atomic(durable=True):
+            locked = sql.lock_empty_queues(among=task_queue_ids, at_most=REMOVED_AT_ONCE)
+            removed += sql.delete_empty_queues(locked, now=now) if locked else 0
+        if len(locked) < REMOVED_AT_ONCE:
             return removed
-
-
-@transaction.atomic(durable=True)
-def _remove_some_empty(*, now: datetime, task_queue_ids: Collection[int] | None) -> tuple[int, int]:
-    seen_empty = TaskQueue.objects.without_jobs()
-    if task_queue_ids is not None:
-        seen_empty = seen_empty.filter(pk__in=task_queue_ids)
-    locked = list(
-        seen_empty.order_by("pk")
-        .select_for_update(skip_locked=True, of=("self",))
-        .values_list("pk", flat=True)[:REMOVED_AT_ONCE]
-    )
-    if not locked:
-        return 0, 0
-    empty = list(TaskQueue.objects.filter(pk__in=locked).without_jobs().values_list("pk", "group_id"))
-    TaskQueue.objects.filter(pk__in=[pk for pk, _ in empty]).delete()
-    _tell([pk for pk, _ in empty])
-    _mark({group_id for _, group_id in empty}, now=now)
-    return len(locked), len(empty)
 
 
 def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) -> dict[QueueDefinition, int]:
@@ -124,11 +106,6 @@ def _create(
         for signature, definition in missing.items()
     )
     _mark({definition.group_id for definition in missing.values()}, now=now)
-
-
-def _tell(task_queue_ids: Iterable[int]) -> None:
-    """Tell every index that these queues came, or went."""
-    TaskQueueChange.objects.bulk_create([TaskQueueChange(task_queue_id=pk) for pk in task_queue_ids])
 
 
 def _mark(group_ids: Iterable[int], *, now: datetime) -> None:

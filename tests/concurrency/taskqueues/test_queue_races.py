@@ -13,7 +13,7 @@ from resources.domain.requirements import canonical, submit_pool_id
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.domain.shares import GroupShare
-from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue, TaskQueueQuerySet
+from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue
 from taskqueues.services import priorities, queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from tests.factories import NOW, make_group, make_queue, make_user, make_vo
@@ -85,20 +85,17 @@ def test_a_job_committed_between_the_look_and_the_lock_saves_its_queue(monkeypat
     (wanted,) = definitions(1)
     queue_id = put((1, wanted))[1]
     QueuedJob.objects.all().delete()
-    look = TaskQueueQuerySet.without_jobs
-    looks: list[int] = []
+    looks: list[list[int]] = []
 
-    def look_while_a_job_arrives(queues: TaskQueueQuerySet) -> TaskQueueQuerySet:
-        looks.append(1)
-        if len(looks) == 1:
-            # As the snapshot of the first statement, taken before the job was committed, would have it.
-            at_once([lambda: put((2, wanted))])
-            return queues
-        return look(queues)
+    def look_while_a_job_arrives(**_bounds: object) -> list[int]:
+        at_once([lambda: put((2, wanted))])
+        # As the snapshot of the first statement, taken before the job was committed, would have it.
+        looks.append(list(TaskQueue.objects.select_for_update().values_list("pk", flat=True)))
+        return looks[-1]
 
-    monkeypatch.setattr(TaskQueueQuerySet, "without_jobs", look_while_a_job_arrives)
+    monkeypatch.setattr(sql, "lock_empty_queues", look_while_a_job_arrives)
     assert queueing.remove_empty(now=NOW) == 0
-    assert len(looks) == 2
+    assert looks == [[queue_id]]
     assert TaskQueue.objects.get().pk == queue_id
 
 
@@ -271,4 +268,4 @@ def test_submissions_and_removals_side_by_side_lose_no_job() -> None:
     left = sum(at_once([*submissions, remove, remove]))
     assert QueuedJob.objects.count() == left
     queueing.remove_empty(now=NOW)
-    assert not TaskQueue.objects.without_jobs().exists()
+    assert TaskQueue.objects.with_jobs().count() == TaskQueue.objects.count()
