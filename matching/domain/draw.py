@@ -21,7 +21,7 @@ def draw_user_priority(jobs: NDArray[np.int64], *, chance: float) -> int:
 
     Source: TQM, "Resource matching", with PIL's linear scale (ADR 2: TQM's RAND()/priority is not proportional).
     """
-    return _position(np.cumsum(jobs * _WEIGHTS), chance)
+    return _position((jobs * _WEIGHTS).cumsum(), chance)
 
 
 class Drawn(NamedTuple):
@@ -88,7 +88,7 @@ class Lottery:
         # NB: without those of priority 0, which are never drawn: an empty part of the sum could be hit at its bound.
         priorities = self._priority[rows]
         drawn = priorities > 0
-        self._rows, self._bounds = rows[drawn], np.cumsum(priorities[drawn])
+        self._rows, self._bounds = rows[drawn], priorities[drawn].cumsum()
 
     def _jobs_left(self, row: int) -> NDArray[np.int64]:
         empty = [level for its_row, level in self._empty_levels if its_row == row]
@@ -99,6 +99,6 @@ class Lottery:
 
 def _position(bounds: NDArray[np.float64], chance: float) -> int:
     """Return where *chance* of the whole falls among parts with these upper bounds."""
-    position = int(np.searchsorted(bounds, chance * bounds[-1], side="right"))
+    position = int(bounds.searchsorted(chance * bounds[-1], side="right"))
     # The sum can round so that the point lies on the last bound; the last part that is not empty is meant then.
-    return min(position, int(np.searchsorted(bounds, bounds[-1], side="left")))
+    return min(position, int(bounds.searchsorted(bounds[-1], side="left")))

@@ -164,12 +164,14 @@ class _Search:
         return True
 
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
-        # What the jobs themselves ask, not what their queues round that up to.
-        offer = replace(
-            self.offer,
-            processors=self.offer.processors - sum(lease.description["processors"] for lease in leases),
-            memory_mb=self.offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
-        )
+        offer = self.offer
+        if leases:
+            # What the jobs themselves ask, not what their queues round that up to.
+            offer = replace(
+                offer,
+                processors=offer.processors - sum(lease.description["processors"] for lease in leases),
+                memory_mb=offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
+            )
         any_segment = self.any_segment_fraction > 0 and self.chance.random() < self.any_segment_fraction
         masks = self.snapshot.masks
         offered = [rows for segment_s, rows in masks.segments.items() if segment_s <= offer.cpu_time_s]

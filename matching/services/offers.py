@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from typing import Final, NamedTuple
 
 from pilots.models import Pilot
 from resources.models import Queue
@@ -19,6 +19,10 @@ from wms.kernel.names import did_you_mean
 NOBODY = 0
 #: On the wire: this is not compared.
 ANY = "ANY"
+#: Whose bonds are read with that of one pilot, before and after it.
+NEIGHBOURS = 50
+#: Then all are forgotten: some 20 MB.
+MAX_BONDS = 100_000
 
 
 class NotYourQueueError(ForbiddenError):
@@ -57,8 +61,7 @@ class OfferRequest:
     submit_pools: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bond:
+class Bond(NamedTuple):
     """What a pilot is bound to from its making to its end, as primary keys."""
 
     vo_id: int
@@ -69,18 +72,26 @@ class Bond:
     queue_id: int | None
 
 
-@lru_cache(maxsize=100_000)
+_BONDS: Final[dict[int, Bond]] = {}
+_BONDS_AROUND: Final = "SELECT id, vo_id, group_id, owner_id, queue_id FROM pilots_pilot WHERE id BETWEEN %s AND %s"
+
+
 def bond_of(pilot_id: int) -> Bond:
     """Return what the pilot is bound to, which never changes.
 
     Raises:
         Pilot.DoesNotExist: it is not known.
     """
-    rows = ask_prepared("SELECT vo_id, group_id, owner_id, queue_id FROM pilots_pilot WHERE id = %s", pilot_id)
-    if not rows:
-        raise Pilot.DoesNotExist
-    ((vo_id, group_id, owner_id, queue_id),) = rows
-    return Bond(vo_id=vo_id, group_id=group_id, owner_id=owner_id, queue_id=queue_id)
+    if pilot_id not in _BONDS:
+        if len(_BONDS) > MAX_BONDS:
+            _BONDS.clear()
+        # Pilots that were sent together ask together: one question for all of them.
+        rows = ask_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
+        _BONDS.update({pk: Bond(*bond) for pk, *bond in rows})
+    try:
+        return _BONDS[pilot_id]
+    except KeyError:
+        raise Pilot.DoesNotExist from None
 
 
 def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered) -> tuple[ResourceOffer, Place]:
@@ -107,14 +118,17 @@ def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembe
             named = getattr(request, level)
             if named is not None and named != str(own):
                 raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
-    # What a node does not say about its platforms, it does not have.
-    request = replace(request, platforms=request.platforms or ())
+    if request.platforms is None:
+        # What a node does not say about its platforms, it does not have.
+        request = replace(request, platforms=())
     offer = _offer(request, vo=vo, place=place, now=now, known=known)
-    return replace(offer, group_id=bond.group_id, owner_id=_owner_of(bond, known=known)), place
+    if bond.group_id is not None:
+        offer = replace(offer, group_id=bond.group_id, owner_id=_owner_of(bond, known=known))
+    return offer, place
 
 
 def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
-    if bond.group_id is None or known.ask(_group, bond.group_id).shares_jobs:
+    if known.ask(_group, bond.group_id).shares_jobs:
         return None
     # A pilot of a whole group that has stopped sharing jobs since is nobody's.
     return NOBODY if bond.owner_id is None else bond.owner_id

@@ -1,12 +1,13 @@
 """What the conditions of a match say of all task queues, remembered for what pilots offer again and again."""
 
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taskqueues.domain.columns import Columns, Mask, Rows
 from taskqueues.domain.conditions import CONDITIONS
@@ -14,6 +15,8 @@ from taskqueues.domain.offer import ResourceOffer
 
 #: A thousand masks of ten thousand queues. Offers are many, but sites, platforms and segments are few.
 REMEMBERED_BYTES = 10 * 1024 * 1024
+#: Conditions that compare a number of the offer with a column of the same name: it must not be below.
+_NUMBERS: Mapping[str, str] = {"cpu_time": "cpu_time_s", "processors": "processors", "memory": "memory_mb"}
 
 
 class Masks:
@@ -23,30 +26,36 @@ class Masks:
         self.columns = columns
         #: {CPU segment in seconds: its rows}, the highest first.
         self.segments: Mapping[int, slice] = columns.segments()
-        self._asked = {name: np.unique(getattr(columns, name)) for name in ("processors", "memory_mb")}
+        #: By condition: what of an offer it looks at.
+        self._looks_at: Mapping[str, Callable[[ResourceOffer], Hashable]] = {
+            name: self._class_of(name) for name, condition in CONDITIONS.items() if condition.looks_at
+        }
+        #: None: all queues.
         self._masks: OrderedDict[Hashable, Mask | None] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
     def fitting(self, offer: ResourceOffer, *, among: slice) -> Rows:
         """Return the rows *among* which every condition accepts *offer*, ascending."""
-        offer = self._reduced(offer)
+        first, end, _ = among.indices(len(self.columns))
         fits: Mask | None = None
-        for name in CONDITIONS:
-            accepted = self._accepted(name, offer)
-            if accepted is not None:
-                fits = accepted[among] if fits is None else fits & accepted[among]
-        first = among.indices(len(self.columns))[0]
-        return first + np.flatnonzero(np.ones(len(self.columns), dtype=np.bool_)[among] if fits is None else fits)
+        for mask in self._refusing(offer):
+            fits = mask[among] if fits is None else fits & mask[among]
+        return np.arange(first, end) if fits is None else first + fits.nonzero()[0]
 
-    def _accepted(self, name: str, offer: ResourceOffer) -> Mask | None:
-        condition = CONDITIONS[name]
-        key = (name, *(getattr(offer, field) for field in condition.looks_at))
+    def _refusing(self, offer: ResourceOffer) -> Iterable[Mask]:
+        """Return the masks of the conditions that do not accept *offer* of all queues."""
+        keys = [(name, looks_at(offer)) for name, looks_at in self._looks_at.items()]
         with self._lock:
-            if key in self._masks:
+            known = {key: self._masks[key] for key in keys if key in self._masks}
+            for key in known:
                 self._masks.move_to_end(key)
-                return self._masks[key]
-        mask = condition.accepts(self.columns, offer)
+        for key in keys:
+            if key not in known:
+                known[key] = self._remember(key, CONDITIONS[key[0]].accepts(self.columns, offer))
+        return [mask for mask in known.values() if mask is not None]
+
+    def _remember(self, key: Hashable, mask: Mask | None) -> Mask | None:
         if mask is not None and mask.all():
             mask = None
         with self._lock:
@@ -58,17 +67,16 @@ class Masks:
                 self._bytes -= 0 if oldest is None else oldest.nbytes
         return mask
 
-    def _reduced(self, offer: ResourceOffer) -> ResourceOffer:
-        """Return the offer to which the same queues fit, with numbers that queues ask for: raw ones never repeat."""
-        return replace(
-            offer,
-            cpu_time_s=next((segment for segment in self.segments if segment <= offer.cpu_time_s), -1),
-            processors=_highest(self._asked["processors"], offer.processors),
-            memory_mb=_highest(self._asked["memory_mb"], offer.memory_mb),
-        )
+    def _class_of(self, name: str) -> Callable[[ResourceOffer], Hashable]:
+        """Return what tells offers apart of which the condition may say different things."""
+        if name not in _NUMBERS:
+            return attrgetter(*CONDITIONS[name].looks_at)
+        # The highest number that a queue asks and the offer reaches: raw ones, such as CPU time left, never repeat.
+        field = _NUMBERS[name]
+        return partial(_highest, np.unique(getattr(self.columns, field)).tolist(), attrgetter(field))
 
 
-def _highest(values: NDArray[np.int64], offered: int) -> int:
-    """Return the highest of the ascending *values* that is not above what is offered; -1: there is none."""
-    below = int(np.searchsorted(values, offered, side="right"))
-    return int(values[below - 1]) if below else -1
+def _highest(asked: Sequence[int], offered: Callable[[ResourceOffer], int], offer: ResourceOffer) -> int:
+    """Return the highest of the ascending numbers that is not above what is offered; -1: there is none."""
+    below = bisect_right(asked, offered(offer))
+    return asked[below - 1] if below else -1
