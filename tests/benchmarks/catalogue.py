@@ -13,6 +13,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "idle": "10,000 pilots polling for nothing, and how soon one gets a new job",
         "submit": "one job in one request over HTTP",
         "submit-many": "10,000 jobs in one request, of one definition and of 1,000",
+        "index": "memory of a web process's index of task queues, and the time of its readings",
         "recalculate": "all priorities, while another process matches",
         "kill": "100,000 jobs by one request with a filter",
     }
