@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskqueues.domain.conditions import left_after_each
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
@@ -33,12 +32,13 @@ class Preview:
 
 def preview(offer: ResourceOffer) -> Preview:
     """Return what *offer*, made now and alone, would get; nothing is claimed."""
-    columns = index.renewed().columns
+    snapshot = index.renewed()
     # An index may think for a while that there are jobs where the last one has just been taken.
-    waiting = np.isin(columns.task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
-    left = left_after_each(columns, offer, among=waiting)
+    task_queue_id = snapshot.columns.task_queue_id
+    waiting = np.isin(task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
+    left = snapshot.masks.left_after_each(offer, among=waiting)
     *_, fits = left.values()
-    rows = TaskQueue.objects.filter(pk__in=columns.task_queue_id[fits].tolist())
+    rows = TaskQueue.objects.filter(pk__in=task_queue_id[fits].tolist())
     fitting = list(rows.select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))
     jobs = jobs_in([queue.pk for queue in fitting])
     chance_of = _chances(fitting, any_segment_fraction=VO.objects.get(pk=offer.vo_id).any_segment_fraction)

@@ -17,7 +17,6 @@ from matching.services.claim import Answer, Claimant, Claimed, claim, close
 from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
 from pilots.models import Pilot
 from resources.models import Queue
-from taskqueues.domain.conditions import left_after_each
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
@@ -123,7 +122,7 @@ class _Search:
     def close(self) -> list[Claimed]:
         """End the request with what it has, and return that."""
         waiting = np.any(self.snapshot.jobs, axis=1)
-        left = left_after_each(self.snapshot.columns, self.offer, among=waiting)
+        left = self.snapshot.masks.left_after_each(self.offer, among=waiting)
         leases = close(self.claimant, left={name: int(np.count_nonzero(mask)) for name, mask in left.items()})
         for lease in leases:
             if lease.answer == Answer.CLOSED:

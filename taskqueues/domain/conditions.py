@@ -104,16 +104,6 @@ def fitting_privately(queues: Columns, offer: ResourceOffer) -> Mask:
     return _all({**CONDITIONS, "pilot_type": private}, queues, offer)
 
 
-def left_after_each(queues: Columns, offer: ResourceOffer, *, among: Mask) -> dict[str, Mask]:
-    """Return, by condition in their order, those *among* the queues that are left after it and all before it."""
-    fits, left = among, {}
-    for name, condition in CONDITIONS.items():
-        accepted = condition.accepts(queues, offer)
-        fits = fits if accepted is None else fits & accepted
-        left[name] = fits
-    return left
-
-
 def _all(conditions: Mapping[str, Condition], queues: Columns, offer: ResourceOffer) -> Mask:
     fits = np.ones(len(queues), dtype=np.bool_)
     for condition in conditions.values():

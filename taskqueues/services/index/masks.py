@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from threading import Lock
@@ -39,21 +39,32 @@ class Masks:
         """Return the rows *among* which every condition accepts *offer*, ascending."""
         first, end, _ = among.indices(len(self.columns))
         fits: Mask | None = None
-        for mask in self._refusing(offer):
-            fits = mask[among] if fits is None else fits & mask[among]
+        for mask in self._accepted(offer).values():
+            if mask is not None:
+                fits = mask[among] if fits is None else fits & mask[among]
         return np.arange(first, end) if fits is None else first + fits.nonzero()[0]
 
-    def _refusing(self, offer: ResourceOffer) -> Iterable[Mask]:
-        """Return the masks of the conditions that do not accept *offer* of all queues."""
-        keys = [(name, looks_at(offer)) for name, looks_at in self._looks_at.items()]
+    def left_after_each(self, offer: ResourceOffer, *, among: Mask) -> dict[str, Mask]:
+        """Return, by condition in their order, those *among* the queues that are left after it and all before it."""
+        accepted = self._accepted(offer)
+        fits, left = among, {}
+        for name in CONDITIONS:
+            mask = accepted.get(name)
+            fits = fits if mask is None else fits & mask
+            left[name] = fits
+        return left
+
+    def _accepted(self, offer: ResourceOffer) -> Mapping[str, Mask | None]:
+        """Return, by condition, of which queues it accepts *offer*; None, or no entry: of all."""
+        keys = {name: (name, looks_at(offer)) for name, looks_at in self._looks_at.items()}
         with self._lock:
-            known = {key: self._masks[key] for key in keys if key in self._masks}
-            for key in known:
-                self._masks.move_to_end(key)
-        for key in keys:
-            if key not in known:
-                known[key] = self._remember(key, CONDITIONS[key[0]].accepts(self.columns, offer))
-        return [mask for mask in known.values() if mask is not None]
+            known = {name: self._masks[key] for name, key in keys.items() if key in self._masks}
+            for name in known:
+                self._masks.move_to_end(keys[name])
+        for name, key in keys.items():
+            if name not in known:
+                known[name] = self._remember(key, CONDITIONS[name].accepts(self.columns, offer))
+        return known
 
     def _remember(self, key: Hashable, mask: Mask | None) -> Mask | None:
         if mask is not None and mask.all():

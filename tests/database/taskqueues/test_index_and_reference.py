@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskqueues.domain.conditions import CONDITIONS, left_after_each
+from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
@@ -91,7 +91,7 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
     assert sorted(columns.task_queue_id[snapshot.masks.fitting(offer, among=slice(0, None))].tolist()) == expected
     by_segment = [snapshot.masks.fitting(offer, among=rows) for rows in snapshot.masks.segments.values()]
     assert sorted(columns.task_queue_id[np.concatenate(by_segment)].tolist()) == expected
-    left = left_after_each(columns, offer, among=np.ones(len(columns), dtype=np.bool_))
+    left = snapshot.masks.left_after_each(offer, among=np.ones(len(columns), dtype=np.bool_))
     assert list(left) == list(CONDITIONS)
     assert sorted(columns.task_queue_id[left["limit"]].tolist()) == expected
 
