@@ -123,14 +123,15 @@ def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
             cursor.execute(_INSERT_QUEUED_JOBS, columns)
 
 
-#: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock.
+#: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock. What is locked is handed
+#: on as an array, which is looked up in the index; a join may read the whole table, each time for some thousand jobs.
+#: Uses index: taskqueues_queuedjob_pkey
 _DELETE_QUEUED_JOBS = """
 WITH waiting AS MATERIALIZED (
     SELECT job_id FROM taskqueues_queuedjob WHERE job_id = ANY(%s::bigint[]) ORDER BY job_id FOR UPDATE
 ), gone AS (
-    DELETE FROM taskqueues_queuedjob AS queued USING waiting
-     WHERE queued.job_id = waiting.job_id
-    RETURNING queued.job_id, task_queue_id, user_priority
+    DELETE FROM taskqueues_queuedjob WHERE job_id = ANY(ARRAY(SELECT job_id FROM waiting))
+    RETURNING job_id, task_queue_id, user_priority
 ), told AS (
     INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
     SELECT task_queue_id, user_priority, -count(*) FROM gone GROUP BY task_queue_id, user_priority

@@ -1,6 +1,5 @@
 """Who: virtual organisations, users with their DNs, groups with their priority, and bearer tokens."""
 
-from datetime import datetime
 from typing import Self
 
 from django.contrib.auth.models import AbstractUser
@@ -162,14 +161,6 @@ class Membership(models.Model):
         return f"user {self.user_id} in group {self.group_id}"
 
 
-class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    """Which tokens still open a door."""
-
-    def valid(self, *, now: datetime) -> Self:
-        """Keep the tokens that are neither expired nor revoked and whose user is not suspended."""
-        return self.filter(expires_at__gt=now, revoked_at__isnull=True, user__is_active=True)
-
-
 class ApiToken(models.Model):
     """One row is one bearer token of a user; only its SHA-256 is stored."""
 
@@ -178,8 +169,6 @@ class ApiToken(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)
-
-    objects = ApiTokenQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"token {self.pk}"

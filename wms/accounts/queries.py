@@ -5,8 +5,10 @@ from datetime import datetime
 
 from django.db.models import Q
 
+from wms.accounts import sql
 from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
-from wms.accounts.models import ApiToken, FailedLogIn, Group, User
+from wms.accounts.models import FailedLogIn, Group, User
+from wms.accounts.sql import Bearer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +23,9 @@ class Profile:
     roles: tuple[str, ...]
 
 
-def valid_token(token: str, *, now: datetime) -> ApiToken | None:
-    """Return the row of *token* with its user, or None if it is unknown, expired, revoked or its user suspended."""
-    return ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest_of(token)).first()
+def bearer_of(token: str, *, now: datetime) -> Bearer | None:
+    """Return the user of *token*, or None if it is unknown, expired, revoked or its user suspended."""
+    return sql.bearer_of(digest_of(token), now=now)
 
 
 def groups_of(user: User) -> tuple[Group, ...]:

@@ -88,8 +88,8 @@ def test_a_suspended_user_is_issued_no_token() -> None:
 def test_a_token_ends_to_the_second() -> None:
     alice = make_user()
     token = make_token(alice, expires_at=NOW)
-    assert queries.valid_token(token, now=NOW - timedelta(microseconds=1)) is not None
-    assert queries.valid_token(token, now=NOW) is None
+    assert queries.bearer_of(token, now=NOW - timedelta(microseconds=1)) is not None
+    assert queries.bearer_of(token, now=NOW) is None
 
 
 def test_issuing_a_token_removes_those_that_have_expired() -> None:
@@ -99,7 +99,7 @@ def test_issuing_a_token_removes_those_that_have_expired() -> None:
     lasting = make_token(alice, expires_at=NOW + timedelta(seconds=1))
     services.issue_token(alice, now=NOW)
     assert ApiToken.objects.filter(user=alice).count() == 2
-    assert queries.valid_token(lasting, now=NOW) is not None
+    assert queries.bearer_of(lasting, now=NOW) is not None
     assert ApiToken.objects.filter(user=bob).count() == 1
 
 
@@ -120,9 +120,9 @@ def printed(*arguments: str) -> str:
 def test_the_command_prints_a_token_that_opens_and_nothing_else() -> None:
     make_user(username="alice")
     token = printed("alice").removesuffix("\n")
-    row = queries.valid_token(token, now=timezone.now())
-    assert row is not None
-    assert row.user.username == "alice"
+    bearer = queries.bearer_of(token, now=timezone.now())
+    assert bearer is not None
+    assert bearer.user.username == "alice"
 
 
 def test_the_command_suggests_the_nearest_user() -> None:

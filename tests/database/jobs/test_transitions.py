@@ -140,17 +140,16 @@ def test_a_note_on_a_job_in_another_status_is_not_taken() -> None:
     assert not JobHistory.objects.exists()
 
 
-def test_however_many_jobs_take_one_lock_by_id_then_one_update_and_one_history() -> None:
+def test_however_many_jobs_take_one_lock_by_id_then_one_statement_for_them_and_their_history() -> None:
     submission = factories.make_submission()
     ids = [factories.make_job(submission=submission, status=JobStatus.RUNNING).pk for _ in range(50)]
     with CaptureQueriesContext(connection) as captured:
         transitions.record(reversed(ids), status=JobStatus.KILLED, source="x", now=LATER)
 
-    lock, update, history = [query["sql"] for query in captured]
+    lock, change = [query["sql"] for query in captured]
     assert lock.startswith('SELECT "jobs_job"."id"')
     assert lock.endswith('ORDER BY 1 ASC FOR UPDATE OF "jobs_job"')
-    assert update.startswith('UPDATE "jobs_job"')
-    assert "INSERT INTO jobs_jobhistory" in history
+    assert change.count('UPDATE "jobs_job"') == change.count("INSERT INTO jobs_jobhistory") == 1
     assert JobHistory.objects.count() == 50
 
 

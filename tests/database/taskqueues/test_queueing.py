@@ -1,8 +1,10 @@
 """Jobs into and out of task queues (TQM, DESIGN §3.2)."""
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
+from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
 from taskqueues.services import queueing
@@ -172,3 +174,17 @@ def test_new_queues_are_made_in_the_order_of_their_signatures(alice: User, group
     queueing.enqueue([waiting(n, definition) for n, definition in enumerate(wanted)], now=NOW)
     made = [bytes(signature) for signature in TaskQueue.objects.order_by("pk").values_list("signature", flat=True)]
     assert made == sorted(definition.signature() for definition in wanted)
+
+
+def test_a_withdrawal_looks_its_jobs_up_however_many_they_are_among_those_that_wait() -> None:
+    queue = make_task_queue()
+    job_ids = range(1, 20_001)
+    sql.insert_queued_jobs((job_id, queue.pk, 1) for job_id in job_ids)
+    with CaptureQueriesContext(connection) as captured:
+        queueing.withdraw(job_ids[::8])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE taskqueues_queuedjob")
+        cursor.execute("EXPLAIN " + captured.captured_queries[0]["sql"])
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+
+    assert "Seq Scan" not in plan, plan

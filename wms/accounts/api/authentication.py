@@ -35,11 +35,11 @@ class UserTokenAuthentication(BearerAuthentication):
         Raises:
             AuthenticationFailed: the token is unknown, expired or revoked, or its user is suspended.
         """
-        row = queries.valid_token(token, now=timezone.now())
-        if row is None:
+        bearer = queries.bearer_of(token, now=timezone.now())
+        if bearer is None:
             sentence = "This token is unknown, expired or revoked; log in again (POST /api/auth/token/)."
             raise AuthenticationFailed(sentence, code="invalid_token")
-        return row.user, UserCredential(token_id=row.pk)
+        return bearer.user, UserCredential(token_id=bearer.token_id)
 
 
 class PortalSessionAuthentication(SessionAuthentication):

@@ -52,9 +52,10 @@ def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, 
         now: the time of the change.
         reason: why, for hold and kill; becomes the minor status. At most 255 characters.
     """
-    visible = frozenset(Job.objects.visible_to(by).filter(pk__among=job_ids).values_list("pk", flat=True))
+    asked = frozenset(job_ids)
+    visible = frozenset(Job.objects.visible_to(by).filter(pk__among=asked).values_list("pk", flat=True))
     outcome = _STEPS[action](visible, _Wish(by=by, now=now, reason=reason))
-    strangers = {job_id: NotFoundError(f"There is no job {job_id}.") for job_id in frozenset(job_ids) - visible}
+    strangers = {job_id: NotFoundError(f"There is no job {job_id}.") for job_id in asked - visible}
     return Outcome(done=outcome.done, refused={**outcome.refused, **strangers})
 
 
@@ -126,7 +127,7 @@ def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
         # Rescheduled may become Waiting too, but not before its pilot has let go of it.
         only_from={JobStatus.HELD},
     )
-    demand.put_back_in_queues(list(Job.objects.filter(pk__in=released.moved)), now=wish.now)
+    demand.put_back_in_queues(list(Job.objects.filter(pk__among=released.moved.keys())), now=wish.now)
     refused = {
         job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")
         for job_id, status in released.refused.items()

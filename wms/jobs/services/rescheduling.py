@@ -39,7 +39,7 @@ def requeue(job_ids: Iterable[int], *, source: str, now: datetime, minor: str = 
     )
     # An order to the pilot that held it must not reach the next one.
     JobCommand.objects.filter(job__in=recorded.moved, acknowledged_at__isnull=True).delete()
-    demand.put_back_in_queues(list(Job.objects.filter(pk__in=recorded.moved)), now=now)
+    demand.put_back_in_queues(list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now)
     return frozenset(recorded.moved)
 
 
@@ -84,7 +84,7 @@ def reschedule(job_ids: Collection[int], *, source: str, now: datetime) -> tuple
     Returns:
         The jobs that were rescheduled, and for each other one why not.
     """
-    locked = Job.objects.filter(pk__in=job_ids).order_by("pk").select_for_update(of=("self",))
+    locked = Job.objects.filter(pk__among=frozenset(job_ids)).order_by("pk").select_for_update(of=("self",))
     refused: dict[int, WmsError] = {
         job_id: RescheduleLimitError(f"Job {job_id} was rescheduled {times} times already; submit it anew instead.")
         for job_id, status, times in locked.values_list("pk", "status", "reschedules")

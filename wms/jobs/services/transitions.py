@@ -1,9 +1,9 @@
 """The one place where a job gets its status, and where its history is written (DESIGN §3.1).
 
-Every function is a step for a set of jobs: a locking read by primary key, one UPDATE, one INSERT of history for each
-``AT_ONCE`` jobs. Lock order: what withdraws jobs from their queues (QueuedJob) comes before these steps, what puts
-them into a queue comes after them, as the last locking step of the transaction; no transaction may wait for a Job
-while it holds a task queue that it has just made.
+Every function is a step for a set of jobs: a locking read by primary key, then one statement that updates them and
+writes their history, for each ``AT_ONCE`` jobs. Lock order: what withdraws jobs from their queues (QueuedJob) comes
+before these steps, what puts them into a queue comes after them, as the last locking step of the transaction; no
+transaction may wait for a Job while it holds a task queue that it has just made.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -143,8 +143,8 @@ def record(
         moved |= {job_id: JobStatus(before.pop(job_id)) for job_id in moving}
         refused |= {job_id: JobStatus(has) for job_id, has in before.items()}
         if moving:
-            Job.objects.filter(pk__among=moving, status__in=sources).update(**columns)
-            sql.write_history(moving, source=source)
+            jobs = Job.objects.filter(pk__among=frozenset(moving), status__in=sources)
+            sql.change(jobs, columns, source=source)
     return Recorded(moved=moved, refused=refused)
 
 
@@ -209,8 +209,8 @@ def annotate(
     minor = job.minor_status if minor is None else minor
     application = job.application_status if application is None else application
     if (minor, application) != (job.minor_status, job.application_status):
-        Job.objects.filter(pk=job_id).update(minor_status=minor, application_status=application, status_changed_at=now)
-        sql.write_history([job_id], source=source)
+        columns = {"minor_status": minor, "application_status": application, "status_changed_at": now}
+        sql.change(Job.objects.filter(pk=job_id), columns, source=source)
     return True
 
 
@@ -240,7 +240,8 @@ def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> Illegal
 
 
 def _locked(job_ids: Collection[int]) -> JobQuerySet:
-    return Job.objects.filter(pk__among=job_ids).order_by("pk").select_for_update(of=("self",))
+    # A set, not a list: in a list, Django looks at each value for an expression.
+    return Job.objects.filter(pk__among=frozenset(job_ids)).order_by("pk").select_for_update(of=("self",))
 
 
 def _columns(status: JobStatus, *, minor: str, application: str | None, now: datetime) -> dict[str, object]:
