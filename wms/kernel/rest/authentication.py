@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -24,7 +25,7 @@ class BearerAuthentication(BaseAuthentication):
     scheme_name: ClassVar[str]
     scheme_description: ClassVar[str]
 
-    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+    def authenticate(self, request: Request | HttpRequest) -> tuple[Any, Any] | None:
         """Return (principal, credential), or None if the request carries no token of this kind."""
         token = bearer_token(request)
         if token is None or not token.startswith(self.prefix):
@@ -44,13 +45,13 @@ class BearerAuthentication(BaseAuthentication):
         raise NotImplementedError
 
 
-def has_bearer_token(request: Request) -> bool:
+def has_bearer_token(request: Request | HttpRequest) -> bool:
     """Return whether the request means to be authenticated by a token."""
     scheme, _, _ = str(request.META.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
     return scheme.lower() == "bearer"
 
 
-def bearer_token(request: Request) -> str | None:
+def bearer_token(request: Request | HttpRequest) -> str | None:
     """Return the token of ``Authorization: Bearer <token>``, or None without such a header."""
     if not has_bearer_token(request):
         return None
