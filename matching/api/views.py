@@ -34,20 +34,22 @@ from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.match import match
 from matching.services.patience import patience
-from pilots.api.authentication import PilotCredential
+from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.machines import MachineView
 
 #: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
 CHANCE = SystemRandom()
 
 
-class MatchesView(APIView):
+class MatchesView(MachineView):
     """Pilots ask for jobs."""
 
+    callers = (PilotTokenAuthentication(),)
     permission_classes = (IsPilot,)
 
     @extend_schema(
