@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from django.http import HttpRequest
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
@@ -51,7 +50,7 @@ class SiteTokenAuthentication(BearerAuthentication):
     scheme_name = "SiteToken"
     scheme_description = "Token of a site, from `manage.py site_token SITE` or the configuration file."
 
-    def authenticate(self, request: Request | HttpRequest) -> tuple[SitePrincipal, SiteCredential] | None:
+    def authenticate(self, request: Request) -> tuple[SitePrincipal, SiteCredential] | None:
         """Return (principal, credential), or None if the request carries no token of a site.
 
         Raises:

@@ -123,24 +123,28 @@ def test_both_ways_refuse_a_pilot_that_was_revoked(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "status"),
+    ("token", "is_plain", "status"),
     [
-        ("none", 401),
-        ("empty", 401),
-        ("expired", 401),
-        ("forged", 401),
-        ("of another kind", 401),
-        ("unknown", 401),
-        ("user", 403),
+        ("none", False, 401),
+        ("empty", False, 401),
+        ("expired", True, 401),
+        ("forged", True, 401),
+        ("two", True, 401),
+        ("of another kind", False, 401),
+        ("unknown", False, 401),
+        ("user", False, 403),
     ],
 )
-def test_no_other_token_makes_a_request_plain(world: World, plain_ones: list[bool], token: str, status: int) -> None:
+def test_both_ways_refuse_other_tokens_in_the_same_words(
+    world: World, plain_ones: list[bool], token: str, is_plain: bool, status: int
+) -> None:
     good = token_of(world.pilot)
     tokens = {
         "none": None,
         "empty": "",
         "expired": token_of(world.pilot, lifetime=-timedelta(seconds=1)),
         "forged": good[:-4] + "AAAA",
+        "two": f"{good} {good}",
         "of another kind": good.replace("wmsp_", "wmsj_"),
         "unknown": "x",
         "user": factories.make_token(world.alice),
@@ -148,7 +152,7 @@ def test_no_other_token_makes_a_request_plain(world: World, plain_ones: list[boo
     factories.make_job(owner=world.alice, group=world.prod)
     post(offer(), token=good)
     plain, other = (post(offer(), token=tokens[token], content_type=kind) for kind in (PLAIN, NOT_PLAIN))
-    assert plain_ones == [True, False, False]
+    assert plain_ones == [True, is_plain, False]
     assert plain.status_code == status
     assert told(plain) == told(other)
 

@@ -25,7 +25,7 @@ class BearerAuthentication(BaseAuthentication):
     scheme_name: ClassVar[str]
     scheme_description: ClassVar[str]
 
-    def authenticate(self, request: Request | HttpRequest) -> tuple[Any, Any] | None:
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         """Return (principal, credential), or None if the request carries no token of this kind."""
         token = bearer_token(request)
         if token is None or not token.startswith(self.prefix):
@@ -51,7 +51,7 @@ def has_bearer_token(request: Request | HttpRequest) -> bool:
     return scheme.lower() == "bearer"
 
 
-def bearer_token(request: Request | HttpRequest) -> str | None:
+def bearer_token(request: Request) -> str | None:
     """Return the token of ``Authorization: Bearer <token>``, or None without such a header."""
     if not has_bearer_token(request):
         return None
