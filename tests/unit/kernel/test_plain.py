@@ -1,6 +1,9 @@
 """What is seen at a glance to be right is what the fields accept, with the same values."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 from uuid import UUID
 
@@ -104,26 +107,47 @@ def test_each_body_gets_lists_of_its_own() -> None:
 
 
 def test_another_kind_of_field_is_no_plain_one() -> None:
-    class Odd(PlainSerializer):
-        open = Flag()
-
     with pytest.raises(TypeError, match="open is no plain field but Flag"):
-        Odd.checked({"open": True})
+
+        class Odd(PlainSerializer):
+            open = Flag()
 
 
 def test_a_serializer_that_validates_for_itself_is_not_plain() -> None:
-    class Whole(PlainSerializer):
-        name = Text()
+    with pytest.raises(TypeError, match=r"it has validate$"):
 
-        def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-            return attrs
+        class Whole(PlainSerializer):
+            name = Text()
 
-    class OneField(PlainSerializer):
-        name = Text()
+            def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+                return attrs
 
-        def validate_name(self, name: str) -> str:
-            return name
+    with pytest.raises(TypeError, match=r"it has validate_name$"):
 
-    for body, method in ((Whole, "validate"), (OneField, "validate_name")):
-        with pytest.raises(TypeError, match=f"it has {method}$"):
-            body.checked({"name": "x"})
+        class OneField(PlainSerializer):
+            name = Text()
+
+            def validate_name(self, name: str) -> str:
+                return name
+
+
+def test_the_first_bodies_may_be_checked_by_many_threads_at_once() -> None:
+    # A type that were prepared by its first use would end this process, by a segmentation fault in msgspec.
+    patience_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            together = Barrier(6)
+
+            class Fresh(Everything):
+                more = WholeNumber()
+
+            def check(body: type[PlainSerializer] = Fresh, together: Barrier = together) -> object:
+                together.wait()
+                return body.checked({"name": "x", "more": 3})
+
+            with ThreadPoolExecutor(6) as pool:
+                answers = [pool.submit(check) for _ in range(6)]
+            assert [answer.result() for answer in answers] == [{"name": "x", "size": 1, "more": 3}] * 6
+    finally:
+        sys.setswitchinterval(patience_s)

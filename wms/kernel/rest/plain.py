@@ -1,7 +1,7 @@
 """Bodies that come thousands of times a second: what is right about them is seen in a twentieth of the time."""
 
-from functools import cache
-from typing import Annotated, Any, Final
+from contextlib import suppress
+from typing import Annotated, Any, ClassVar, Final
 from uuid import UUID
 
 import msgspec
@@ -25,28 +25,33 @@ class PlainSerializer(StrictSerializer):
     NB: input must come from load_json: only the fields look for text that PostgreSQL cannot store.
     """
 
-    def run_validation(self, data: Any = empty) -> Any:  # noqa: ANN401 - the framework's signature
-        """Return the validated values of *data*, or raise with everything that is wrong."""
-        try:
-            accepted = msgspec.convert(data, self._accepted())
-        except msgspec.ValidationError:
-            return super().run_validation(data)
-        # A dict of what was there: fields that are UNSET are left out.
-        return msgspec.to_builtins(accepted, builtin_types=(UUID,))
+    _accepted: ClassVar[type[msgspec.Struct]]
 
-    @classmethod
-    @cache
-    def _accepted(cls) -> type[msgspec.Struct]:
-        """Return the type of the objects that are plainly right.
+    def __init_subclass__(cls, **options: object) -> None:
+        """Make the type of the objects that are plainly right.
 
         Raises:
             TypeError: this serializer is not plain.
         """
+        super().__init_subclass__(**options)
         names = [name for name in dir(cls) if name.startswith("validate")]
         if own := [name for name in names if getattr(cls, name) is not getattr(StrictSerializer, name, None)]:
             raise TypeError(f"{cls.__name__} is not plain: it has {', '.join(own)}")
         fields = [(name, *_type_and_default(field)) for name, field in cls().fields.items()]
-        return msgspec.defstruct(cls.__name__, fields, forbid_unknown_fields=True, kw_only=True)
+        cls._accepted = msgspec.defstruct(cls.__name__, fields, forbid_unknown_fields=True, kw_only=True)
+        # NB: not left to the first request: msgspec prepares a type when it is first used, and two threads that do so
+        # at once end the process by a segmentation fault.
+        with suppress(msgspec.ValidationError):
+            msgspec.convert({}, cls._accepted)
+
+    def run_validation(self, data: Any = empty) -> Any:  # noqa: ANN401 - the framework's signature
+        """Return the validated values of *data*, or raise with everything that is wrong."""
+        try:
+            accepted = msgspec.convert(data, self._accepted)
+        except msgspec.ValidationError:
+            return super().run_validation(data)
+        # A dict of what was there: fields that are UNSET are left out.
+        return msgspec.to_builtins(accepted, builtin_types=(UUID,))
 
 
 def _type_and_default(field: serializers.Field[Any, Any, Any, Any]) -> tuple[Any] | tuple[Any, Any]:
