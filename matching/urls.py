@@ -6,8 +6,6 @@ from matching.api.shares import GroupSharesView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 
 urlpatterns: list[URLPattern] = [
-    path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
-    path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
     path("matches/", MatchesView.as_view(), name="matches"),
     path("matches/preview/", PreviewView.as_view(), name="match-preview"),
     path("matches/<uuid:match_id>/status/", LeaseStatusView.as_view(), name="match-status"),
@@ -15,4 +13,6 @@ urlpatterns: list[URLPattern] = [
     path("matches/<uuid:match_id>/finish/", FinishView.as_view(), name="match-finish"),
     path("matches/<uuid:match_id>/sandboxes/", LeaseSandboxesView.as_view(), name="match-sandboxes"),
     path("matches/<uuid:match_id>/sandboxes/<str:digest>/", LeaseSandboxView.as_view(), name="match-sandbox"),
+    path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
+    path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
 ]

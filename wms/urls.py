@@ -17,16 +17,17 @@ handler500 = handlers.server_error
 docs_csp = csp_update({"style-src": ["'self'", "'unsafe-inline'"], "img-src": ["'self'", "data:"]})
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("admin/login/", admin_log_in),
-    path("admin/", admin.site.urls),
-    path("api/", include("wms.accounts.urls")),
-    path("api/", include("resources.urls")),
-    path("api/", include("taskqueues.urls")),
-    path("api/", include("wms.jobs.urls")),
-    path("api/", include("pilots.urls")),
+    # Those that are asked most often first: addresses are tried one after another.
     path("api/", include("matching.urls")),
+    path("api/", include("pilots.urls")),
+    path("api/", include("wms.jobs.urls")),
+    path("api/", include("taskqueues.urls")),
+    path("api/", include("resources.urls")),
+    path("api/", include("wms.accounts.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
+    path("admin/login/", admin_log_in),
+    path("admin/", admin.site.urls),
     path("", include("wms.kernel.urls")),
     path("", include("wms.portal.urls")),
 ]

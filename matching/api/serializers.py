@@ -11,7 +11,7 @@ from matching.services.claim import Claimed
 from matching.services.leases import Answer, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.rest import Number, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import Number, PlainSerializer, StrictSerializer, Text, WholeNumber
 
 MAX_NAME = 255
 MAX_NAMES = 1000
@@ -30,7 +30,7 @@ def names(help_text: str) -> serializers.ListField:
     )
 
 
-class OfferIn(StrictSerializer):
+class OfferIn(PlainSerializer):
     """What a slot offers; see the fields for what leaving one out means."""
 
     vo = Text(max_length=MAX_NAME, required=False, help_text="The pilot's VO.")
@@ -119,7 +119,7 @@ def _measure(help_text: str) -> Number:
     return Number(min_value=0, max_value=LARGEST, required=False, allow_null=True, help_text=help_text)
 
 
-class UsageIn(StrictSerializer):
+class UsageIn(PlainSerializer):
     """What the payload has used; left out: not measured."""
 
     cpu_s = _measure("CPU time of all its processes.")

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from matching.api.authentication import JobTokenAuthentication
 from matching.api.permissions import IsLeaseHolder
 from matching.api.renewal import renewed_token
 from matching.api.serializers import (
@@ -34,20 +35,22 @@ from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.match import match
 from matching.services.patience import patience
-from pilots.api.authentication import PilotCredential
+from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.machines import MachineView
 
 #: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
 CHANCE = SystemRandom()
 
 
-class MatchesView(APIView):
+class MatchesView(MachineView):
     """Pilots ask for jobs."""
 
+    callers = (PilotTokenAuthentication(),)
     permission_classes = (IsPilot,)
 
     @extend_schema(
@@ -110,10 +113,15 @@ class PreviewView(APIView):
         return Response(preview_out(preview(offer)))
 
 
-class LeaseStatusView(APIView):
-    """A pilot says how far the job has come."""
+class _LeaseView(MachineView):
+    """What is reported on a lease."""
 
+    callers = (JobTokenAuthentication(), PilotTokenAuthentication())
     permission_classes = (IsLeaseHolder,)
+
+
+class LeaseStatusView(_LeaseView):
+    """A pilot says how far the job has come."""
 
     @extend_schema(
         operation_id="matches_status",
@@ -133,10 +141,8 @@ class LeaseStatusView(APIView):
         return Response(answer_out(answer, token=renewed_token(request, match_id)))
 
 
-class HeartbeatView(APIView):
+class HeartbeatView(_LeaseView):
     """A pilot shows that the payload lives."""
-
-    permission_classes = (IsLeaseHolder,)
 
     @extend_schema(
         operation_id="matches_heartbeat",
@@ -156,10 +162,8 @@ class HeartbeatView(APIView):
         return Response(answer_out(answer, token=renewed_token(request, match_id)))
 
 
-class FinishView(APIView):
+class FinishView(_LeaseView):
     """A pilot hands a job back."""
-
-    permission_classes = (IsLeaseHolder,)
 
     @extend_schema(
         operation_id="matches_finish",

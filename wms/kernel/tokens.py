@@ -1,11 +1,15 @@
 """Signed tokens of machines: checked without a query, useless for any other purpose than the one they were made for."""
 
+import hmac
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import Final
 
 import jwt
 from django.conf import settings
@@ -13,8 +17,11 @@ from django.utils.crypto import salted_hmac
 
 #: Pinned: a token that names another algorithm, or none, is not looked at any further.
 ALGORITHM = "HS256"
+_HEADER: Final = b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"  # {"alg":"HS256","typ":"JWT"}
 #: The claims that this module writes itself.
 RESERVED = frozenset({"kind", "exp"})
+#: So many callers' tokens are checked but once by each process; about 1 kB each.
+REMEMBERED: Final = 16_384
 
 
 class TokenKind(StrEnum):
@@ -45,7 +52,10 @@ def sign(kind: TokenKind, claims: Mapping[str, str | int], *, expires_at: dateti
     if overwritten := RESERVED & claims.keys():
         raise ValueError(f"reserved claims: {sorted(overwritten)}")
     payload = {**claims, "kind": str(kind), "exp": int(expires_at.timestamp())}
-    return PREFIXES[kind] + jwt.encode(payload, _key(kind, settings.SECRET_KEY), algorithm=ALGORITHM)
+    # As RFC 7515 has it; jwt.encode takes four times as long, and every match signs a token.
+    signed = _HEADER + b"." + _base64url(json.dumps(payload, separators=(",", ":")).encode())
+    signature = _base64url(hmac.digest(_key(kind, settings.SECRET_KEY), signed, "sha256"))
+    return f"{PREFIXES[kind]}{signed.decode()}.{signature.decode()}"
 
 
 def read(kind: TokenKind, token: str) -> SignedToken:
@@ -59,7 +69,17 @@ def read(kind: TokenKind, token: str) -> SignedToken:
     encoded = token.removeprefix(PREFIXES[kind])
     if encoded == token or not encoded.isascii():
         raise InvalidTokenError(f"This is not a {kind} token.")
-    for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
+    genuine = _genuine(kind, encoded, (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
+    if genuine.expires_at <= datetime.now(tz=UTC):  # it was not when it was remembered
+        raise _expired(kind)
+    return genuine
+
+
+# By the secrets too: what an old key has signed must not outlive its time among the fallbacks. Refusals are not
+# remembered, so that whoever tries out tokens displaces nobody's.
+@lru_cache(maxsize=REMEMBERED)
+def _genuine(kind: TokenKind, encoded: str, secrets: tuple[str, ...]) -> SignedToken:
+    for secret in secrets:
         try:
             payload = jwt.decode(
                 encoded, _key(kind, secret), algorithms=[ALGORITHM], leeway=0, options={"require": ["exp", "kind"]}
@@ -67,13 +87,22 @@ def read(kind: TokenKind, token: str) -> SignedToken:
         except jwt.InvalidSignatureError:
             continue
         except jwt.ExpiredSignatureError as error:
-            raise InvalidTokenError(f"The {kind} token has expired.") from error
+            raise _expired(kind) from error
         except jwt.InvalidTokenError as error:
             raise InvalidTokenError(f"The {kind} token is not valid.") from error
         if payload.pop("kind") != kind:
             break
-        return SignedToken(expires_at=datetime.fromtimestamp(payload.pop("exp"), tz=UTC), claims=payload)
+        expires_at = datetime.fromtimestamp(payload.pop("exp"), tz=UTC)
+        return SignedToken(expires_at=expires_at, claims=MappingProxyType(payload))
     raise InvalidTokenError(f"The {kind} token is not valid.")
+
+
+def _expired(kind: TokenKind) -> InvalidTokenError:
+    return InvalidTokenError(f"The {kind} token has expired.")
+
+
+def _base64url(content: bytes) -> bytes:
+    return urlsafe_b64encode(content).rstrip(b"=")
 
 
 @cache

@@ -3,6 +3,8 @@
 import pytest
 from django.test import Client
 
+from tests import factories
+
 pytestmark = pytest.mark.django_db
 
 
@@ -26,3 +28,34 @@ def test_every_refusal_is_json_in_one_shape(method: str, address: str, status: i
 def test_a_page_that_does_not_exist_is_a_page() -> None:
     answer = Client().get("/nowhere/")
     assert (answer.status_code, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize("token", ["wmsp_unknown", "wmsu_unknown", None])
+def test_every_answer_below_api_says_that_it_is_what_it_says_and_belongs_in_no_frame(token: str | None) -> None:
+    answer = Client().get("/api/jobs/", headers={"Authorization": f"Bearer {token}"} if token else {})
+    assert answer.status_code == 401
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert answer.headers["Referrer-Policy"] == "same-origin"
+    assert int(answer.headers["Content-Length"]) == len(answer.content)
+
+
+def test_with_a_token_no_session_is_looked_at() -> None:
+    client = Client()
+    client.force_login(factories.make_user(username="alice"))
+    assert client.get("/api/auth/me/").status_code == 200
+    answer = client.get("/api/auth/me/", headers={"Authorization": "Bearer unknown"})
+    assert (answer.status_code, answer.json()["code"]) == (401, "invalid_token")
+    assert not answer.cookies
+    assert "Cookie" not in answer.headers.get("Vary", "")
+
+
+def test_a_page_is_a_page_also_for_who_sends_a_token() -> None:
+    answer = Client().get("/accounts/login/", headers={"Authorization": "Bearer unknown"})
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:8000"])
+def test_a_token_opens_no_other_host(host: str) -> None:
+    answer = Client().get("/api/jobs/", headers={"Authorization": "Bearer unknown", "Host": host})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")

@@ -1,9 +1,11 @@
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import jwt
 import pytest
 from pytest_django import Settings
 
+from wms.kernel import tokens
 from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read, sign
 
 LATER = datetime.now(tz=UTC).replace(microsecond=0) + timedelta(hours=1)
@@ -22,6 +24,41 @@ def test_a_token_says_what_was_signed(kind: TokenKind) -> None:
 def test_an_expired_token_is_refused() -> None:
     with pytest.raises(InvalidTokenError, match="has expired"):
         read(TokenKind.PILOT, sign(TokenKind.PILOT, {"pilot": 7}, expires_at=EARLIER))
+
+
+def test_a_token_that_was_read_before_is_refused_from_its_last_second_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER)
+    clock = Mock(wraps=datetime)
+    monkeypatch.setattr(tokens, "datetime", clock)
+    for now in (LATER - timedelta(hours=1), LATER - timedelta(seconds=1)):
+        clock.now.return_value = now
+        assert read(TokenKind.PILOT, token).claims == {"pilot": 7}
+    clock.now.return_value = LATER
+    with pytest.raises(InvalidTokenError, match="has expired"):
+        read(TokenKind.PILOT, token)
+
+
+def test_a_token_that_was_read_before_is_refused_once_its_key_is_no_fallback_any_more(settings: Settings) -> None:
+    token = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER)
+    old, settings.SECRET_KEY = settings.SECRET_KEY, "another secret key of sufficient length, 50 characters"
+    settings.SECRET_KEY_FALLBACKS = [old]
+    read(TokenKind.PILOT, token)
+    settings.SECRET_KEY_FALLBACKS = []
+    with pytest.raises(InvalidTokenError, match="not valid"):
+        read(TokenKind.PILOT, token)
+
+
+def test_what_was_remembered_of_a_token_cannot_be_changed() -> None:
+    token = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER)
+    with pytest.raises(TypeError):
+        read(TokenKind.PILOT, token).claims["pilot"] = 8  # type: ignore[index]
+
+
+def test_a_token_is_a_json_web_token_of_the_pinned_algorithm() -> None:
+    encoded = sign(TokenKind.PILOT, {"pilot": 7}, expires_at=LATER).removeprefix(PREFIXES[TokenKind.PILOT])
+    assert jwt.get_unverified_header(encoded) == {"alg": "HS256", "typ": "JWT"}
+    claims = jwt.decode(encoded, options={"verify_signature": False})
+    assert claims == {"pilot": 7, "kind": "pilot", "exp": int(LATER.timestamp())}
 
 
 def test_a_token_of_one_kind_never_passes_for_another() -> None:

@@ -10,6 +10,7 @@ from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
 from wms.kernel.rest.pages import CursorPages, PageQuery
 from wms.kernel.rest.parsers import StrictJSONParser
+from wms.kernel.rest.plain import PlainSerializer
 from wms.kernel.rest.serializers import StrictSerializer
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
@@ -21,6 +22,7 @@ __all__ = [
     "InvalidJSONError",
     "Number",
     "PageQuery",
+    "PlainSerializer",
     "StrictJSONParser",
     "StrictSerializer",
     "Text",

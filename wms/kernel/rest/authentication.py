@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -44,7 +45,7 @@ class BearerAuthentication(BaseAuthentication):
         raise NotImplementedError
 
 
-def has_bearer_token(request: Request) -> bool:
+def has_bearer_token(request: Request | HttpRequest) -> bool:
     """Return whether the request means to be authenticated by a token."""
     scheme, _, _ = str(request.META.get("HTTP_AUTHORIZATION", "")).strip().partition(" ")
     return scheme.lower() == "bearer"

@@ -1,0 +1,192 @@
+"""A plain request for a job skips the framework's machinery; its answer is the one that the framework would give."""
+
+from datetime import timedelta
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from pilots.models import Pilot
+from pilots.services.tokens import issue_pilot_token
+from tests import factories
+from tests.api.matching.conftest import World, offer
+from wms.kernel.rest.machines import MachineView, PlainRequest
+
+if TYPE_CHECKING:
+    from django.test.client import _MonkeyPatchedWSGIResponse as Answer
+
+PLAIN = "application/json"
+#: The same to every parser, but nothing that is taken without looking twice.
+NOT_PLAIN = "application/json; charset=utf-8"
+
+
+@pytest.fixture
+def plain_ones(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that tells of each request to a machine's view whether it was plain."""
+    seen: list[bool] = []
+    real = MachineView.initial
+
+    def initial(view: MachineView, request: Any, *args: object, **kwargs: object) -> None:
+        seen.append(isinstance(request, PlainRequest))
+        real(view, request, *args, **kwargs)
+
+    monkeypatch.setattr(MachineView, "initial", initial)
+    return seen
+
+
+def token_of(pilot: Pilot, *, lifetime: timedelta | None = None) -> str:
+    return issue_pilot_token(pilot, now=timezone.now(), lifetime=lifetime).token
+
+
+def post(body: object, *, token: str | None, content_type: str = PLAIN, **headers: str) -> "Answer":
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    client = Client(raise_request_exception=False)
+    return client.post("/api/matches/", body, content_type=content_type, headers=headers)
+
+
+def told(answer: "Answer") -> tuple[int, bytes, dict[str, str]]:
+    return answer.status_code, answer.content, dict(answer.headers)
+
+
+def test_both_ways_give_the_same_lease(world: World, plain_ones: list[bool]) -> None:
+    factories.make_job(
+        owner=world.alice, group=world.prod, arguments="\u2028 \N{GRINNING FACE} é", environment={"A": "1e16"}
+    )
+    said, token = offer(), token_of(world.pilot)
+    plain, other = (post(said, token=token, content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    assert plain_ones == [True, False]
+    assert plain.status_code == other.status_code == HTTPStatus.CREATED
+    # The token says until which second it is valid.
+    assert {**plain.json(), "token": ""} == {**other.json(), "token": ""}
+    assert set(plain.headers) == set(other.headers)
+
+
+def test_both_ways_have_nothing_to_give(world: World, plain_ones: list[bool]) -> None:
+    plain, other = (post(offer(), token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    assert plain_ones == [True, False]
+    assert plain.status_code == other.status_code == HTTPStatus.NO_CONTENT
+    assert set(plain.headers) == set(other.headers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"\xff",
+        b"{}",
+        b'{"cpu_time_s": 1, "cpu_time_s": 2}',
+        b'{"cpu_time_s": NaN}',
+        b'{"cpu_time_s": 1e999}',
+        b'{"site": "a\\u0000b"}',
+        b'{"site": "\\ud800"}',
+        b'{"tags": ' + b"[" * 200 + b"]" * 200 + b"}",
+        offer(proccessors=1),
+        offer(cpu_time_s="1", tags=[1], site=""),
+        offer(required_tags=["x"]),
+        offer(vo="cms"),
+        offer(tags=["x"] * 1001),
+        b" " * 2000,
+    ],
+)
+def test_both_ways_refuse_a_body_in_the_same_words(
+    world: World, settings: Settings, plain_ones: list[bool], body: object
+) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 20_000
+    plain, other = (post(body, token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    assert plain_ones == [body != b"", False]
+    assert plain.status_code >= 400
+    assert told(plain) == told(other)
+
+
+def test_both_ways_refuse_a_body_that_is_too_large(world: World, settings: Settings, plain_ones: list[bool]) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+    plain, other = (post(offer(), token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    assert plain_ones == [True, False]
+    assert plain.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert told(plain) == told(other)
+
+
+def test_both_ways_refuse_a_pilot_that_was_revoked(world: World) -> None:
+    factories.make_job(owner=world.alice, group=world.prod)
+    Pilot.objects.update(revoked_at=timezone.now())
+    plain, other = (post(offer(), token=token_of(world.pilot), content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    assert plain.status_code == HTTPStatus.FORBIDDEN
+    assert told(plain) == told(other)
+
+
+@pytest.mark.parametrize(
+    ("token", "is_plain", "status"),
+    [
+        ("none", False, 401),
+        ("empty", False, 401),
+        ("expired", True, 401),
+        ("forged", True, 401),
+        ("two", True, 401),
+        ("of another kind", False, 401),
+        ("unknown", False, 401),
+        ("user", False, 403),
+    ],
+)
+def test_both_ways_refuse_other_tokens_in_the_same_words(
+    world: World, plain_ones: list[bool], token: str, is_plain: bool, status: int
+) -> None:
+    good = token_of(world.pilot)
+    tokens = {
+        "none": None,
+        "empty": "",
+        "expired": token_of(world.pilot, lifetime=-timedelta(seconds=1)),
+        "forged": good[:-4] + "AAAA",
+        "two": f"{good} {good}",
+        "of another kind": good.replace("wmsp_", "wmsj_"),
+        "unknown": "x",
+        "user": factories.make_token(world.alice),
+    }
+    factories.make_job(owner=world.alice, group=world.prod)
+    post(offer(), token=good)
+    plain, other = (post(offer(), token=tokens[token], content_type=kind) for kind in (PLAIN, NOT_PLAIN))
+    assert plain_ones == [True, is_plain, False]
+    assert plain.status_code == status
+    assert told(plain) == told(other)
+
+
+@pytest.mark.parametrize(
+    ("headers", "content_type", "status"),
+    [
+        ({"Accept": "text/html"}, PLAIN, 406),
+        ({"Accept": "text/html, */*;q=0.1"}, PLAIN, 204),
+        ({}, "text/plain", 415),
+        ({}, "application/json; charset=latin-1", 400),
+    ],
+)
+def test_what_is_to_be_negotiated_is_left_to_the_framework(
+    world: World, plain_ones: list[bool], headers: dict[str, str], content_type: str, status: int
+) -> None:
+    body: object = offer() if content_type == PLAIN else b'{"cpu_time_s": 1}'
+    assert post(body, token=token_of(world.pilot), content_type=content_type, **headers).status_code == status
+    assert plain_ones == [False]
+
+
+def test_only_post_is_answered(world: World, plain_ones: list[bool]) -> None:
+    for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        headers = {"Authorization": f"Bearer {token_of(world.pilot)}"}
+        answer = Client().generic(method, "/api/matches/", b"{}", content_type=PLAIN, headers=headers)
+        assert (answer.status_code, answer["Allow"]) == (405, "POST, OPTIONS")
+    assert not any(plain_ones)
+
+
+def test_a_fault_of_ours_is_500_in_the_usual_shape(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object, **options: object) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr("matching.api.views.match", broken)
+    answer = post(offer(request_id=str(uuid4())), token=token_of(world.pilot))
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "internal_error"

@@ -1,0 +1,153 @@
+"""What is seen at a glance to be right is what the fields accept, with the same values."""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+
+from matching.api.serializers import HeartbeatIn, OfferIn, PreviewIn, UsageIn
+from wms.kernel.rest import Flag, Number, PlainSerializer, StrictSerializer, Text, WholeNumber, load_json
+
+UUID_TEXT = "123e4567-e89b-42d3-a456-426614174000"
+
+
+class Everything(PlainSerializer):
+    name = Text(max_length=3)
+    remark = Text(required=False, allow_blank=True, allow_null=True)
+    size = WholeNumber(min_value=-2, max_value=5, default=1)
+    count = WholeNumber(required=False)
+    weight = Number(min_value=0, max_value=10**12, required=False, allow_null=True)
+    key = serializers.UUIDField(required=False)
+    tags = serializers.ListField(child=Text(max_length=2), max_length=2, required=False)
+    numbers = serializers.ListField(child=WholeNumber(), required=False)
+
+
+def by_fields(body: type[PlainSerializer], data: object) -> dict[str, Any] | None:
+    """Return what the fields themselves make of *data*; None: refused."""
+    try:
+        values: dict[str, Any] = StrictSerializer.run_validation(body(), data)
+    except ValidationError:
+        return None
+    return values
+
+
+def checked(body: type[PlainSerializer], data: object) -> dict[str, Any] | None:
+    try:
+        return body.checked(data)
+    except ValidationError:
+        return None
+
+
+def exact(value: object) -> object:
+    """Return *value* with the type of each part, for True == 1 == 1.0."""
+    if isinstance(value, dict):
+        return {name: exact(part) for name, part in value.items()}
+    return [exact(part) for part in value] if isinstance(value, list) else (type(value), value)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=5)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 7),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([3.0, -0.0, 1e12, 10**12 + 1, "", "x", UUID_TEXT, UUID_TEXT.replace("-", ""), "ANY"]),
+    TEXTS,
+    st.sampled_from([255, 256]).map(lambda length: "\N{GRINNING FACE}" * length),
+)
+VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALARS, max_size=1)
+
+
+@pytest.mark.parametrize("body", [Everything, OfferIn, PreviewIn, UsageIn, HeartbeatIn])
+@given(data=st.data())
+def test_what_is_accepted_is_what_the_fields_accept(body: type[PlainSerializer], data: st.DataObject) -> None:
+    names = st.sampled_from([*body().fields, "nmae"])
+    right = {name: value for name, value in RIGHT.items() if name in body().fields}
+    changes = data.draw(st.dictionaries(names, VALUES, max_size=3))
+    left_out = data.draw(st.sets(names, max_size=3))
+    sent = load_json(json.dumps({name: v for name, v in {**right, **changes}.items() if name not in left_out}).encode())
+    assert exact(checked(body, sent)) == exact(by_fields(body, sent))
+
+
+RIGHT = {
+    "name": "x",
+    "cpu_time_s": 300_000,
+    "request_id": UUID_TEXT,
+    "tags": ["a", "b"],
+    "required_tags": [],
+    "platforms": ["x86_64-el9"],
+    "cpu_s": 1.5,
+    "acknowledged": [3],
+}
+
+
+@given(value=VALUES | st.lists(VALUES))
+@example(value={1: 2})
+def test_what_is_no_such_object_is_refused(value: object) -> None:
+    assert checked(Everything, value) is None
+
+
+def test_what_was_left_out_is_no_value() -> None:
+    assert Everything.checked({"name": "x", "key": UUID_TEXT}) == {"name": "x", "size": 1, "key": UUID(UUID_TEXT)}
+
+
+def test_each_body_gets_lists_of_its_own() -> None:
+    one, other = (Everything.checked({"name": "x", "tags": []}) for _ in range(2))
+    one["tags"].append("y")
+    assert other["tags"] == []
+
+
+def test_another_kind_of_field_is_no_plain_one() -> None:
+    with pytest.raises(TypeError, match="open is no plain field but Flag"):
+
+        class Odd(PlainSerializer):
+            open = Flag()
+
+
+def test_a_serializer_that_validates_for_itself_is_not_plain() -> None:
+    with pytest.raises(TypeError, match=r"it has validate$"):
+
+        class Whole(PlainSerializer):
+            name = Text()
+
+            def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+                return attrs
+
+    with pytest.raises(TypeError, match=r"it has validate_name$"):
+
+        class OneField(PlainSerializer):
+            name = Text()
+
+            def validate_name(self, name: str) -> str:
+                return name
+
+
+def test_the_first_bodies_may_be_checked_by_many_threads_at_once() -> None:
+    # A type that were prepared by its first use would end this process, by a segmentation fault in msgspec.
+    patience_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            together = Barrier(6)
+
+            class Fresh(Everything):
+                more = WholeNumber()
+
+            def check(body: type[PlainSerializer] = Fresh, together: Barrier = together) -> object:
+                together.wait()
+                return body.checked({"name": "x", "more": 3})
+
+            with ThreadPoolExecutor(6) as pool:
+                answers = [pool.submit(check) for _ in range(6)]
+            assert [answer.result() for answer in answers] == [{"name": "x", "size": 1, "more": 3}] * 6
+    finally:
+        sys.setswitchinterval(patience_s)
