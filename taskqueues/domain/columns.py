@@ -255,10 +255,9 @@ class RowOf:
         known = position < len(self._ids) and self._ids[position] == task_queue_id
         return int(self._rows[position]) if known else None
 
-    def known(self, task_queue_ids: Iterable[int]) -> frozenset[int]:
-        """Return those of the queues that are here."""
-        wanted = np.fromiter(task_queue_ids, dtype=np.int64)
-        return frozenset(wanted[np.isin(wanted, self._ids)].tolist())
+    def holds(self, task_queue_ids: NDArray[np.int64]) -> Mask:
+        """Return which of the queues are here."""
+        return np.isin(task_queue_ids, self._ids)
 
     def all(self, task_queue_ids: NDArray[np.int64]) -> Rows:
         """Return the rows of these queues, all of which are here."""

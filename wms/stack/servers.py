@@ -81,13 +81,17 @@ class PostgresServer:
             "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
             "max_connections": str(self.max_connections),
+            # The indexes of a million jobs, of which a match looks at a page here and there, and between two
+            # checkpoints what some hundred thousand matches write: by default it has room for a tenth of either.
+            "shared_buffers": "512MB",
+            "max_wal_size": "4GB",
             # DESIGN §4.6: no transaction may hold the queue table's vacuum back.
             "idle_in_transaction_session_timeout": "60s",
             # It also writes each ERROR that a client gets, and the client reports those itself.
             "log_min_messages": "fatal",
         }
         if not self.durable:
-            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return launched(
             [str(self.programs.server), "-D", str(self.data), *options],

@@ -1,10 +1,10 @@
 """The readings of the database that an index is made of: all queues once, then what has changed (DESIGN §4.2)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from django.db import connection, transaction
@@ -16,42 +16,53 @@ from taskqueues.domain.weights import USER_PRIORITIES
 from taskqueues.models import CONFIGURATION, TaskQueue, TaskQueueQuerySet
 from taskqueues.services.index.masks import Masks
 from taskqueues.services.index.snapshot import Level, News, Snapshot, Standing, View
+from wms.kernel.db import array_of
 
+#: Primary keys of task queues.
+Ids: TypeAlias = NDArray[np.int64]
+_NONE: Ids = np.empty(0, dtype=np.int64)
 _DEFINITION = tuple(field.name for field in fields(QueueDefinition))
 
 # Numbers come as one value's bytes: ten thousand rows are parsed in a millisecond, and not in fifty during which no
 # other thread of the process runs.
 _STANDING_ROW = np.dtype(
-    [("task_queue_id", ">i8"), ("priority", ">f8"), ("trusted", "?"), ("jobs", ">i4", (USER_PRIORITIES,))]
+    [
+        ("task_queue_id", ">i8"),
+        ("priority", ">f8"),
+        ("trusted", "?"),
+        # As PostgreSQL sends an array of one dimension.
+        ("head_of_jobs", "V20"),
+        ("jobs", [("bytes", ">i4"), ("number", ">i4")], (USER_PRIORITIES,)),
+    ]
 )
 _STANDING = """
 SELECT string_agg(
-           int8send(queue.id) || float8send(priority) || boolsend(is_active) || (
-               SELECT string_agg(int4send(jobs), ''::bytea ORDER BY level)
-                 FROM unnest(jobs_of_level) WITH ORDINALITY AS counted (jobs, level)
-           ),
+           int8send(queue.id) || float8send(priority) || boolsend(is_active) || array_send(jobs_of_level),
            ''::bytea ORDER BY queue.id
        )
   FROM taskqueues_taskqueue AS queue JOIN accounts_user AS owner ON owner.id = owner_id
- WHERE %(all)s OR queue.id = ANY(%(queues)s)
+ WHERE %(all)s OR queue.id = ANY(%(queues)s::bigint[])
 """
 _COUNT_ROW = np.dtype([("task_queue_id", ">i8"), ("user_priority", ">i4"), ("jobs", ">i8")])
 _COUNT = """
 SELECT string_agg(int8send(task_queue_id) || int4send(user_priority) || int8send(jobs), ''::bytea)
   FROM (SELECT task_queue_id, user_priority, count(*) AS jobs
           FROM taskqueues_queuedjob
-         WHERE %(all)s OR task_queue_id = ANY(%(queues)s)
+         WHERE %(all)s OR task_queue_id = ANY(%(queues)s::bigint[])
          GROUP BY task_queue_id, user_priority) AS counted
 """
 # In both: a change that was visible in the earlier snapshot is known; one of a transaction that committed since,
 # however long ago it was written, is not. The first comparison is there for the index on xid.
 _CHANGED_ROWS = """
-SELECT task_queue_id, (array_agg(counted_in ORDER BY id DESC) FILTER (WHERE counted_in <> ''))[1]
-  FROM taskqueues_taskqueuechange
- WHERE xid >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
-   AND NOT pg_visible_in_snapshot(xid, %(seen)s::pg_snapshot)
-   AND user_priority IS NULL
- GROUP BY task_queue_id
+WITH changed AS (
+    SELECT task_queue_id, (array_agg(counted_in ORDER BY id DESC) FILTER (WHERE counted_in <> ''))[1] AS counted_in
+      FROM taskqueues_taskqueuechange
+     WHERE xid >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+       AND NOT pg_visible_in_snapshot(xid, %(seen)s::pg_snapshot)
+       AND user_priority IS NULL
+     GROUP BY task_queue_id
+)
+SELECT coalesce(counted_in, ''), string_agg(int8send(task_queue_id), ''::bytea) FROM changed GROUP BY counted_in
 """
 _CHANGED_LEVELS = """
 SELECT task_queue_id, user_priority, sum(jobs), bool_or(jobs > 0)
@@ -85,20 +96,20 @@ def read_all() -> Snapshot:
 def read_news(since: Snapshot) -> News:
     """Return what transactions did to the queues that the snapshot *since* could not see and that is visible now."""
     with _one_view() as view:
-        counted_in: dict[int, str | None] = dict(_rows(_CHANGED_ROWS, seen=since.view.seen))
-        configuration_changed = CONFIGURATION in counted_in
-        counted_in.pop(CONFIGURATION, None)
+        counted_in = _changed_rows(since.view.seen)
+        changed = np.concatenate((_NONE, *counted_in.values()))
         levels = _changed_levels(since.view.seen)
-        touched = counted_in.keys() | {level.task_queue_id for level in levels}
-        new = touched - since.row_of.known(touched)
-        come = _definitions(TaskQueue.objects.filter(pk__in=new)) if new else []
-        standing = _standing(counted_in.keys() | new)
+        queues = np.union1d(changed, [level.task_queue_id for level in levels]).astype(np.int64)
+        new = queues[~since.row_of.holds(queues) & (queues != CONFIGURATION)]
+        come = _definitions(TaskQueue.objects.filter(pk__among=new.tolist())) if len(new) else []
+        standing = _standing(np.union1d(changed, new))
         standing = _recounted(standing, new=new, counted_in=counted_in)
     counted = frozenset(standing.task_queue_id[standing.counted].tolist())
+    gone = np.setdiff1d(changed, np.concatenate((new, standing.task_queue_id, [CONFIGURATION])))
     return News(
         view=view,
-        configuration_changed=configuration_changed,
-        gone=frozenset(counted_in.keys() - new - frozenset(standing.task_queue_id.tolist())),
+        configuration_changed=CONFIGURATION in changed,
+        gone=frozenset(gone.tolist()),
         come=come,
         standing=standing,
         levels=[level for level in levels if level.task_queue_id not in counted],
@@ -123,52 +134,63 @@ def _view() -> View:
     return View(begun_at=begun_at, database_time=database_time, seen=seen)
 
 
-def _rows(statement: str, **parameters: str | bool | list[int]) -> list[tuple[Any, ...]]:
+def _rows(statement: str, **parameters: str | bool) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return list(cursor.fetchall())
 
 
-def _packed(statement: str, row: "np.dtype[np.void]", only: Collection[int] | None) -> NDArray[np.void]:
-    """Return the rows of a statement that packs them into one value; of some queues, or of all."""
-    ((packed,),) = _rows(statement, all=only is None, queues=list(only or ()))
+def _packed(statement: str, row: "np.dtype[np.void]", only: Ids | None) -> NDArray[np.void]:
+    """Return the rows of a statement that packs them into one value; of some queues, or of all (None)."""
+    if only is not None and not len(only):
+        return np.empty(0, dtype=row)
+    ((packed,),) = _rows(statement, all=only is None, queues=array_of([] if only is None else only.tolist()))
     return np.frombuffer(packed or b"", dtype=row)
 
 
-def _standing(only: Collection[int] | None) -> Standing:
-    rows = _packed(_STANDING, _STANDING_ROW, only) if only is None or only else np.empty(0, dtype=_STANDING_ROW)
+def _changed_rows(seen: str) -> dict[str, Ids]:
+    """Return the changed queues by the snapshot in which their jobs were counted; "": they were not."""
+    return {
+        counted_in: np.frombuffer(packed, dtype=">i8").astype(np.int64)
+        for counted_in, packed in _rows(_CHANGED_ROWS, seen=seen)
+    }
+
+
+def _standing(only: Ids | None) -> Standing:
+    rows = _packed(_STANDING, _STANDING_ROW, only)
     return Standing(
         task_queue_id=rows["task_queue_id"].astype(np.int64),
         priority=rows["priority"].astype(np.float64),
         trusted=rows["trusted"].astype(np.bool_),
-        jobs=rows["jobs"].astype(np.int64),
+        jobs=rows["jobs"]["number"].astype(np.int64),
         counted=np.zeros(len(rows), dtype=np.bool_),
     )
 
 
-def _recounted(standing: Standing, *, new: Collection[int], counted_in: Mapping[int, str | None]) -> Standing:
+def _recounted(standing: Standing, *, new: Ids, counted_in: Mapping[str, Ids]) -> Standing:
     """Return the numbers with their counts brought up to this moment."""
-    is_new = np.isin(standing.task_queue_id, list(new))
+    is_new = np.isin(standing.task_queue_id, new)
     jobs = np.where(is_new[:, None], _count(standing.task_queue_id, only=new), standing.jobs)
-    # What came or went while the priorities' counts were on their way here is added to them.
-    for snapshot in {seen for task_queue_id, seen in counted_in.items() if seen and task_queue_id not in new}:
-        of_it = [pk for pk, seen in counted_in.items() if seen == snapshot and pk not in new]
-        rows = np.flatnonzero(np.isin(standing.task_queue_id, of_it))
+    counted = is_new.copy()
+    for snapshot, queues in counted_in.items():
+        if not snapshot:
+            continue
+        rows = np.flatnonzero(np.isin(standing.task_queue_id, queues) & ~is_new)
+        counted[rows] = True
         row_of = dict(zip(standing.task_queue_id[rows].tolist(), rows.tolist(), strict=True))
-        for level in _changed_levels(snapshot):
+        # What came or went while the priorities' counts were on their way here is added to them.
+        for level in _changed_levels(snapshot) if row_of else ():
             if (row := row_of.get(level.task_queue_id)) is not None:
                 jobs[row, level.user_priority] += level.jobs
-    evaluated = np.isin(standing.task_queue_id, [pk for pk, seen in counted_in.items() if seen])
-    return replace(standing, jobs=np.maximum(jobs, 0), counted=is_new | evaluated)
+    return replace(standing, jobs=np.maximum(jobs, 0), counted=counted)
 
 
-def _count(task_queue_id: NDArray[np.int64], *, only: Collection[int] | None) -> NDArray[np.int64]:
+def _count(task_queue_id: Ids, *, only: Ids | None) -> NDArray[np.int64]:
     """Return the waiting jobs by queue (in the order of the ids given, which ascend) and user priority."""
     jobs = np.zeros((len(task_queue_id), USER_PRIORITIES), dtype=np.int64)
-    if only is None or only:
-        rows = _packed(_COUNT, _COUNT_ROW, only)
-        rows = rows[np.isin(rows["task_queue_id"], task_queue_id)]
-        jobs[np.searchsorted(task_queue_id, rows["task_queue_id"]), rows["user_priority"]] = rows["jobs"]
+    rows = _packed(_COUNT, _COUNT_ROW, only)
+    rows = rows[np.isin(rows["task_queue_id"], task_queue_id)]
+    jobs[np.searchsorted(task_queue_id, rows["task_queue_id"]), rows["user_priority"]] = rows["jobs"]
     return jobs
 
 
