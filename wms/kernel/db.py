@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lookup
 from django.db.models.sql.compiler import SQLCompiler
@@ -123,8 +123,22 @@ def try_lock(key: LockKey) -> bool:
 def ask_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Return the rows of a statement that the server plans once for a connection; for those on the hot path.
 
-    Django's own cursor writes the values into the text, so that each statement is a new one to the server.
+    Django's own cursor writes the values into the text, so that each statement is a new one to the server. It also asks
+    whether the connection still lives, once in each request, which would be a tenth of a match. Here a connection that
+    turns out to be lost, as all are when the database was restarted, is opened anew and the statement asked again: it
+    must bear that, for nobody knows whether it was committed.
     """
+    try:
+        return _ask_prepared(statement, parameters)
+    except OperationalError:
+        lost = connection.connection is not None and connection.connection.closed
+        if connection.in_atomic_block or not lost:
+            raise
+        connection.close()
+        return _ask_prepared(statement, parameters)
+
+
+def _ask_prepared(statement: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
     connection.ensure_connection()
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         return cursor.execute(statement, parameters, prepare=True).fetchall()

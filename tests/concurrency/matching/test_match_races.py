@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from matching.models import Match
@@ -20,6 +22,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import control
+from wms.kernel import db
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,6 +68,60 @@ def test_concurrent_pilots_never_share_a_job() -> None:
     # Whatever was not matched was killed in its queue; nothing is lost.
     assert never_matched <= {job_id for killed in answers[8:] for job_id in killed}
     assert set(Job.objects.values_list("status", flat=True)) <= {JobStatus.MATCHED, JobStatus.KILLED}
+
+
+def test_a_match_survives_that_the_database_was_restarted() -> None:
+    """Every connection is lost then; the thread's own is found so by the first statement of its next request."""
+    group = make_group()
+    owner = make_user(groups=[group])
+    pilot = make_pilot(vo=group.vo)
+    for _ in range(2):
+        make_job(group=group, owner=owner)
+    assert next_job(pilot) is not None
+
+    def cut() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+            )
+
+    at_once([cut])
+    assert next_job(pilot) is not None
+    assert Match.objects.count() == 2
+
+
+def test_a_claim_whose_answer_is_lost_with_the_connection_gets_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = make_group()
+    owner = make_user(groups=[group])
+    pilot = make_pilot(vo=group.vo)
+    for _ in range(2):
+        make_job(group=group, owner=owner)
+    ask = db._ask_prepared
+    asked: list[str] = []
+
+    def lose_the_first_answer(statement: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        rows = ask(statement, parameters)
+        if "wms_claim" in statement:
+            asked.append(statement)
+            if len(asked) == 1:
+                connection.connection.close()
+                raise OperationalError
+        return rows
+
+    monkeypatch.setattr(db, "_ask_prepared", lose_the_first_answer)
+    job_id = next_job(pilot)
+    assert len(asked) == 2
+    assert list(Match.objects.values_list("job_id", flat=True)) == [job_id]
+    assert QueuedJob.objects.count() == 1
+
+
+def next_job(pilot: Pilot) -> int | None:
+    """Match once; return the id of the job."""
+    leases = match(
+        OfferRequest(cpu_time_s=300_000), request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1)
+    )
+    return leases[0].job_id if leases else None
 
 
 def test_a_pilot_gets_nothing_only_when_nothing_is_left() -> None:
