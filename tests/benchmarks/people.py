@@ -35,7 +35,12 @@ class Person:
         return json.loads(answer), taken_s
 
     def _ask(self, path: str, data: bytes) -> tuple[int, bytes]:
-        self._connection.request("POST", path, data, self._headers)
+        try:
+            self._connection.request("POST", path, data, self._headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server closes connections that it does not hear of for long.
+            self._connection.close()
+            self._connection.request("POST", path, data, self._headers)
         response = self._connection.getresponse()
         return response.status, response.read()
 

@@ -1,5 +1,6 @@
 """My jobs, one job, and what is done to them."""
 
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -173,6 +174,17 @@ def test_the_page_of_a_job_tells_all_about_it(portal: Client, alice: User, group
         assert text in page
     for text in ("SEED = 5", "event 1\nevent 2", "pilot 4711"):
         assert text in page
+
+
+def test_the_page_of_a_job_shows_no_site_that_was_removed_while_it_was_matched(
+    portal: Client, alice: User, group: Group
+) -> None:
+    job = make_job(owner=alice, group=group, status=JobStatus.MATCHED, pilot_id=4711)
+    Job.objects.filter(pk=job.pk).update(site_id=10**9, queue_id=10**9)
+    for address in ("/jobs/", f"/jobs/{job.pk}/"):
+        assert portal.get(address).status_code == HTTPStatus.OK
+    facts = {fact.label: fact.value for fact in portal.get(f"/jobs/{job.pk}/").context["job"].facts}
+    assert facts["Site"] == ""
 
 
 def test_a_job_that_waits_names_its_task_queue(portal: Client, alice: User, group: Group) -> None:

@@ -169,6 +169,16 @@ def test_a_job_that_ran_tells_where_and_what_it_used(alice: APIClient, world: Wo
     assert answer["usage"] == {"cpu_s": 1.5, "wall_s": 2.5, "memory_mb": 100, "disk_mb": 3}
 
 
+def test_a_job_that_was_matched_at_a_site_while_that_was_removed_is_at_none(alice: APIClient, world: World) -> None:
+    """No constraint holds the site for a claim (ADR 16)."""
+    job = factories.make_job(owner=world.alice, group=world.users, status=JobStatus.MATCHED, pilot_id=7)
+    Job.objects.update(site_id=10**9, queue_id=10**9)
+    answer = alice.get(f"{JOBS}{job.pk}/").json()
+
+    assert (answer["site"], answer["ce"], answer["queue"]) == (None, None, None)
+    assert [each["site"] for each in alice.get(JOBS).json()["results"]] == [None]
+
+
 def test_the_history_is_told_oldest_first(alice: APIClient, world: World) -> None:
     [submitted] = alice.post(JOBS, {"executable": "a"}, format="json").json()["jobs"]
     alice.post(f"{JOBS}{submitted['id']}/hold/", {"reason": "not yet"}, format="json")
