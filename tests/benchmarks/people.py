@@ -36,11 +36,14 @@ class Person:
 
     def _ask(self, path: str, data: bytes) -> tuple[int, bytes]:
         try:
-            self._connection.request("POST", path, data, self._headers)
+            return self._ask_once(path, data)
         except (BrokenPipeError, ConnectionResetError):
             # A server closes connections that it does not hear of for long.
             self._connection.close()
-            self._connection.request("POST", path, data, self._headers)
+            return self._ask_once(path, data)
+
+    def _ask_once(self, path: str, data: bytes) -> tuple[int, bytes]:
+        self._connection.request("POST", path, data, self._headers)
         response = self._connection.getresponse()
         return response.status, response.read()
 
