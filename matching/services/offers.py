@@ -82,16 +82,18 @@ def bond_of(pilot_id: int) -> Bond:
     Raises:
         Pilot.DoesNotExist: it is not known.
     """
-    if pilot_id not in _BONDS:
-        if len(_BONDS) > MAX_BONDS:
-            _BONDS.clear()
+    bond = _BONDS.get(pilot_id)
+    if bond is None:
         # Pilots that were sent together ask together: one question for all of them.
         rows = ask_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
-        _BONDS.update({pk: Bond(*bond) for pk, *bond in rows})
-    try:
-        return _BONDS[pilot_id]
-    except KeyError:
-        raise Pilot.DoesNotExist from None
+        around = {pk: Bond(*values) for pk, *values in rows}
+        if len(_BONDS) > MAX_BONDS:
+            _BONDS.clear()
+        _BONDS.update(around)
+        bond = around.get(pilot_id)
+    if bond is None:
+        raise Pilot.DoesNotExist
+    return bond
 
 
 def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered) -> tuple[ResourceOffer, Place]:
