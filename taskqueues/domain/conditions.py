@@ -22,6 +22,13 @@ class Condition:
     accepts: Callable[[Columns, ResourceOffer], Mask | None]
     #: Fields of the offer that it looks at: to equal ones it says the same.
     looks_at: tuple[str, ...] = ()
+    #: That is one number, and queues may ask as much of it: so it says the same to offers that reach the same of them.
+    is_amount: bool = False
+
+
+def _at_most(amount: str) -> Condition:
+    """Return the condition that queues ask no more than is offered, of what both call *amount*."""
+    return Condition(lambda queues, offer: getattr(queues, amount) <= getattr(offer, amount), (amount,), is_amount=True)
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -68,7 +75,7 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
     {
         "owner_group": Condition(_owner_group, ("vo_id", "group_id", "owner_id")),
         "setup": Condition(lambda queues, offer: queues.setup.is_(offer.setup), ("setup",)),
-        "cpu_time": Condition(lambda queues, offer: queues.cpu_time_s <= offer.cpu_time_s, ("cpu_time_s",)),
+        "cpu_time": _at_most("cpu_time_s"),
         "pilot_type": Condition(lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type), ("pilot_type",)),
         "site": Condition(_site, ("site", "accepting")),
         "banned_site": Condition(_banned_site, ("site",)),
@@ -78,8 +85,8 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "tags": Condition(lambda queues, offer: queues.tags.within(offer.tags), ("tags",)),
         "required_tags": Condition(_required_tags, ("required_tags",)),
         "job_type": Condition(_job_type, ("job_types",)),
-        "processors": Condition(lambda queues, offer: queues.processors <= offer.processors, ("processors",)),
-        "memory": Condition(lambda queues, offer: queues.memory_mb <= offer.memory_mb, ("memory_mb",)),
+        "processors": _at_most("processors"),
+        "memory": _at_most("memory_mb"),
         # Enforced with the throttles and limits of SAM; until then every queue passes.
         "throttle": Condition(lambda _queues, _offer: None),
         "limit": Condition(lambda _queues, _offer: None),

@@ -23,20 +23,26 @@ def mark_changed(*, group_id: int, now: datetime) -> None:
     Where shares are corrected by history, those of all groups of the VO depend on one another.
     """
     mark_corrected_with(group_ids=[group_id], now=now)
-    _mark(Group.objects.filter(pk=group_id, vo__history_fair_share=False), now=now)
+    mark_groups(Group.objects.filter(pk=group_id, vo__history_fair_share=False).values_list("pk", flat=True), now=now)
 
 
 @transaction_required
 def mark_corrected_with(*, group_ids: Collection[int], now: datetime) -> None:
     """Note the same of every group whose share is corrected by history together with one of these."""
     vos = VO.objects.filter(groups__in=list(group_ids), history_fair_share=True)
-    _mark(Group.objects.filter(vo__in=vos), now=now)
+    mark_groups(Group.objects.filter(vo__in=vos).values_list("pk", flat=True), now=now)
 
 
 @transaction_required
 def mark_groups_of(*, vo_id: int, now: datetime) -> None:
     """Note the same of every group of the VO."""
-    _mark(Group.objects.filter(vo=vo_id), now=now)
+    mark_groups(Group.objects.filter(vo=vo_id).values_list("pk", flat=True), now=now)
+
+
+@transaction_required
+def mark_groups(group_ids: Iterable[int], *, now: datetime) -> None:
+    """Note the same of these groups and no others."""
+    ChangedGroup.objects.bulk_create([ChangedGroup(group_id=group_id, changed_at=now) for group_id in group_ids])
 
 
 def recalculate(*, only_changed: bool = False) -> int:
@@ -77,10 +83,6 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
         for number, priority in split_share(share.share, loads[share.group_id], shared=share.shares_jobs).items()
         if number > 0
     }
-
-
-def _mark(groups: Iterable[Group], *, now: datetime) -> None:
-    ChangedGroup.objects.bulk_create([ChangedGroup(group=group, changed_at=now) for group in groups])
 
 
 def _shares(groups: QuerySet[Group]) -> list[GroupShare]:

@@ -1,7 +1,7 @@
 """Into a task queue and out of it; queues come with their first job and go after their last (TQM, DESIGN §3.2)."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from django.db import transaction
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import ChangedGroup, no_jobs
+from taskqueues.models import no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -105,8 +105,4 @@ def _create(
         }
         for signature, definition in missing.items()
     )
-    _mark({definition.group_id for definition in missing.values()}, now=now)
-
-
-def _mark(group_ids: Iterable[int], *, now: datetime) -> None:
-    ChangedGroup.objects.bulk_create([ChangedGroup(group_id=group_id, changed_at=now) for group_id in group_ids])
+    priorities.mark_groups({definition.group_id for definition in missing.values()}, now=now)

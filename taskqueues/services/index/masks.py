@@ -10,13 +10,11 @@ from threading import Lock
 import numpy as np
 
 from taskqueues.domain.columns import Columns, Mask, Rows
-from taskqueues.domain.conditions import CONDITIONS
+from taskqueues.domain.conditions import CONDITIONS, Condition
 from taskqueues.domain.offer import ResourceOffer
 
 #: A thousand masks of ten thousand queues. Offers are many, but sites, platforms and segments are few.
 REMEMBERED_BYTES = 10 * 1024 * 1024
-#: Conditions that compare a number of the offer with a column of the same name: it must not be below.
-_NUMBERS: Mapping[str, str] = {"cpu_time": "cpu_time_s", "processors": "processors", "memory": "memory_mb"}
 
 
 class Masks:
@@ -28,7 +26,7 @@ class Masks:
         self.segments: Mapping[int, slice] = columns.segments()
         #: By condition: what of an offer it looks at.
         self._looks_at: Mapping[str, Callable[[ResourceOffer], Hashable]] = {
-            name: self._class_of(name) for name, condition in CONDITIONS.items() if condition.looks_at
+            name: self._class_by(condition) for name, condition in CONDITIONS.items() if condition.looks_at
         }
         #: None: all queues.
         self._masks: OrderedDict[Hashable, Mask | None] = OrderedDict()
@@ -78,13 +76,13 @@ class Masks:
                 self._bytes -= 0 if oldest is None else oldest.nbytes
         return mask
 
-    def _class_of(self, name: str) -> Callable[[ResourceOffer], Hashable]:
+    def _class_by(self, condition: Condition) -> Callable[[ResourceOffer], Hashable]:
         """Return what tells offers apart of which the condition may say different things."""
-        if name not in _NUMBERS:
-            return attrgetter(*CONDITIONS[name].looks_at)
-        # The highest number that a queue asks and the offer reaches: raw ones, such as CPU time left, never repeat.
-        field = _NUMBERS[name]
-        return partial(_highest, np.unique(getattr(self.columns, field)).tolist(), attrgetter(field))
+        if not condition.is_amount:
+            return attrgetter(*condition.looks_at)
+        # The highest amount that a queue asks and the offer reaches: raw ones, such as CPU time left, never repeat.
+        (amount,) = condition.looks_at
+        return partial(_highest, np.unique(getattr(self.columns, amount)).tolist(), attrgetter(amount))
 
 
 def _highest(asked: Sequence[int], offered: Callable[[ResourceOffer], int], offer: ResourceOffer) -> int:
