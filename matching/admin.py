@@ -1,16 +1,10 @@
-"""Pages for leases, to look at, and for limits."""
+"""Pages for leases, to look at."""
 
-from typing import Any
-
-from django import forms
 from django.contrib import admin
 from django.db.models import Q
-from django.http import HttpRequest
 
-from matching.models import Limit, Match
-from resources.admin.rights import sites_serving_only
-from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
-from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
+from matching.models import Match
+from wms.accounts.admin.rights import VOLevelLedger
 
 
 @admin.register(Match)
@@ -27,74 +21,3 @@ class MatchAdmin(VOLevelLedger[Match]):
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the leases of the VOs' jobs."""
         return Q(job__vo__in=vos)
-
-
-class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A limit; one of a manager concerns a VO, a group or a site that this manager manages."""
-
-    #: Of the manager who asks; None: an operator, who may limit anybody.
-    managed_vos: frozenset[int] | None = None
-
-    def clean(self) -> dict[str, Any]:
-        """Check that somebody is limited, and that it is the manager's to limit."""
-        given = super().clean() or self.cleaned_data
-        vos = self.managed_vos
-        if vos is None or self.errors:
-            return given
-        site = given.get("site") or (given["ce"].site if given.get("ce") else None)
-        if given.get("vo") or given.get("group") or (site and sites_serving_only(vos).filter(pk=site.pk).exists()):
-            return given
-        raise forms.ValidationError("Choose a VO or a group of yours, or a site that serves no other VO.")
-
-
-@admin.register(Limit)
-class LimitAdmin(VOLevelAdmin[Limit]):
-    """A manager limits the own VO, its groups, or the sites that serve nobody else."""
-
-    form = LimitForm
-    managers_may = EVERYTHING
-    choose_managed = frozenset({"vo", "group"})
-    list_display = (
-        "id",
-        "vo",
-        "site",
-        "ce",
-        "group",
-        "user",
-        "job_type",
-        "running",
-        "waiting",
-        "cpu_s_per_day",
-        "delay_s",
-    )
-    list_select_related = ("vo", "site", "ce", "group", "user")
-    list_filter = (("vo", SeenRelatedFilter), ("site", SeenRelatedFilter), ("group", SeenRelatedFilter))
-    ordering = ("id",)
-    autocomplete_fields = ("user",)
-    fieldsets = (
-        (
-            "Whom it limits",
-            {
-                "fields": ("vo", "site", "ce", "group", "user", "job_type"),
-                "description": "All that is chosen must be true of a job; what is left out does not matter.",
-            },
-        ),
-        ("To what", {"fields": ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")}),
-    )
-
-    def managed(self, vos: frozenset[int]) -> Q:
-        """Return the limits that concern only the VOs."""
-        sites = sites_serving_only(vos)
-        return Q(vo__in=vos) | Q(group__vo__in=vos) | Q(site__in=sites) | Q(ce__site__in=sites)
-
-    def get_form(
-        self,
-        request: HttpRequest,
-        obj: Limit | None = None,
-        change: bool = False,  # noqa: FBT001, FBT002 - Django's own
-        **kwargs: Any,  # noqa: ANN401
-    ) -> type[forms.ModelForm]:  # type: ignore[type-arg]
-        """Return the form, which knows whose limits it makes."""
-        form = super().get_form(request, obj, change, **kwargs)
-        vos = None if self.sees_all(request) else self.managed_vos(request)
-        return type(form.__name__, (form,), {"managed_vos": vos})

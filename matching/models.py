@@ -1,4 +1,4 @@
-"""The meeting of demand and supply: leases of jobs to pilots, and the limits on them."""
+"""The meeting of demand and supply: leases of jobs to pilots."""
 
 from uuid import uuid4
 
@@ -6,8 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from pilots.models import Pilot
-from resources.models import ComputingElement, Queue, Site
-from wms.accounts.models import VO, Group, User
+from resources.models import Queue
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -66,33 +65,3 @@ class ExpirerRun(models.Model):
 
     def __str__(self) -> str:
         return str(self.ran_at)
-
-
-class Limit(models.Model):
-    """One row is one limit or quota on what the scope matches, or waits, at a time (DESIGN §3.6)."""
-
-    vo = models.ForeignKey(VO, models.CASCADE, null=True, blank=True, related_name="+")
-    site = models.ForeignKey(Site, models.CASCADE, null=True, blank=True, related_name="+")
-    ce = models.ForeignKey(ComputingElement, models.CASCADE, null=True, blank=True, related_name="+")
-    group = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="+")
-    user = models.ForeignKey(User, models.CASCADE, null=True, blank=True, related_name="+")
-    job_type = models.CharField(max_length=255, blank=True)
-    running = models.PositiveIntegerField(null=True, blank=True, help_text="Jobs held by pilots at a time.")
-    waiting = models.PositiveIntegerField(null=True, blank=True, help_text="Jobs in queues at a time.")
-    cpu_s_per_day = models.PositiveBigIntegerField(null=True, blank=True)
-    delay_s = models.FloatField(null=True, blank=True, help_text="Between two matches, on the average.")
-    burst = models.PositiveIntegerField(null=True, blank=True, help_text="Matches at once after a pause.")
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                name="limit_limits_something",
-                condition=Q(running__isnull=False)
-                | Q(waiting__isnull=False)
-                | Q(cpu_s_per_day__isnull=False)
-                | Q(delay_s__isnull=False),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"limit {self.pk}"

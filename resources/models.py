@@ -112,6 +112,29 @@ class Site(Level):
         return self.name
 
 
+class ThrottleState(models.Model):
+    """One row is what a throttled site advertised last, or the server counted in its place, and the matches since.
+
+    The claim reads and counts here; every throttled site has one from its first match or advertisement on.
+    """
+
+    site = models.OneToOneField(Site, models.CASCADE, primary_key=True, related_name="throttle_state")
+    version = models.BigIntegerField(default=1, help_text="Higher with each advertisement, count or change of policy.")
+    advertised = models.JSONField(default=dict, help_text="Numbers, by the names under which SAM advertises them.")
+    classad = models.TextField(blank=True, help_text="The advertisement, when it came in ClassAd form.")
+    sequence = models.BigIntegerField(null=True, help_text="Of the last advertisement that had one.")
+    advertised_at = models.DateTimeField(null=True, help_text="None: the server counted itself.")
+    measured_at = models.DateTimeField(help_text="CurMatches counts the matches after it.")
+    expires_at = models.DateTimeField()
+    room = models.PositiveIntegerField(
+        null=True, help_text="Matches from the measurement until it is closed; none: an expression tells."
+    )
+    matched = models.PositiveIntegerField(default=0, help_text="Matches since the measurement.")
+
+    def __str__(self) -> str:
+        return f"throttle of site {self.site_id}"
+
+
 class ComputingElement(Level):
     """One row is one computing element: the door to one batch system of a site."""
 

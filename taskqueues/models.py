@@ -3,13 +3,15 @@
 from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from resources.models import Queue
+from resources.models import ComputingElement, Queue, Site
 from taskqueues.domain.weights import USER_PRIORITIES
 from wms.accounts.models import VO, Group, User
+from wms.kernel.db import DatabaseNow
 
 
 def requirement_list() -> "ArrayField[list[str], list[str]]":
@@ -223,3 +225,114 @@ class SubmitPool(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class Limit(models.Model):
+    """One row limits the jobs of a scope: those of which everything that it names is true (DESIGN §3.6).
+
+    Triggers of ``matching`` give a limit its counters in the transaction that writes it, whoever does (ADR 17).
+    """
+
+    vo = models.ForeignKey(VO, models.CASCADE, null=True, blank=True, related_name="+")
+    site = models.ForeignKey(Site, models.CASCADE, null=True, blank=True, related_name="+")
+    ce = models.ForeignKey(ComputingElement, models.CASCADE, null=True, blank=True, related_name="+")
+    group = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="+")
+    user = models.ForeignKey(User, models.CASCADE, null=True, blank=True, related_name="+")
+    job_type = models.CharField(max_length=255, blank=True)
+    running = models.PositiveIntegerField(null=True, blank=True, help_text="Jobs held by pilots at a time.")
+    waiting = models.PositiveIntegerField(null=True, blank=True, help_text="Jobs in queues at a time.")
+    cpu_s_per_day = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="CPU time, in seconds, that jobs have reported in the last 24 hours."
+    )
+    delay_s = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0)], help_text="Between two matches, on the average."
+    )
+    burst = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Matches at once after a pause."
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="limit_limits_something",
+                condition=Q(running__isnull=False)
+                | Q(waiting__isnull=False)
+                | Q(cpu_s_per_day__isnull=False)
+                | Q(delay_s__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="limit_on_waiting_names_no_place",
+                condition=Q(waiting__isnull=True) | Q(site__isnull=True, ce__isnull=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"limit {self.pk}"
+
+
+class LimitSlot(models.Model):
+    """One row is a part of a limit on running jobs; claims that count in different parts do not wait for each other.
+
+    The parts of a limit add up to it, and what is used of them to the jobs that pilots hold, less ``LimitEvent``s.
+    """
+
+    limit = models.ForeignKey(Limit, models.CASCADE, related_name="slots", db_index=False)
+    number = models.PositiveSmallIntegerField()
+    part = models.IntegerField(help_text="Of the limit.")
+    used = models.IntegerField(help_text="Below 0 where jobs counted in another part have ended.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a_limit_has_each_slot_once", fields=["limit", "number"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"slot {self.number} of limit {self.limit_id}"
+
+
+class LimitCount(models.Model):
+    """The row of a limit is what is counted for it as a whole: when it matches again, and the CPU time of a day."""
+
+    limit = models.OneToOneField(Limit, models.CASCADE, primary_key=True, related_name="count")
+    # As of the "generic cell rate algorithm": a bucket of tokens in one number.
+    free_at = models.DateTimeField(null=True, help_text="When matches that keep the delay would have caught up.")
+    cpu_s = models.FloatField(default=0.0, help_text="Reported in the last 24 hours, as of the last sum.")
+
+    def __str__(self) -> str:
+        return f"count of limit {self.limit_id}"
+
+
+class LimitEvent(models.Model):
+    """One row is a job of a limit's scope that a pilot no longer holds, or CPU time that one reported.
+
+    Rows are only added, so that no change of a job's status waits for a claim; who finds a limit full, and beat, sum
+    them up.
+    """
+
+    # No constraint: a limit may be removed while a job of its scope ends.
+    limit = models.ForeignKey(Limit, models.CASCADE, related_name="+", db_index=False, db_constraint=False)
+    jobs_left = models.SmallIntegerField(default=0, help_text="Jobs that a pilot no longer holds.")
+    cpu_s = models.FloatField(default=0.0)
+    happened_at = models.DateTimeField(db_default=DatabaseNow())
+
+    class Meta:
+        indexes = [models.Index(name="event_of_limit", fields=["limit"])]  # the sum of one limit
+
+    def __str__(self) -> str:
+        return f"event of limit {self.limit_id}"
+
+
+class LimitHour(models.Model):
+    """One row is the CPU time that the jobs of a limit's scope reported in one hour."""
+
+    limit = models.ForeignKey(Limit, models.CASCADE, related_name="+", db_index=False)
+    began_at = models.DateTimeField()
+    cpu_s = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a_limit_has_each_hour_once", fields=["limit", "began_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.began_at} of limit {self.limit_id}"

@@ -1,15 +1,7 @@
-"""Let the claim write no more than somebody needs, and look nothing up twice; and load it as it is now."""
-
-from pathlib import Path
+"""Let the claim write no more than somebody needs, and look nothing up twice."""
 
 import django.db.models.deletion
 from django.db import migrations, models
-
-CLAIM = (Path(__file__).parent.parent / "sql" / "claim.sql").read_text()
-DROP = """
-    DROP TYPE IF EXISTS wms_claimed CASCADE;
-    DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot;
-"""
 
 
 class Migration(migrations.Migration):
@@ -23,10 +15,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        # Was there before, in an older form.
-        migrations.RunSQL(DROP, migrations.RunSQL.noop),
-        # The text has semicolons inside of functions, and is not to be taken apart.
-        migrations.RunSQL([CLAIM], DROP),
         migrations.AlterField(
             model_name="match",
             name="cpu_segment_s",

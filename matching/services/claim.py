@@ -30,6 +30,8 @@ class Claimed(NamedTuple):
     answer: str
     #: Why closed: what nothing is given to, or of.
     reason: str | None
+    #: That is full.
+    limit_id: int | None
     #: Jobs left at the level when they are few; None: ten or more, or not known.
     remaining: int | None
     ordinal: int
@@ -55,12 +57,28 @@ class Claimant:
     queue_id: int | None
 
 
-_CLAIM: Final = "SELECT * FROM wms_claim(%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s)"
+class SeenThrottle(NamedTuple):
+    """For which state of a site's throttle its expression was found true."""
+
+    version: int
+    matched: int
+
+
+_CLAIM: Final = (
+    "SELECT * FROM wms_claim(%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer)"
+)
 _CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
 
 
-def claim(
-    claimant: Claimant, *, ordinal: int, task_queue_id: int, user_priority: int, chance: float, may_wait: bool
+def claim(  # noqa: PLR0913 - whose, of what, and how
+    claimant: Claimant,
+    *,
+    ordinal: int,
+    task_queue_id: int,
+    user_priority: int,
+    chance: float,
+    may_wait: bool,
+    seen: SeenThrottle | None = None,
 ) -> Claimed:
     """Lease to a pilot one of the ten oldest jobs of a level, or say why there is none.
 
@@ -70,6 +88,7 @@ def claim(
         task_queue_id, user_priority: the level.
         chance: which of the ten; uniform in [0, 1).
         may_wait: for other claims that hold all jobs of the level.
+        seen: of a site whose throttle is an expression.
     """
     (claimed,) = _ask(
         _CLAIM,
@@ -84,6 +103,7 @@ def claim(
         claimant.ce_id,
         claimant.queue_id,
         float(settings.WMS_LEASE_FIRST_S),
+        *(seen or (None, None)),
     )
     return claimed
 

@@ -5,16 +5,19 @@
 --   empty_level   no job of this user priority waits in the queue
 --   contended     jobs wait, but other claims hold all of them at this moment
 --   closed        with a reason: pilot_… or request_answered: nothing more is given to this request; site, ce, queue,
---                 vo: nothing at this place; owner, pool: nothing of this task queue
+--                 vo, throttle…: nothing at this place; owner, pool: nothing of this task queue; limit: nothing that
+--                 the limit is on
 --   gone          there is no such task queue any more
 --
--- Locks: Pilot → QueuedJob → Job → Match (wms.kernel.db). What is only looked at is not locked: whoever bans a site
+-- Locks: Pilot → QueuedJob → counters → Job → Match (ADR 17). What is only looked at is not locked: whoever bans a site
 -- while this runs may as well have done so a moment later.
 
 -- One lease, as its pilot is told of it; or why there is none.
 CREATE TYPE wms_claimed AS (
     answer text,
     reason text,
+    -- That is full.
+    limit_id bigint,
     -- Jobs that are left at the level, when they are few; else null.
     remaining integer,
     ordinal smallint,
@@ -47,7 +50,7 @@ $$;
 
 -- The leases that a request of a pilot has got.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
-    SELECT 'leased', '', NULL::integer, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
+    SELECT 'leased', '', NULL::bigint, NULL::integer, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
            job_group.name, job.description, (SELECT * FROM wms_input_sandboxes(job.id))
       FROM matching_match AS lease
       JOIN jobs_job AS job ON job.id = lease.job_id
@@ -72,6 +75,24 @@ BEGIN
 END
 $$;
 
+-- Why a throttled site takes no match now; empty: it does. What a policy makes of an advertisement is one number
+-- (resources.domain.throttles); but an expression is asked by the caller, who says of which state that holds.
+CREATE FUNCTION wms_why_throttled(the_site bigint, seen_version bigint, seen_matched integer, right_now timestamptz)
+RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(
+        (SELECT CASE
+                    WHEN state.expires_at <= right_now THEN 'throttle_expired'
+                    WHEN state.room IS NULL THEN
+                        CASE WHEN state.version = seen_version AND state.matched = seen_matched THEN ''
+                             ELSE 'throttle_moved' END
+                    WHEN state.matched < state.room THEN ''
+                    ELSE 'throttle'
+                END
+           FROM resources_throttlestate AS state WHERE state.site_id = the_site),
+        'throttle_expired'
+    )
+$$;
+
 CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
@@ -86,7 +107,10 @@ CREATE FUNCTION wms_claim(
     the_site bigint,
     the_ce bigint,
     the_queue bigint,
-    first_lease_s double precision
+    first_lease_s double precision,
+    -- Of a site whose throttle is an expression: for which state of the throttle it was found true.
+    seen_version bigint,
+    seen_matched integer
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner might take for empty what was so when it last looked.
 SET enable_seqscan = off
@@ -97,11 +121,14 @@ DECLARE
     claimed wms_claimed;
     pilot record;
     facts record;
+    room wms_room;
     moved record;
     oldest bigint[];
     many integer;
 BEGIN
     claimed.answer := 'closed';
+    -- Which jobs pilots hold is about to change (limits.sql).
+    PERFORM pg_advisory_xact_lock_shared(7);
     -- Locks the pilot: the same request, asked again meanwhile, waits here. Who asks, runs.
     UPDATE pilots_pilot
        SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
@@ -121,8 +148,10 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT task_queue.cpu_time_s, task_queue.submit_pools, owner.is_active,
+    SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
+           task_queue.job_type, owner.is_active,
            site.name AS site_name,
+           coalesce(site.throttle_policy, '') <> '' AS is_throttled,
            the_site IS NULL OR (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site_is_open,
            the_ce IS NULL OR (ce.state = 'active' OR ce.state_until <= right_now) IS TRUE AS ce_is_open,
            the_queue IS NULL OR (queue.state = 'active' OR queue.state_until <= right_now) IS TRUE AS queue_is_open,
@@ -148,6 +177,7 @@ BEGIN
         WHEN NOT facts.queue_is_open THEN 'queue'
         WHEN NOT facts.serves_vo THEN 'vo'
         WHEN NOT facts.is_active THEN 'owner'
+        WHEN facts.is_throttled THEN wms_why_throttled(the_site, seen_version, seen_matched, right_now)
         ELSE ''
     END;
     IF claimed.reason = '' AND the_queue IS NOT NULL AND cardinality(facts.submit_pools) > 0 THEN
@@ -175,25 +205,17 @@ BEGIN
         END IF;
         FOR step IN 0 .. many - 1 LOOP
             -- Of the level still: since it was read, a job may have moved to another queue, which nobody compared.
-            DELETE FROM taskqueues_queuedjob AS taken
-             WHERE taken.job_id = (
-                 SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
-                  WHERE waiting.job_id = oldest[1 + (floor(chance * many)::integer + step) % many]
-                    AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-                    FOR UPDATE SKIP LOCKED
-             )
-            RETURNING taken.job_id INTO claimed.job_id;
+            SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
+             WHERE waiting.job_id = oldest[1 + (floor(chance * many)::integer + step) % many]
+               AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+               FOR UPDATE SKIP LOCKED;
             EXIT WHEN FOUND;
         END LOOP;
         IF claimed.job_id IS NULL THEN
-            DELETE FROM taskqueues_queuedjob AS taken
-             WHERE taken.job_id = (
-                 SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
-                  WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-                  ORDER BY waiting.job_id LIMIT 1
-                    FOR UPDATE SKIP LOCKED
-             )
-            RETURNING taken.job_id INTO claimed.job_id;
+            SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
+             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+             ORDER BY waiting.job_id LIMIT 1
+               FOR UPDATE SKIP LOCKED;
         END IF;
         EXIT WHEN claimed.job_id IS NOT NULL;
         IF NOT may_wait THEN
@@ -208,11 +230,36 @@ BEGIN
             FOR UPDATE;
     END LOOP;
 
+    -- Counters are locked before anything is written: where there is no room, nothing is to be taken back.
+    IF EXISTS (SELECT FROM taskqueues_limit) THEN
+        room := wms_room_in_limits(
+            facts.vo_id, the_site, the_ce, facts.group_id, facts.owner_id, facts.job_type, the_pilot, right_now
+        );
+        IF room.full_limit IS NOT NULL THEN
+            claimed.reason := 'limit';
+            claimed.limit_id := room.full_limit;
+            claimed.job_id := NULL;
+            RETURN NEXT claimed;
+            RETURN;
+        END IF;
+    END IF;
+    IF facts.is_throttled THEN
+        PERFORM FROM resources_throttlestate WHERE site_id = the_site FOR NO KEY UPDATE;
+        claimed.reason := wms_why_throttled(the_site, seen_version, seen_matched, right_now);
+        IF claimed.reason <> '' THEN
+            claimed.job_id := NULL;
+            RETURN NEXT claimed;
+            RETURN;
+        END IF;
+    END IF;
+
+    DELETE FROM taskqueues_queuedjob AS taken WHERE taken.job_id = claimed.job_id;
     UPDATE jobs_job
        SET status = 'Matched',
            minor_status = coalesce('At ' || facts.site_name, ''),
            status_changed_at = right_now,
            site_id = the_site,
+           ce_id = the_ce,
            queue_id = the_queue,
            pilot_id = the_pilot,
            matched_at = right_now
@@ -228,6 +275,12 @@ BEGIN
         claimed.reason := 'job_does_not_wait';
         RETURN NEXT claimed;
         RETURN;
+    END IF;
+    IF room IS DISTINCT FROM NULL THEN
+        PERFORM wms_count_in_limits(room, right_now);
+    END IF;
+    IF facts.is_throttled THEN
+        UPDATE resources_throttlestate SET matched = matched + 1 WHERE site_id = the_site;
     END IF;
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
     VALUES (
@@ -268,7 +321,7 @@ DECLARE
     has_some boolean;
 BEGIN
     IF refused <> '' THEN
-        RETURN QUERY SELECT 'closed', refused, NULL::integer, NULL::smallint, NULL::uuid, NULL::timestamptz,
+        RETURN QUERY SELECT 'closed', refused, NULL::bigint, NULL::integer, NULL::smallint, NULL::uuid, NULL::timestamptz,
                             NULL::bigint, NULL::text, NULL::text, NULL::jsonb, NULL::jsonb;
         RETURN;
     END IF;

@@ -7,12 +7,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from matching.models import Limit, Match
+from matching.models import Match
 from pilots.models import Director, Pilot
 from resources.domain.words import RequirementKind, SiteTokenPurpose
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
 from resources.services import issue_site_token
-from taskqueues.models import SubmitPool, TaskQueue
+from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import (
     NOW,
     make_ce,

@@ -8,10 +8,10 @@ from django.db import models
 from django.test import Client
 from django.urls import reverse
 
-from matching.models import Limit, Match
+from matching.models import Match
 from pilots.models import Director, Pilot
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
-from taskqueues.models import SubmitPool, TaskQueue
+from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import make_user
 from wms.accounts.models import VO, ApiToken, Group, User
 from wms.jobs.models import Job

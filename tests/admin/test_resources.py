@@ -6,10 +6,9 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from matching.models import Limit
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken
-from taskqueues.models import SubmitPool
+from taskqueues.models import Limit, SubmitPool
 from tests.admin.conftest import (
     Shared,
     World,

@@ -7,10 +7,11 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from resources.models import Queue, Site
+from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
-from wms.jobs.domain.lifecycle import FINAL, JobStatus
+from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus
 
+HELD = sorted(HELD_BY_A_PILOT)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
 
 
@@ -89,6 +90,9 @@ class Job(models.Model):
         db_constraint=False,
         help_text="Of the last match.",
     )
+    ce = models.ForeignKey(
+        ComputingElement, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False
+    )
     queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False)
     # No foreign key: jobs do not know what a pilot is.
     pilot_id = models.BigIntegerField(null=True, help_text="That holds or held it last.")
@@ -126,6 +130,8 @@ class Job(models.Model):
             models.Index(name="job_of_vo_and_group", fields=["vo", "group"]),  # managers' lists; the filter by group
             # Lists and summaries of a site. Without the jobs that wait: they are at none, and come by thousands.
             models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
+            # What goes on at a site, which a throttle counts when nobody advertises it.
+            models.Index(name="job_held_at_site", fields=["site", "status"], condition=Q(status__one_of=HELD)),
         ]
 
     def __str__(self) -> str:

@@ -1,8 +1,9 @@
 """Transactions and locks: who may open, who must be inside, and in which order rows are locked.
 
-Lock order, for every transaction of the system: advisory → Pilot → Group → TaskQueue → QueuedJob → Job → Match →
-Counter; several rows of one table by primary key. A transaction that needs two of these takes them in this order, but
-for jobs that go (back) into a queue: that is the last locking step of a transaction (ADR 3).
+Lock order, for every transaction of the system: advisory → Pilot → Group → TaskQueue → QueuedJob → Counter → Job →
+Match; several rows of one table by primary key. A transaction that needs two of these takes them in this order, but
+for jobs that go (back) into a queue: that is the last locking step of a transaction (ADR 3). Counters, of limits and of
+throttles, are locked by claims before they write anything (ADR 17).
 """
 
 from collections.abc import Callable, Iterable
@@ -27,6 +28,8 @@ class LockKey(IntEnum):
     CONFIGURE = 4
     REMOVE_EMPTY_TASK_QUEUES = 5
     SEND_PILOTS = 6
+    #: Taken by triggers and the claim (matching/sql/limits.sql).
+    COUNT_LIMITS = 7
 
 
 class DatabaseNow(Func):

@@ -62,6 +62,11 @@ class ClassAd:
         entry = self.record.entries.get(name.lower())
         return None if entry is None else Expression(entry.node, self.text)
 
+    def updated(self, other: "ClassAd") -> "ClassAd":
+        """Return the record with the attributes of *other* in place of, or beside, its own."""
+        entries = MappingProxyType({**self.record.entries, **other.record.entries})
+        return ClassAd(Record(entries, self.record.at), self.text)
+
     def error(self, name: str, problem: str) -> ClassAdError:
         """Return an error that points at the name of the attribute *name*."""
         return ClassAdError(problem, text=self.text, at=self.record.entries[name.lower()].at)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from matching.models import Limit
 from pilots.models import Director
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import (
@@ -23,7 +22,7 @@ from resources.models import (
     StorageElement,
 )
 from resources.services import issue_site_token
-from taskqueues.models import ChangedGroup, SubmitPool
+from taskqueues.models import ChangedGroup, Limit, SubmitPool
 from taskqueues.services import submit_pools
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
 from wms.accounts.domain import digest_of

@@ -122,7 +122,7 @@ def test_a_manager_opens_the_pages_of_the_administration(live_server: LiveServer
     page.get_by_label("Priority").fill("2500")
     page.get_by_role("button", name="Save", exact=True).click()
     assert "was changed successfully" in page.locator(".messagelist").inner_text()
-    page.goto(f"{live_server.url}/admin/matching/limit/add/")
+    page.goto(f"{live_server.url}/admin/taskqueues/limit/add/")
     page.locator(".select2-selection").first.click()
     assert browser.complaints == []
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from matching.models import Limit
 from pilots.models import Director
+from taskqueues.models import Limit
 from wms.stack.configuration.records import Entry
 from wms.stack.configuration.schema import DirectorEntry, LimitEntry, ScopeEntry
 from wms.stack.configuration.sections import Change, EntryT, Identity, RowT, Section, sorted_names

@@ -1,0 +1,43 @@
+"""Have claims ask throttles and limits, which stand below now; and load the functions as they are now."""
+
+from pathlib import Path
+
+from django.db import migrations
+
+SQL = Path(__file__).parent.parent / "sql"
+# The texts have semicolons inside of functions, and are not to be taken apart.
+FUNCTIONS = [(SQL / name).read_text() for name in ("limits.sql", "claim.sql")]
+DROP = """
+    DROP TYPE IF EXISTS wms_claimed, wms_room CASCADE;
+    DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot, wms_why_throttled, wms_limits_of, wms_held_jobs,
+        wms_share_of_slot, wms_sum_up_limit, wms_free_slot, wms_cpu_is_used_up, wms_job_leaves_limits, wms_limit_changes
+        CASCADE;
+"""
+#: A limit on waiting jobs of a place, which was stored though nothing waits at a place, is none.
+MOVE = """
+    INSERT INTO taskqueues_limit
+           (vo_id, site_id, ce_id, group_id, user_id, job_type, running, waiting, cpu_s_per_day, delay_s, burst)
+    SELECT vo_id, site_id, ce_id, group_id, user_id, job_type, running,
+           CASE WHEN site_id IS NULL AND ce_id IS NULL THEN waiting END, cpu_s_per_day, delay_s, burst
+      FROM matching_limit
+     WHERE running IS NOT NULL OR cpu_s_per_day IS NOT NULL OR delay_s IS NOT NULL
+        OR (waiting IS NOT NULL AND site_id IS NULL AND ce_id IS NULL)
+     ORDER BY id
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("jobs", "0004_where_jobs_are_held"),
+        ("matching", "0004_what_the_claim_writes"),
+        ("resources", "0002_throttle_states"),
+        ("taskqueues", "0005_limits"),
+    ]
+
+    operations = [
+        # Was there before, in an older form.
+        migrations.RunSQL(DROP, migrations.RunSQL.noop),
+        migrations.RunSQL(FUNCTIONS, DROP),
+        migrations.RunSQL(MOVE, migrations.RunSQL.noop),
+        migrations.DeleteModel(name="Limit"),
+    ]

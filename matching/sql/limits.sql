@@ -1,0 +1,242 @@
+-- Limits and quotas of jobs by what they are and where they run (DESIGN §3.6): their counters, and who changes them.
+--
+-- A claim counts up, in slots that it has locked. A job that a pilot no longer holds adds a row, which waits for nobody;
+-- these rows are summed up by whoever finds no room, and by beat. So a limit is never exceeded, and is found full only
+-- when it is. Locks of one limit: its count, then its slots by number; of several limits: by id.
+--
+-- 7 is LockKey.COUNT_LIMITS (wms.kernel.db): shared by everything that changes which jobs pilots hold, exclusive for the
+-- moment in which all jobs of a new limit's scope are counted.
+
+-- The limits of a job and the place where it is, or would be, held; null: not known, and in no limit of such places.
+CREATE FUNCTION wms_limits_of(
+    the_vo bigint, the_site bigint, the_ce bigint, the_group bigint, the_user bigint, the_job_type text
+) RETURNS SETOF taskqueues_limit LANGUAGE sql STABLE AS $$
+    SELECT * FROM taskqueues_limit AS a_limit
+     WHERE (a_limit.vo_id IS NULL OR a_limit.vo_id = the_vo)
+       AND (a_limit.site_id IS NULL OR a_limit.site_id = the_site)
+       AND (a_limit.ce_id IS NULL OR a_limit.ce_id = the_ce)
+       AND (a_limit.group_id IS NULL OR a_limit.group_id = the_group)
+       AND (a_limit.user_id IS NULL OR a_limit.user_id = the_user)
+       AND (a_limit.job_type = '' OR a_limit.job_type = the_job_type)
+     ORDER BY a_limit.id
+$$;
+
+-- How many jobs of the limit's scope pilots hold: what its slots and events must come to.
+CREATE FUNCTION wms_held_jobs(the_limit bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT count(*)
+      FROM taskqueues_limit AS a_limit
+      JOIN jobs_job AS job
+        ON job.status = ANY ('{Completing,Matched,Running,Stalled}'::text[])
+       AND (a_limit.vo_id IS NULL OR a_limit.vo_id = job.vo_id)
+       AND (a_limit.site_id IS NULL OR a_limit.site_id = job.site_id)
+       AND (a_limit.ce_id IS NULL OR a_limit.ce_id = job.ce_id)
+       AND (a_limit.group_id IS NULL OR a_limit.group_id = job.group_id)
+       AND (a_limit.user_id IS NULL OR a_limit.user_id = job.owner_id)
+       AND (a_limit.job_type = '' OR a_limit.job_type = job.job_type)
+     WHERE a_limit.id = the_limit
+$$;
+
+-- The share of one of so many slots in an amount, which may be negative; the shares add up to it.
+CREATE FUNCTION wms_share_of_slot(amount bigint, slots bigint, number bigint) RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (sign(amount) * (abs(amount) / slots + (number < abs(amount) % slots)::integer))::integer
+$$;
+
+-- Sum up what has happened since the last time; the room that there is, is spread over the slots.
+CREATE FUNCTION wms_sum_up_limit(the_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    right_now CONSTANT timestamptz := wms_now();
+    gone bigint;
+BEGIN
+    PERFORM FROM taskqueues_limitcount WHERE limit_id = the_limit FOR NO KEY UPDATE;
+    PERFORM FROM taskqueues_limitslot WHERE limit_id = the_limit ORDER BY number FOR NO KEY UPDATE;
+    WITH event AS (
+        DELETE FROM taskqueues_limitevent WHERE limit_id = the_limit RETURNING jobs_left, cpu_s, happened_at
+    ), hour AS (
+        INSERT INTO taskqueues_limithour AS known (limit_id, began_at, cpu_s)
+        SELECT the_limit, date_trunc('hour', happened_at), sum(cpu_s) FROM event WHERE cpu_s > 0 GROUP BY 2
+            ON CONFLICT (limit_id, began_at) DO UPDATE SET cpu_s = known.cpu_s + excluded.cpu_s
+    )
+    SELECT coalesce(sum(jobs_left), 0) INTO gone FROM event;
+    UPDATE taskqueues_limitslot AS slot
+       SET used = slot.part - wms_share_of_slot(whole.room + gone, whole.slots, slot.number)
+      FROM (SELECT sum(part - used) AS room, count(*) AS slots
+              FROM taskqueues_limitslot WHERE limit_id = the_limit) AS whole
+     WHERE slot.limit_id = the_limit;
+    -- An hour counts until all of it is a day ago.
+    DELETE FROM taskqueues_limithour WHERE limit_id = the_limit AND began_at <= right_now - interval '25 hours';
+    UPDATE taskqueues_limitcount
+       SET cpu_s = coalesce((SELECT sum(hour.cpu_s) FROM taskqueues_limithour AS hour
+                              WHERE hour.limit_id = the_limit), 0)
+     WHERE limit_id = the_limit;
+END
+$$;
+
+-- A slot with room, locked; null: the limit is full.
+CREATE FUNCTION wms_free_slot(the_limit bigint, the_pilot bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    free bigint;
+BEGIN
+    -- Pilots begin at different slots, and pass those by that others count in at this moment.
+    SELECT id INTO free FROM taskqueues_limitslot
+     WHERE limit_id = the_limit AND used < part
+     ORDER BY (number + the_pilot) % 16 LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        PERFORM wms_sum_up_limit(the_limit);
+        SELECT id INTO free FROM taskqueues_limitslot
+         WHERE limit_id = the_limit AND used < part ORDER BY number LIMIT 1;
+    END IF;
+    RETURN free;
+END
+$$;
+
+-- Whether the CPU time of a day is used up.
+CREATE FUNCTION wms_cpu_is_used_up(the_limit bigint, cpu_s_per_day bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    FOR attempt IN 1 .. 2 LOOP
+        IF cpu_s_per_day > (
+            SELECT whole.cpu_s
+                   + coalesce((SELECT sum(event.cpu_s) FROM taskqueues_limitevent AS event
+                                WHERE event.limit_id = the_limit), 0)
+              FROM taskqueues_limitcount AS whole WHERE whole.limit_id = the_limit
+        ) THEN
+            RETURN false;
+        END IF;
+        -- What was a day ago may have been summed up long ago.
+        IF attempt = 1 THEN
+            PERFORM wms_sum_up_limit(the_limit);
+        END IF;
+    END LOOP;
+    RETURN true;
+END
+$$;
+
+CREATE TYPE wms_room AS (
+    -- The first limit that is full; null: none is.
+    full_limit bigint,
+    -- Locked; in these one more is to be counted.
+    slots bigint[],
+    -- Locked; limits whose next match is to be put off.
+    paced bigint[]
+);
+
+CREATE FUNCTION wms_room_in_limits(
+    the_vo bigint,
+    the_site bigint,
+    the_ce bigint,
+    the_group bigint,
+    the_user bigint,
+    the_job_type text,
+    the_pilot bigint,
+    right_now timestamptz
+) RETURNS wms_room LANGUAGE plpgsql AS $$
+DECLARE
+    room wms_room := (NULL, '{}', '{}');
+    a_limit taskqueues_limit;
+    caught_up timestamptz;
+    slot bigint;
+BEGIN
+    FOR a_limit IN SELECT * FROM wms_limits_of(the_vo, the_site, the_ce, the_group, the_user, the_job_type) LOOP
+        room.full_limit := a_limit.id;
+        IF a_limit.cpu_s_per_day IS NOT NULL AND wms_cpu_is_used_up(a_limit.id, a_limit.cpu_s_per_day) THEN
+            RETURN room;
+        END IF;
+        IF a_limit.delay_s > 0 THEN
+            SELECT free_at INTO caught_up FROM taskqueues_limitcount WHERE limit_id = a_limit.id FOR NO KEY UPDATE;
+            IF caught_up > right_now + make_interval(secs => (coalesce(a_limit.burst, 1) - 1) * a_limit.delay_s) THEN
+                RETURN room;
+            END IF;
+            room.paced := room.paced || a_limit.id;
+        END IF;
+        IF a_limit.running IS NOT NULL THEN
+            slot := wms_free_slot(a_limit.id, the_pilot);
+            IF slot IS NULL THEN
+                RETURN room;
+            END IF;
+            room.slots := room.slots || slot;
+        END IF;
+    END LOOP;
+    room.full_limit := NULL;
+    RETURN room;
+END
+$$;
+
+CREATE FUNCTION wms_count_in_limits(room wms_room, right_now timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(room.slots) > 0 THEN
+        UPDATE taskqueues_limitslot SET used = used + 1 WHERE id = ANY (room.slots);
+    END IF;
+    IF cardinality(room.paced) > 0 THEN
+        UPDATE taskqueues_limitcount AS whole
+           SET free_at = greatest(whole.free_at, right_now) + make_interval(secs => a_limit.delay_s)
+          FROM taskqueues_limit AS a_limit
+         WHERE whole.limit_id = ANY (room.paced) AND a_limit.id = whole.limit_id;
+    END IF;
+END
+$$;
+
+-- Jobs come into the hands of pilots by claims only; they leave them, and report CPU time, in many ways.
+CREATE FUNCTION wms_job_leaves_limits() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    has_left CONSTANT integer := (
+        OLD.status = ANY ('{Completing,Matched,Running,Stalled}'::text[])
+        AND NEW.status <> ALL ('{Completing,Matched,Running,Stalled}'::text[])
+    )::integer;
+    used_s CONSTANT double precision := greatest(0, coalesce(NEW.cpu_s, 0) - coalesce(OLD.cpu_s, 0));
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7);
+    INSERT INTO taskqueues_limitevent (limit_id, jobs_left, cpu_s, happened_at)
+    SELECT id, CASE WHEN running IS NULL THEN 0 ELSE has_left END,
+           CASE WHEN cpu_s_per_day IS NULL THEN 0 ELSE used_s END, wms_now()
+      FROM wms_limits_of(OLD.vo_id, OLD.site_id, OLD.ce_id, OLD.group_id, OLD.owner_id, OLD.job_type)
+     WHERE (running IS NOT NULL AND has_left > 0) OR (cpu_s_per_day IS NOT NULL AND used_s > 0);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER job_leaves_limits AFTER UPDATE OF status, cpu_s ON jobs_job
+    FOR EACH ROW WHEN (
+        NEW.cpu_s > coalesce(OLD.cpu_s, 0)
+        OR (
+            OLD.status = ANY ('{Completing,Matched,Running,Stalled}'::text[])
+            AND NEW.status <> ALL ('{Completing,Matched,Running,Stalled}'::text[])
+        )
+    )
+    EXECUTE FUNCTION wms_job_leaves_limits();
+
+-- Give a limit its counters, whoever writes it: the jobs that pilots hold are counted while nobody changes which.
+CREATE FUNCTION wms_limit_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    -- One row in which claims at a site meet is fast enough; those of a whole VO would wait for each other.
+    slots CONSTANT bigint := CASE WHEN NEW.running IS NULL THEN 0
+                                  WHEN NEW.site_id IS NOT NULL OR NEW.ce_id IS NOT NULL THEN 1
+                                  ELSE greatest(1, least(16, NEW.running)) END;
+    waited_for CONSTANT text := current_setting('lock_timeout');
+    held bigint;
+BEGIN
+    -- Who waits for the lock holds up those that come after it, and may itself wait for one of them: short attempts.
+    PERFORM set_config('lock_timeout', '100ms', true);
+    FOR attempt IN 1 .. 100 LOOP
+        BEGIN
+            PERFORM pg_advisory_xact_lock(7);
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            IF attempt = 100 THEN
+                RAISE;
+            END IF;
+        END;
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+    PERFORM set_config('lock_timeout', waited_for, true);
+    DELETE FROM taskqueues_limitslot WHERE limit_id = NEW.id;
+    DELETE FROM taskqueues_limitevent WHERE limit_id = NEW.id AND cpu_s = 0;
+    UPDATE taskqueues_limitevent SET jobs_left = 0 WHERE limit_id = NEW.id;
+    INSERT INTO taskqueues_limitcount (limit_id, cpu_s) VALUES (NEW.id, 0) ON CONFLICT DO NOTHING;
+    held := wms_held_jobs(NEW.id);
+    INSERT INTO taskqueues_limitslot (limit_id, number, part, used)
+    SELECT NEW.id, number, wms_share_of_slot(NEW.running, slots, number), wms_share_of_slot(held, slots, number)
+      FROM generate_series(0, slots - 1) AS number;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER limit_changes AFTER INSERT OR UPDATE ON taskqueues_limit
+    FOR EACH ROW EXECUTE FUNCTION wms_limit_changes();

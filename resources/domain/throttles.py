@@ -1,0 +1,135 @@
+"""How a site limits the flow of jobs to it: SAM's policies, and how many matches each leaves (DESIGN §3.6).
+
+A site advertises what goes on there. CurMatches starts at what the policy makes of that, grows by one with each match,
+and nothing is subtracted until the next advertisement; the site takes a match only while its policy's condition is true
+of CurMatches before it. So what a policy says of one advertisement is one number: the matches until it is closed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from resources.domain.classad import ClassAd, ClassAdError, classad_of, is_true, parse_classad, parse_expression
+from resources.domain.words import ThrottlePolicy
+
+#: By the names under which SAM advertises them; whole numbers, at least 0.
+Numbers = Mapping[str, int]
+
+CUR_MATCHES: Final = "CurMatches"
+SUBMITTING: Final = "CurrentSubmittingJobs"
+GATHERING: Final = "CurrentGatheringOutputJobs"
+CURRENT: Final = "CurrentJobs"
+MAX_MATCHES: Final = "MaxMatches"
+MAX_SUBMITTING: Final = "MaxSubmittingJobs"
+MAX_SUBMITTING_AND_GATHERING: Final = "MaxSubmittingAndOutputGatheringJobs"
+MAX_JOBS: Final = "MaxJobs"
+REQUIREMENTS: Final = "Requirements"
+MAXIMA: Final = (MAX_MATCHES, MAX_SUBMITTING, MAX_SUBMITTING_AND_GATHERING, MAX_JOBS)
+#: What a site may advertise under these names is a number.
+NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
+#: An expression that stays true for so many matches is asked again after them.
+MOST_TRIED: Final = 1000
+
+NO_JOB: Final = classad_of({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttle:
+    """The policy of a site, and what is known of the site at one moment."""
+
+    policy: ThrottlePolicy
+    #: The site's configured maxima; of those advertised too the smaller ones.
+    maxima: Numbers
+    #: Of the policy ``custom``: a ClassAd expression.
+    requirements: str = ""
+    #: What was advertised, or counted; what is missing is undefined.
+    advertised: Numbers
+    #: The advertisement in ClassAd form; empty: it came as numbers.
+    classad: str = ""
+
+    def maximum(self, name: str) -> int | None:
+        """Return the smaller of what is configured and what is advertised; None: neither is."""
+        known = [numbers[name] for numbers in (self.maxima, self.advertised) if name in numbers]
+        return min(known, default=None)
+
+    @property
+    def start(self) -> int | None:
+        """CurMatches right after the advertisement; None: it is undefined, and nothing is accepted."""
+        match self.policy:
+            case ThrottlePolicy.LEVEL0:
+                return self._sum(SUBMITTING)
+            case ThrottlePolicy.LEVEL1:
+                return self._sum(SUBMITTING, GATHERING)
+            case ThrottlePolicy.LEVEL2:
+                return self._sum(CURRENT)
+            case ThrottlePolicy.CUSTOM:
+                return self.advertised.get(CUR_MATCHES)
+        return 0
+
+    @property
+    def room(self) -> int | None:
+        """The matches from the advertisement until it is closed; None: that depends on the job (``custom``)."""
+        if self.policy is ThrottlePolicy.CUSTOM:
+            return None
+        bounds = [self._left(maximum, *counted) for maximum, counted in _BOUNDS[self.policy]]
+        return max(0, min(bounds))
+
+    def accepts(self, *, matched: int, job: ClassAd = NO_JOB) -> bool:
+        """Return whether one more match is accepted.
+
+        Args:
+            matched: matches since the measurement.
+            job: TARGET of a custom expression.
+        """
+        if self.room is not None:
+            return matched < self.room
+        if self.start is None:
+            return False
+        try:
+            my = self._as_classad(cur_matches=self.start + matched)
+            # Of a site that advertises Requirements too, as SAM's do, both must be TRUE.
+            asked = [_expression(self.requirements), my.expression(REQUIREMENTS)]
+        except ClassAdError:
+            return False
+        return all(is_true(each, my=my, target=job) for each in asked if each is not None)
+
+    def left(self, *, matched: int, job: ClassAd = NO_JOB) -> int:
+        """Return how many more matches are accepted, of jobs like *job*; at most ``MOST_TRIED`` of an expression."""
+        if self.room is not None:
+            return max(0, self.room - matched)
+        for tried in range(MOST_TRIED):
+            if not self.accepts(matched=matched + tried, job=job):
+                return tried
+        return MOST_TRIED
+
+    def _sum(self, *names: str) -> int | None:
+        if any(name not in self.advertised for name in names):
+            return None
+        return sum(self.advertised[name] for name in names)
+
+    def _left(self, maximum: str, *counted: str) -> int:
+        most, now = self.maximum(maximum), self._sum(*counted)
+        return 0 if most is None or now is None else most - now
+
+    def _as_classad(self, *, cur_matches: int) -> ClassAd:
+        maxima = {name: most for name in MAXIMA if (most := self.maximum(name)) is not None}
+        numbers = classad_of({**self.advertised, **maxima, CUR_MATCHES: cur_matches})
+        return _parsed(self.classad).updated(numbers)
+
+
+#: By policy: each maximum with the numbers that count towards it before the first match.
+_BOUNDS: Final[Mapping[ThrottlePolicy, tuple[tuple[str, tuple[str, ...]], ...]]] = {
+    ThrottlePolicy.MATCHES: ((MAX_MATCHES, ()),),
+    ThrottlePolicy.LEVEL0: ((MAX_SUBMITTING, (SUBMITTING,)),),
+    ThrottlePolicy.LEVEL1: ((MAX_SUBMITTING_AND_GATHERING, (SUBMITTING, GATHERING)),),
+    ThrottlePolicy.LEVEL2: (
+        (MAX_JOBS, (CURRENT,)),
+        (MAX_SUBMITTING_AND_GATHERING, (SUBMITTING, GATHERING)),
+    ),
+}
+
+
+# The same few texts are asked about again and again.
+_parsed = lru_cache(maxsize=1000)(parse_classad)
+_expression = lru_cache(maxsize=1000)(parse_expression)
