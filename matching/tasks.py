@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from matching.services import accounting, expiry
+from matching.services import accounting, expiry, limits
 
 
 @shared_task(name="matching.expire_leases", ignore_result=True, acks_late=True)
@@ -15,3 +15,9 @@ def expire_leases() -> None:
 def count_deliveries() -> None:
     """Every minute: what groups got, which shares follow where a VO says so (DESIGN §3.3)."""
     accounting.count_deliveries()
+
+
+@shared_task(name="matching.sum_up_limits", ignore_result=True, acks_late=True)
+def sum_up_limits() -> None:
+    """Every minute: jobs that pilots no longer hold, and CPU time, towards limits (DESIGN §3.6)."""
+    limits.sum_up()

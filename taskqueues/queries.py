@@ -2,14 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Sum
+from django.db.models import Count, F, FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum
 
 from resources.models import Queue
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
-from taskqueues.models import Delivery, GroupUsage, QueuedJob, SubmitPool
+from taskqueues.domain.limits import Bounds, LimitScope
+from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool
 from wms.accounts.models import VO, Group
 
 #: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
@@ -66,3 +68,78 @@ def delivered(*, vo_id: int, since: datetime) -> Mapping[tuple[int, int], Amount
     rows = Delivery.objects.filter(group__vo=vo_id, began_at__gte=since).values_list("group_id", "cpu_segment_s")
     sums = rows.annotate(Sum("matches"), Sum("processor_s")).order_by("group", "cpu_segment_s")
     return {(group_id, segment): Amount(matches, processor_s) for group_id, segment, matches, processor_s in sums}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStanding:
+    """A limit on matches, and what has been taken of it."""
+
+    #: With what it names at hand.
+    limit: Limit
+    scope: LimitScope
+    bounds: Bounds
+
+
+def limit_scopes() -> tuple[LimitScope, ...]:
+    """Return what the limits on matches are on."""
+    return tuple(scope_of(limit) for limit in limits_on_matches())
+
+
+def limits_on_matches() -> QuerySet[Limit]:
+    """Return the limits that a match is checked against; those on waiting jobs alone are not."""
+    return Limit.objects.exclude(running=None, cpu_s_per_day=None, delay_s=None).order_by("pk")
+
+
+def limit_standings() -> list[LimitStanding]:
+    """Return the limits on matches, with what has been taken of each as of now."""
+    events = LimitEvent.objects.filter(limit=OuterRef("pk")).order_by().values("limit")
+    used = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("used"))
+    limits = limits_on_matches().annotate(
+        used=Subquery(used.values("sum"), output_field=IntegerField()),
+        jobs_left=Subquery(events.annotate(sum=Sum("jobs_left")).values("sum"), output_field=IntegerField()),
+        reported_s=Subquery(events.annotate(sum=Sum("cpu_s")).values("sum"), output_field=FloatField()),
+        summed_s=F("count__cpu_s"),
+        free_at=F("count__free_at"),
+    )
+    return [_standing(limit) for limit in limits.select_related("vo", "site", "ce__site", "group", "user")]
+
+
+def _standing(limit: Limit) -> LimitStanding:
+    counted = vars(limit)
+    bounds = Bounds(
+        running=limit.running,
+        held=(counted["used"] or 0) - (counted["jobs_left"] or 0),
+        delay_s=limit.delay_s,
+        burst=limit.burst or 1,
+        free_at=counted["free_at"],
+        cpu_s_per_day=limit.cpu_s_per_day,
+        cpu_s=(counted["summed_s"] or 0.0) + (counted["reported_s"] or 0.0),
+    )
+    return LimitStanding(limit=limit, scope=scope_of(limit), bounds=bounds)
+
+
+def scope_of(limit: Limit) -> LimitScope:
+    """Return what the limit is on."""
+    return LimitScope(
+        limit_id=limit.pk,
+        vo_id=limit.vo_id,
+        site_id=limit.site_id,
+        ce_id=limit.ce_id,
+        group_id=limit.group_id,
+        owner_id=limit.user_id,
+        job_type=limit.job_type,
+    )
+
+
+def limit_in_words(limit: Limit) -> str:
+    """Return whose jobs, and where, a limit is on, such as "the user alice at the site LCG.CERN.ch"."""
+    who = [
+        ("the user", limit.user),
+        ("the group", limit.group),
+        ("the VO", limit.vo),
+        ("the type", limit.job_type),
+    ]
+    where = [("the CE", limit.ce), ("the site", limit.site)]
+    of = " of ".join(f"{noun} {name}" for noun, name in who if name)
+    at = " of ".join(f"{noun} {name}" for noun, name in where if name)
+    return " at ".join(filter(None, [of or "all", at]))

@@ -34,6 +34,8 @@ BEAT: dict[str, Entry] = {
     "expire-leases": every(5, "matching.expire_leases"),
     # DESIGN §3.3: use counts with a half-life of 3 days. Each run reads every open lease: not more often than needed.
     "count-deliveries": every(60, "matching.count_deliveries"),
+    # DESIGN §3.6: claims that find a limit full do it themselves; for the others it may not become much.
+    "sum-up-limits": every(60, "matching.sum_up_limits"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taskqueues.domain.columns import Rows
+from taskqueues.domain.columns import Mask, Rows
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 
 _WEIGHTS = np.array([WEIGHT_OF_PRIORITY[priority] for priority in range(USER_PRIORITIES)])
@@ -54,6 +54,8 @@ class Lottery:
         self._bounds = np.empty(0)
         self._empty_levels: set[tuple[int, int]] = set()
         self._aside: list[Drawn] = []
+        #: Rows that no segment is to bring.
+        self._left_out: Mask | None = None
 
     def draw(self, *, queue_chance: float, level_chance: float) -> Drawn | None:
         """Return a queue and a user priority, in the end those that were set aside; None when nothing is left.
@@ -84,7 +86,14 @@ class Lottery:
         """Take a queue out of the draw: it is empty or closed."""
         self._draw_from(self._rows[self._rows != row])
 
+    def leave_out_queues(self, rows: Mask) -> None:
+        """Take queues out of the draw, of every segment: they are closed together."""
+        self._left_out = rows if self._left_out is None else self._left_out | rows
+        self._draw_from(self._rows)
+
     def _draw_from(self, rows: Rows) -> None:
+        if self._left_out is not None:
+            rows = rows[~self._left_out[rows]]
         # NB: without those of priority 0, which are never drawn: an empty part of the sum could be hit at its bound.
         priorities = self._priority[rows]
         drawn = priorities > 0

@@ -1,7 +1,7 @@
 """The match: one request of a pilot in, leases on the jobs that fit it best out (TQM, PIL, DESIGN §3.5)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from time import monotonic
@@ -13,11 +13,17 @@ import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
-from matching.services.claim import Answer, Claimant, Claimed, claim, close
+from matching.services import limits
+from matching.services.claim import Answer, Claimant, Claimed, SeenThrottle, claim, close
+from matching.services.full_limits import full_limits
 from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
+from matching.services.site_throttle import REFUSED, THROTTLED, SiteThrottle
 from pilots.models import Pilot
 from resources.models import Queue
+from taskqueues.domain.conditions import within
+from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
+from taskqueues.queries import limit_scopes
 from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
@@ -74,10 +80,12 @@ def match(
         raise PilotNotWelcomeError(_NOT_WELCOME["pilot_unknown"]) from error
     snapshot = index.current()
     search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
+    search.assume_full(full_limits.recent())
     leases = search.fill([], up_to=max_jobs)
-    if len(leases) < max_jobs and snapshot.begun_at < asked_at:
+    if len(leases) < max_jobs and not search.is_throttled and (snapshot.begun_at < asked_at or search.full):
         # A job that was committed before this request is never missed: only a newer reading may say that there is none.
-        search = _search(index.renewed(), request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
+        snapshot = index.renewed() if snapshot.begun_at < asked_at else snapshot
+        search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
         leases = search.fill(leases, up_to=max_jobs)
     return leases if len(leases) == max_jobs else search.close()
 
@@ -92,25 +100,46 @@ def _search(
         raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
     site_id, ce_id, queue_id = place.ids
     claimant = Claimant(pilot_id=pilot_id, request_id=request_id, site_id=site_id, ce_id=ce_id, queue_id=queue_id)
+    scopes = known.ask(limit_scopes)
     return _Search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
+        throttle=SiteThrottle(place.site, known),
+        limits={scope.limit_id: scope for scope in scopes if scope.holds_at(site_id=site_id, ce_id=ce_id)},
         any_segment_fraction=known.ask(vo_of, bond.vo_id).any_segment_fraction,
         chance=chance,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Search:
     """One request in one snapshot of the task queues."""
 
     snapshot: Snapshot
     offer: ResourceOffer
     claimant: Claimant
+    throttle: SiteThrottle
+    #: Those that hold at the place, by primary key.
+    limits: Mapping[int, LimitScope]
     #: Of the matches: they ignore the rule of the highest CPU segment.
     any_segment_fraction: float
     chance: Random
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the site takes no more matches."""
+        return self.offer.throttled
+
+    @property
+    def full(self) -> Sequence[LimitScope]:
+        """Limits that were assumed, or found, to be full."""
+        return self.offer.full_limits
+
+    def assume_full(self, limit_ids: Collection[int]) -> None:
+        """Have no jobs drawn of these limits, of which some may not hold here."""
+        if found := [scope for limit_id, scope in self.limits.items() if limit_id in limit_ids]:
+            self.offer = replace(self.offer, full_limits=(*self.offer.full_limits, *found))
 
     def fill(self, leases: Sequence[Claimed], *, up_to: int) -> list[Claimed]:
         """Return these leases and those that are drawn after them, up to so many in all."""
@@ -133,7 +162,11 @@ class _Search:
         """Draw until a claim succeeds; None when every level that fits was found empty or closed (DESIGN §4.4)."""
         lottery = self._lottery(leases)
         while (drawn := self._draw(lottery)) is not None:
-            claimed = self._claim(drawn, ordinal=len(leases))
+            seen = self.throttle.seen_by(self._task_queue_id(drawn))
+            if seen is REFUSED:
+                lottery.leave_out_queue(drawn.row)
+                continue
+            claimed = self._claim(drawn, ordinal=len(leases), seen=seen)
             if claimed.answer == Answer.LEASED:
                 self._after_lease(drawn, claimed)
                 return claimed
@@ -156,11 +189,27 @@ class _Search:
                 lottery.set_aside(drawn)
             case Answer.CLOSED if claimed.reason in _NOT_WELCOME:
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(claimed.reason)])
+            case Answer.CLOSED if claimed.limit_id is not None:
+                self._leave_out_limit(lottery, drawn, claimed.limit_id)
+            case Answer.CLOSED if claimed.reason in THROTTLED:
+                self.offer = replace(self.offer, throttled=not self.throttle.has_opened(str(claimed.reason)))
+                return not self.is_throttled
             case Answer.CLOSED if claimed.reason not in _OF_ONE_TASK_QUEUE:
                 return False
             case _:
                 lottery.leave_out_queue(drawn.row)
         return True
+
+    def _leave_out_limit(self, lottery: Lottery, drawn: Drawn, limit_id: int) -> None:
+        if limits.has_room(limit_id):
+            return
+        full_limits.note(limit_id)
+        self.assume_full([limit_id])
+        if limit_id in self.limits:
+            lottery.leave_out_queues(within(self.snapshot.columns, self.limits[limit_id]))
+        else:
+            # It was made since the snapshot was taken.
+            lottery.leave_out_queue(drawn.row)
 
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
         offer = self.offer
@@ -181,7 +230,7 @@ class _Search:
             jobs=self.snapshot.jobs,
         )
 
-    def _claim(self, drawn: Drawn, *, ordinal: int) -> Claimed:
+    def _claim(self, drawn: Drawn, *, ordinal: int, seen: SeenThrottle | None) -> Claimed:
         return claim(
             self.claimant,
             ordinal=ordinal,
@@ -189,6 +238,7 @@ class _Search:
             user_priority=drawn.user_priority,
             chance=self.chance.random(),
             may_wait=drawn.is_last_resort,
+            seen=seen,
         )
 
     def _after_lease(self, drawn: Drawn, lease: Claimed) -> None:

@@ -1,8 +1,9 @@
 -- Limits and quotas of jobs by what they are and where they run (DESIGN §3.6): their counters, and who changes them.
 --
--- A claim counts up, in slots that it has locked. A job that a pilot no longer holds adds a row, which waits for nobody;
--- these rows are summed up by whoever finds no room, and by beat. So a limit is never exceeded, and is found full only
--- when it is. Locks of one limit: its count, then its slots by number; of several limits: by id.
+-- A claim counts up, in slots that it has locked; it waits for no slot. A job that a pilot no longer holds adds a row,
+-- which waits for nobody. Whoever is told that there is no room, and beat, sums these rows up, in a transaction of its
+-- own: a claim that did may hold slots that others in turn wait for. So a limit is never exceeded, and is found full
+-- only when it is. Locks of one limit: its count, then its slots by number; of several limits: by id.
 --
 -- 7 is LockKey.COUNT_LIMITS (wms.kernel.db): shared by everything that changes which jobs pilots hold, exclusive for the
 -- moment in which all jobs of a new limit's scope are counted.
@@ -39,11 +40,19 @@ $$;
 -- The share of one of so many slots in an amount, which may be negative; the shares add up to it.
 CREATE FUNCTION wms_share_of_slot(amount bigint, slots bigint, number bigint) RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT (sign(amount) * (abs(amount) / slots + (number < abs(amount) % slots)::integer))::integer
+    -- A limit on something else has no slots, but the planner computes what it can.
+    SELECT (sign(amount) * (abs(amount) / nullif(slots, 0) + (number < abs(amount) % nullif(slots, 0))::integer))::integer
 $$;
 
--- Sum up what has happened since the last time; the room that there is, is spread over the slots.
-CREATE FUNCTION wms_sum_up_limit(the_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Whether a limit's delay allows a match.
+CREATE FUNCTION wms_delay_is_over(a_limit taskqueues_limit, free_at timestamptz, right_now timestamptz) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(a_limit.delay_s, 0) = 0
+        OR (free_at > right_now + make_interval(secs => (coalesce(a_limit.burst, 1) - 1) * a_limit.delay_s)) IS NOT TRUE
+$$;
+
+-- Sum up what has happened since the last time, and spread the room that there is over the slots; whether there is any.
+CREATE FUNCTION wms_sum_up_limit(the_limit bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
     gone bigint;
@@ -69,50 +78,19 @@ BEGIN
        SET cpu_s = coalesce((SELECT sum(hour.cpu_s) FROM taskqueues_limithour AS hour
                               WHERE hour.limit_id = the_limit), 0)
      WHERE limit_id = the_limit;
-END
-$$;
-
--- A slot with room, locked; null: the limit is full.
-CREATE FUNCTION wms_free_slot(the_limit bigint, the_pilot bigint) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    free bigint;
-BEGIN
-    -- Pilots begin at different slots, and pass those by that others count in at this moment.
-    SELECT id INTO free FROM taskqueues_limitslot
-     WHERE limit_id = the_limit AND used < part
-     ORDER BY (number + the_pilot) % 16 LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        PERFORM wms_sum_up_limit(the_limit);
-        SELECT id INTO free FROM taskqueues_limitslot
-         WHERE limit_id = the_limit AND used < part ORDER BY number LIMIT 1;
-    END IF;
-    RETURN free;
-END
-$$;
-
--- Whether the CPU time of a day is used up.
-CREATE FUNCTION wms_cpu_is_used_up(the_limit bigint, cpu_s_per_day bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    FOR attempt IN 1 .. 2 LOOP
-        IF cpu_s_per_day > (
-            SELECT whole.cpu_s
-                   + coalesce((SELECT sum(event.cpu_s) FROM taskqueues_limitevent AS event
-                                WHERE event.limit_id = the_limit), 0)
-              FROM taskqueues_limitcount AS whole WHERE whole.limit_id = the_limit
-        ) THEN
-            RETURN false;
-        END IF;
-        -- What was a day ago may have been summed up long ago.
-        IF attempt = 1 THEN
-            PERFORM wms_sum_up_limit(the_limit);
-        END IF;
-    END LOOP;
-    RETURN true;
+    RETURN (
+        SELECT (a_limit.running IS NULL
+                OR 0 < (SELECT sum(part - used) FROM taskqueues_limitslot AS slot WHERE slot.limit_id = the_limit))
+           AND (a_limit.cpu_s_per_day IS NULL OR a_limit.cpu_s_per_day > whole.cpu_s)
+           AND wms_delay_is_over(a_limit, whole.free_at, right_now)
+          FROM taskqueues_limit AS a_limit JOIN taskqueues_limitcount AS whole ON whole.limit_id = a_limit.id
+         WHERE a_limit.id = the_limit
+    );
 END
 $$;
 
 CREATE TYPE wms_room AS (
-    -- The first limit that is full; null: none is.
+    -- The first limit in which no room was found; null: all have some.
     full_limit bigint,
     -- Locked; in these one more is to be counted.
     slots bigint[],
@@ -138,19 +116,27 @@ DECLARE
 BEGIN
     FOR a_limit IN SELECT * FROM wms_limits_of(the_vo, the_site, the_ce, the_group, the_user, the_job_type) LOOP
         room.full_limit := a_limit.id;
-        IF a_limit.cpu_s_per_day IS NOT NULL AND wms_cpu_is_used_up(a_limit.id, a_limit.cpu_s_per_day) THEN
+        IF a_limit.cpu_s_per_day IS NOT NULL AND a_limit.cpu_s_per_day <= (
+            SELECT whole.cpu_s
+                   + coalesce((SELECT sum(event.cpu_s) FROM taskqueues_limitevent AS event
+                                WHERE event.limit_id = a_limit.id), 0)
+              FROM taskqueues_limitcount AS whole WHERE whole.limit_id = a_limit.id
+        ) THEN
             RETURN room;
         END IF;
         IF a_limit.delay_s > 0 THEN
             SELECT free_at INTO caught_up FROM taskqueues_limitcount WHERE limit_id = a_limit.id FOR NO KEY UPDATE;
-            IF caught_up > right_now + make_interval(secs => (coalesce(a_limit.burst, 1) - 1) * a_limit.delay_s) THEN
+            IF NOT wms_delay_is_over(a_limit, caught_up, right_now) THEN
                 RETURN room;
             END IF;
             room.paced := room.paced || a_limit.id;
         END IF;
         IF a_limit.running IS NOT NULL THEN
-            slot := wms_free_slot(a_limit.id, the_pilot);
-            IF slot IS NULL THEN
+            -- Pilots begin at different slots, and pass those in which others count at this moment.
+            SELECT id INTO slot FROM taskqueues_limitslot
+             WHERE limit_id = a_limit.id AND used < part
+             ORDER BY (number + the_pilot) % 16 LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
                 RETURN room;
             END IF;
             room.slots := room.slots || slot;

@@ -11,6 +11,7 @@ import numpy as np
 
 from resources.domain.words import PilotType
 from taskqueues.domain.columns import Columns, Mask
+from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
 
 
@@ -71,6 +72,36 @@ def _job_type(queues: Columns, offer: ResourceOffer) -> Mask | None:
     return queues.job_type.is_one_of(offer.job_types) if offer.job_types else None
 
 
+def _throttle(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    if offer.throttled:
+        return np.zeros(len(queues), dtype=np.bool_)
+    return ~np.isin(queues.task_queue_id, offer.refused) if offer.refused else None
+
+
+def _limit(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    if not offer.full_limits:
+        return None
+    accepted = np.ones(len(queues), dtype=np.bool_)
+    for scope in offer.full_limits:
+        accepted &= ~within(queues, scope)
+    return accepted
+
+
+def within(queues: Columns, scope: LimitScope) -> Mask:
+    """Return of which queues a limit is on the jobs, at the places that it is on."""
+    theirs = np.ones(len(queues), dtype=np.bool_)
+    for column, wanted in (
+        (queues.vo_id, scope.vo_id),
+        (queues.group_id, scope.group_id),
+        (queues.owner_id, scope.owner_id),
+    ):
+        if wanted is not None:
+            theirs &= column == wanted
+    if scope.job_type:
+        theirs &= queues.job_type.is_(scope.job_type)
+    return theirs
+
+
 CONDITIONS: Mapping[str, Condition] = MappingProxyType(
     {
         "owner_group": Condition(_owner_group, ("vo_id", "group_id", "owner_id")),
@@ -87,9 +118,8 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "job_type": Condition(_job_type, ("job_types",)),
         "processors": _at_most("processors"),
         "memory": _at_most("memory_mb"),
-        # Enforced with the throttles and limits of SAM; until then every queue passes.
-        "throttle": Condition(lambda _queues, _offer: None),
-        "limit": Condition(lambda _queues, _offer: None),
+        "throttle": Condition(_throttle, ("throttled", "refused")),
+        "limit": Condition(_limit, ("full_limits",)),
     }
 )
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from resources.domain.words import PilotType
+from taskqueues.domain.limits import LimitScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,12 @@ class ResourceOffer:
     job_types: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
+    #: Whether the site's throttle is closed for all jobs.
+    throttled: bool = False
+    #: Task queues of which the expression of the site's throttle takes no job.
+    refused: tuple[int, ...] = ()
+    #: Limits of this place that are full.
+    full_limits: tuple[LimitScope, ...] = ()
 
     @property
     def pilot_type(self) -> PilotType:

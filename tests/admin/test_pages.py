@@ -156,6 +156,6 @@ def test_the_query_string_cannot_try_out_columns(model: type[models.Model], look
 
 
 def test_a_manager_finds_no_other_vo_in_the_completion(manager: Client, theirs: Any) -> None:
-    query = {"app_label": "matching", "model_name": "limit", "field_name": "user", "term": ""}
+    query = {"app_label": "taskqueues", "model_name": "limit", "field_name": "user", "term": ""}
     found = manager.get("/admin/autocomplete/", query).json()["results"]
     assert [row["text"] for row in found] == ["lhcb_member"]

@@ -30,6 +30,7 @@ class LockKey(IntEnum):
     SEND_PILOTS = 6
     #: Taken by triggers and the claim (matching/sql/limits.sql).
     COUNT_LIMITS = 7
+    COUNT_WAITING_JOBS = 8
 
 
 class DatabaseNow(Func):
@@ -108,10 +109,13 @@ def transaction_required(step: Callable[P, R]) -> Callable[P, R]:
 
 
 @transaction_required
-def lock(key: LockKey) -> None:
-    """Take the advisory lock until the end of the transaction, waiting for it."""
+def lock(key: LockKey, *, of: int | None = None) -> None:
+    """Take the advisory lock until the end of the transaction, waiting for it; or that of one row of many."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(key)])
+        if of is None:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(key)])
+        else:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [int(key), of])
 
 
 @transaction_required

@@ -1,6 +1,7 @@
 """Submitting jobs: one transaction, all or nothing, and every job waits in its queue at the end (DESIGN §3.1)."""
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from taskqueues.services import quotas
 from wms.accounts.models import User
 from wms.accounts.services import acting_group
 from wms.jobs import sql
@@ -61,6 +63,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
         RequestIdConflictError: the id was used for a request that said something else.
         InvalidDescriptionError: what a job asks for does not exist; with field errors.
         RejectedError: the group to act in is wrong; field errors on ``group``.
+        QuotaExceededError: more jobs would wait than a quota allows.
     """
     if request.request_id is not None and (earlier := _earlier(request, owner=owner)):
         return _answered(earlier, request)
@@ -74,6 +77,12 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, wanted=tuple(request.jobs), now=now)
     optimize(arrival)
+    quotas.refuse_beyond(
+        vo_id=arrival.vo.pk,
+        group_id=group.pk,
+        owner_id=owner.pk,
+        coming=Counter(wanted.description.job_type for wanted in arrival.wanted),
+    )
     result = _insert(submission, arrival)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
