@@ -111,14 +111,14 @@ class Throttle:
             return False
         return all(is_true(each, my=my, target=job) for each in asked if each is not None)
 
-    def left(self, *, matched: int, job: ClassAd = NO_JOB) -> int:
-        """Return how many more matches are accepted, of jobs like *job*; at most ``MOST_TRIED`` of an expression."""
+    def left(self, *, matched: int, job: ClassAd = NO_JOB, most_tried: int = MOST_TRIED) -> int:
+        """Return how many more matches are accepted, of jobs like *job*; at most *most_tried* of an expression."""
         if self.room is not None:
             return max(0, self.room - matched)
-        for tried in range(MOST_TRIED):
+        for tried in range(most_tried):
             if not self.accepts(matched=matched + tried, job=job):
                 return tried
-        return MOST_TRIED
+        return most_tried
 
     def _sum(self, *names: str) -> int | None:
         if any(name not in self.advertised for name in names):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from resources.domain.throttles import (
     MAX_JOBS,
@@ -14,6 +15,9 @@ from resources.domain.throttles import (
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 
+#: Of an expression it is told only up to here: each more is another evaluation, of what a site may have written.
+MOST_ROOM_TRIED: Final = 50
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleStanding:
@@ -22,7 +26,8 @@ class ThrottleStanding:
     policy: ThrottlePolicy
     #: Whether it takes one more match. Of an expression that asks about the job: it may.
     accepting: bool
-    #: Matches until it is closed; None: not known before the server has counted, or the job decides.
+    #: Matches until it is closed, of an expression at most MOST_ROOM_TRIED; None: not known before the server has
+    #: counted, or the job decides.
     room_left: int | None
     #: None: undefined, or nothing was measured yet.
     cur_matches: int | None
@@ -120,7 +125,7 @@ def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
 
 
 def _room_left(throttle: Throttle, state: ThrottleState) -> int | None:
-    return None if throttle.asks_about_the_job else throttle.left(matched=state.matched)
+    return None if throttle.asks_about_the_job else throttle.left(matched=state.matched, most_tried=MOST_ROOM_TRIED)
 
 
 def _cur_matches(throttle: Throttle, state: ThrottleState) -> int | None:

@@ -80,6 +80,7 @@ def test_an_advertisement_leaves_the_room_that_the_policy_makes_of_it() -> None:
         False,
         False,
     )
+    assert standing.measured_at is not None
     assert standing.expires_at == standing.measured_at + timedelta(seconds=900)
     assert (state_of(site).room, state_of(site).version) == (3, 1)
 
