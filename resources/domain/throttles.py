@@ -5,6 +5,7 @@ and nothing is subtracted until the next advertisement; the site takes a match o
 of CurMatches before it. So what a policy says of one advertisement is one number: the matches until it is closed.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,6 +33,7 @@ NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
 MOST_TRIED: Final = 1000
 
 NO_JOB: Final = classad_of({})
+_TARGET: Final = re.compile(r"\btarget\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,21 @@ class Throttle:
         bounds = [self._left(maximum, *counted) for maximum, counted in _BOUNDS[self.policy]]
         return max(0, min(bounds))
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What is neither configured nor advertised, though the policy asks for it; with it missing it is closed."""
+        if self.policy is ThrottlePolicy.CUSTOM:
+            return () if CUR_MATCHES in self.advertised else (CUR_MATCHES,)
+        bounds = _BOUNDS[self.policy]
+        maxima = [maximum for maximum, _ in bounds if self.maximum(maximum) is None]
+        numbers = [name for _, counted in bounds for name in counted if name not in self.advertised]
+        return (*maxima, *numbers)
+
+    @property
+    def asks_about_the_job(self) -> bool:
+        """Whether whether a match is accepted may depend on its job."""
+        return self.policy is ThrottlePolicy.CUSTOM and any(map(_TARGET.search, (self.requirements, self.classad)))
+
     def accepts(self, *, matched: int, job: ClassAd = NO_JOB) -> bool:
         """Return whether one more match is accepted.
 
@@ -94,14 +111,14 @@ class Throttle:
             return False
         return all(is_true(each, my=my, target=job) for each in asked if each is not None)
 
-    def left(self, *, matched: int, job: ClassAd = NO_JOB) -> int:
-        """Return how many more matches are accepted, of jobs like *job*; at most ``MOST_TRIED`` of an expression."""
+    def left(self, *, matched: int, job: ClassAd = NO_JOB, most_tried: int = MOST_TRIED) -> int:
+        """Return how many more matches are accepted, of jobs like *job*; at most *most_tried* of an expression."""
         if self.room is not None:
             return max(0, self.room - matched)
-        for tried in range(MOST_TRIED):
+        for tried in range(most_tried):
             if not self.accepts(matched=matched + tried, job=job):
                 return tried
-        return MOST_TRIED
+        return most_tried
 
     def _sum(self, *names: str) -> int | None:
         if any(name not in self.advertised for name in names):

@@ -1,0 +1,167 @@
+"""POST /api/sites/{name}/advertisements/: what a site says of what goes on there (SAM)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from matching.services.throttles import advertise
+from resources.api.authentication import SiteCredential
+from resources.domain import throttles
+from resources.domain.advertisements import MOST_JOBS, Advertisement, of_classad, of_numbers
+from resources.domain.classad import MAX_BYTES, ClassAdError
+from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
+from resources.models import Site
+from resources.queries.throttles import ThrottleStanding
+from wms.kernel.errors import NotFoundError
+from wms.kernel.rest import Number, StrictSerializer, Text, WholeNumber, error_responses
+
+#: What a site must say, unless it sends a ClassAd.
+REQUIRED: Final = ("current_submitting_jobs", "current_gathering_output_jobs", "current_jobs")
+#: SAM's names of the fields.
+NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "current_submitting_jobs": throttles.SUBMITTING,
+        "current_gathering_output_jobs": throttles.GATHERING,
+        "current_jobs": throttles.CURRENT,
+        "cur_matches": throttles.CUR_MATCHES,
+        "max_matches": throttles.MAX_MATCHES,
+        "max_submitting_jobs": throttles.MAX_SUBMITTING,
+        "max_submitting_and_output_gathering_jobs": throttles.MAX_SUBMITTING_AND_GATHERING,
+        "max_jobs": throttles.MAX_JOBS,
+    }
+)
+_LONGEST_AGO_S: Final = 366 * 86_400
+_NO_THROTTLE: Final = "none"
+
+
+def _jobs(help_text: str) -> WholeNumber:
+    return WholeNumber(min_value=0, max_value=MOST_JOBS, required=False, help_text=help_text)
+
+
+class AdvertisementIn(StrictSerializer):
+    """Body of POST /api/sites/{name}/advertisements/: numbers, or a ClassAd."""
+
+    current_submitting_jobs = _jobs("Jobs that are being submitted to the batch system; required but for a ClassAd.")
+    current_gathering_output_jobs = _jobs("Jobs whose output is being fetched; required but for a ClassAd.")
+    current_jobs = _jobs("All jobs at the site; required but for a ClassAd.")
+    cur_matches = _jobs("Where a custom expression's CurMatches starts; left out: at 0.")
+    max_matches = _jobs("Of this and the configured maximum the smaller rules; so of those that follow.")
+    max_submitting_jobs = _jobs("See max_matches.")
+    max_submitting_and_output_gathering_jobs = _jobs("See max_matches.")
+    max_jobs = _jobs("See max_matches.")
+    sequence = WholeNumber(
+        min_value=0, required=False, help_text="Higher with each advertisement; one not above the last changes nothing."
+    )
+    measured_s_ago = Number(
+        min_value=0,
+        max_value=_LONGEST_AGO_S,
+        required=False,
+        help_text="Seconds between the measurement and this request; left out: 0. Matches since then count.",
+    )
+    classad = Text(
+        max_length=MAX_BYTES,
+        required=False,
+        help_text="In place of the numbers: the same under SAM's names, with whatever a custom expression asks for. "
+        "Its Requirements and the configured ones must both be TRUE. CurMatches, left out, is undefined: a custom "
+        "expression is closed then.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse what is both forms, or neither."""
+        if "classad" in attrs:
+            beside = [name for name in NAMES if name in attrs]
+            sentence = "Leave this out, or the ClassAd; the ClassAd says it under SAM's name."
+        else:
+            beside = [name for name in REQUIRED if name not in attrs]
+            sentence = "This field is required, unless a ClassAd says it."
+        if beside:
+            raise serializers.ValidationError({name: [sentence] for name in beside})
+        return attrs
+
+    @classmethod
+    def parse(cls, data: object) -> Advertisement:
+        """Return the advertisement."""
+        given = cls.checked(data)
+        when = {"sequence": given.get("sequence"), "measured_s_ago": given.get("measured_s_ago", 0.0)}
+        if "classad" not in given:
+            return of_numbers({said: given[name] for name, said in NAMES.items() if name in given}, **when)
+        try:
+            return of_classad(given["classad"], **when)
+        except ClassAdError as error:
+            raise serializers.ValidationError({"classad": [str(error)]}) from error
+
+
+class ThrottleOut(serializers.Serializer[ThrottleStanding]):
+    """How the throttle of the site stands after the advertisement."""
+
+    policy = serializers.SerializerMethodField(help_text="none: the site has no throttle, and nothing is kept.")
+    cur_matches = serializers.IntegerField(
+        allow_null=True, help_text="SAM's CurMatches; null: undefined, and the throttle is closed, or there is none."
+    )
+    accepting = serializers.BooleanField(
+        help_text="Whether one more match is accepted; of an expression that asks about the job: it may be."
+    )
+    expires_at = serializers.DateTimeField(allow_null=True, help_text="Advertise again before; null: no throttle.")
+    ignored = serializers.BooleanField(
+        required=False, help_text="Only when true: this was not later than the last, and changed nothing."
+    )
+
+    @extend_schema_field(serializers.ChoiceField(choices=[policy or _NO_THROTTLE for policy in ThrottlePolicy]))
+    def get_policy(self, standing: ThrottleStanding) -> str:
+        """Return the policy."""
+        return standing.policy or _NO_THROTTLE
+
+    def to_representation(self, standing: ThrottleStanding) -> dict[str, Any]:
+        """Return the answer."""
+        answer = super().to_representation(standing)
+        if not standing.ignored:
+            del answer["ignored"]
+        return answer
+
+
+class MayAdvertise(BasePermission):
+    """The advertisement token of a site, for that site; of others the site does not exist (404)."""
+
+    message = "This address opens only with the advertisement token of the site."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        """Return whether the caller has a token for advertisements at all.
+
+        Raises:
+            NotFoundError: it has, but of another site.
+        """
+        if not isinstance(request.auth, SiteCredential) or request.auth.purpose != SiteTokenPurpose.ADVERTISE:
+            return False
+        if request.auth.site_name != view.kwargs["name"]:
+            raise NotFoundError("There is no such site for this token.")
+        return True
+
+
+class AdvertisementsView(APIView):
+    """Sites say what goes on there."""
+
+    permission_classes = (MayAdvertise,)
+
+    @extend_schema(
+        operation_id="sites_advertise",
+        summary="Tell how many jobs are at a site, for its throttle to begin anew",
+        tags=["resources"],
+        request=AdvertisementIn,
+        responses={200: ThrottleOut, **error_responses(400, 401, 403, 404, 415)},
+    )
+    def post(self, request: Request, name: str) -> Response:  # noqa: ARG002 - MayAdvertise has compared it
+        """Let the site's throttle begin anew, and return how it stands."""
+        advertisement = AdvertisementIn.parse(request.data)
+        assert isinstance(request.auth, SiteCredential)  # noqa: S101 - MayAdvertise said so; for the type checker
+        try:
+            standing = advertise(request.auth.site_id, advertisement)
+        except Site.DoesNotExist as error:
+            raise NotFoundError("This site was removed; stop advertising it.") from error
+        return Response(ThrottleOut(standing).data)

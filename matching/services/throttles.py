@@ -1,0 +1,182 @@
+"""What sites advertise, and what the server counts in their place (SAM, DESIGN §3.6).
+
+Beside the claim, which counts its match, only this writes the states of throttles; both lock the row first. So what is
+counted here under that lock misses no match: a claim holds it from before it writes until it is committed, and one that
+still waits for it adds its match to what was counted.
+"""
+
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Count, Q
+
+from matching.models import Match
+from resources.domain.advertisements import Advertisement
+from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
+from resources.domain.words import ThrottlePolicy, WhenExpired
+from resources.models import Site, ThrottleState
+from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
+from resources.services.throttles import validity_of
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import HELD, Job
+from wms.kernel.db import database_now
+from wms.kernel.errors import RejectedError
+
+logger = logging.getLogger(__name__)
+
+#: Their numbers go down when jobs move on. The others count matches only, from 0 in each cycle.
+_OF_WHAT_GOES_ON = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
+
+
+class ExpiredAdvertisementError(RejectedError):
+    """What was measured is too old to be believed."""
+
+    code = "advertisement_expired"
+
+
+@transaction.atomic(durable=True)
+def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
+    """Make what the site measured the beginning of its throttle, and return how that stands.
+
+    Matches since the measurement count. One that is not later than the last, by its sequence or by when it was
+    measured, changes nothing and is ``ignored``. Of a site without a throttle nothing is kept.
+
+    Raises:
+        Site.DoesNotExist: it was removed.
+        ExpiredAdvertisementError: it was measured more than three cycles ago.
+    """
+    site, state, is_new = _locked(site_id)
+    if site.throttle_policy == ThrottlePolicy.NONE:
+        return _NO_THROTTLE
+    now = database_now()
+    measured_at = now - timedelta(seconds=advertisement.measured_s_ago)
+    if not is_new and _is_outdated(advertisement, state, measured_at=measured_at):
+        return replace(_standing(site, state, now=now), ignored=True)
+    validity = validity_of(site, is_advertised=True)
+    if measured_at + validity <= now:
+        sentence = (
+            f"This was measured {advertisement.measured_s_ago:.0f} s ago, and holds for {validity.total_seconds():.0f};"
+            " measure again."
+        )
+        raise ExpiredAdvertisementError(sentence, errors={"measured_s_ago": [sentence]})
+    if advertisement.sequence is not None:
+        state.sequence = advertisement.sequence
+    state.advertised, state.classad = dict(advertisement.numbers), advertisement.classad
+    state.advertised_at = now
+    state.matched = _matches_since(site, measured_at)
+    _begin(site, state, measured_at=measured_at)
+    standing = _standing(site, state, now=now)
+    logger.info(
+        "throttle.advertised",
+        extra={"site": site.pk, "sequence": state.sequence, "matched": state.matched, "room": state.room},
+    )
+    return standing
+
+
+@transaction.atomic(durable=True)
+def count(site_id: int) -> bool:
+    """Return whether a throttled site that was found expired or full takes matches after all.
+
+    When what it advertised has expired, the server counts in its place, if the site is not to be closed then. What the
+    server counted itself it counts again, for jobs move on. An expression is the caller's to ask: then True.
+
+    Raises:
+        Site.DoesNotExist: it was removed.
+    """
+    site, state, is_new = _locked(site_id)
+    policy = ThrottlePolicy(site.throttle_policy)
+    if policy is ThrottlePolicy.NONE:
+        return True
+    now = database_now()
+    if not is_new and state.expires_at > now:
+        if state.room is None or state.matched < state.room:
+            return True
+        if state.advertised_at is not None or policy not in _OF_WHAT_GOES_ON:
+            return False
+    elif site.throttle_when_expired == WhenExpired.CLOSED:
+        return False
+    state.advertised, state.classad, state.advertised_at = _goes_on_at(site), "", None
+    state.matched = 0
+    _begin(site, state, measured_at=now)
+    logger.info("throttle.counted", extra={"site": site.pk, "advertised": state.advertised, "room": state.room})
+    return state.room is None or state.room > 0
+
+
+_NO_THROTTLE = ThrottleStanding(
+    policy=ThrottlePolicy.NONE,
+    accepting=True,
+    room_left=None,
+    cur_matches=None,
+    matched=0,
+    advertised_at=None,
+    measured_at=None,
+    expires_at=None,
+    is_expired=False,
+    counts_itself=False,
+    sequence=None,
+    why_closed="",
+)
+
+
+def _locked(site_id: int) -> tuple[Site, ThrottleState, bool]:
+    """Return the site, the state of its throttle, locked, and whether that is to be written for the first time."""
+    state = _lock_state(site_id)
+    if state is None:
+        # Locked like this, the site's throttle is not changed meanwhile: who changes it would find no state to change.
+        Site.objects.select_for_update(of=("self",), no_key=True).get(pk=site_id)
+        state = _lock_state(site_id)
+    # Read under the lock: whoever changes the throttle changes its state in the same transaction.
+    site = Site.objects.get(pk=site_id)
+    if state is not None:
+        return site, state, False
+    return site, ThrottleState(site=site, version=0), True
+
+
+def _lock_state(site_id: int) -> ThrottleState | None:
+    return ThrottleState.objects.filter(pk=site_id).select_for_update(of=("self",), no_key=True).first()
+
+
+def _is_outdated(advertisement: Advertisement, state: ThrottleState, *, measured_at: datetime) -> bool:
+    if advertisement.sequence is not None and state.sequence is not None and advertisement.sequence <= state.sequence:
+        return True
+    # What the server counted itself is no measurement of the site's: the site knows better.
+    return state.advertised_at is not None and measured_at < state.measured_at
+
+
+def _begin(site: Site, state: ThrottleState, *, measured_at: datetime) -> None:
+    """Write the state of a new cycle."""
+    state.measured_at = measured_at
+    state.expires_at = measured_at + validity_of(site, is_advertised=state.advertised_at is not None)
+    state.room = throttle_in(site, state).room
+    state.version += 1
+    state.save()
+
+
+def _standing(site: Site, state: ThrottleState, *, now: datetime) -> ThrottleStanding:
+    return throttle_of(site, state, now=now) or _NO_THROTTLE
+
+
+def _goes_on_at(site: Site) -> dict[str, int]:
+    """Return the numbers of the site as its jobs' statuses have them (DESIGN §3.6)."""
+    # Uses index: job_held_at_site
+    held = Job.objects.filter(site=site, status__one_of=HELD)
+    jobs = dict(held.values_list("status").annotate(many=Count("pk")).order_by("status"))
+    return {
+        SUBMITTING: jobs.get(JobStatus.MATCHED, 0),
+        GATHERING: jobs.get(JobStatus.COMPLETING, 0),
+        CURRENT: sum(jobs.values()),
+        CUR_MATCHES: 0,
+    }
+
+
+def _matches_since(site: Site, moment: datetime) -> int:
+    """Return how many jobs were leased to pilots at the site after *moment*, whatever became of them since."""
+    # A pilot that is bound to no queue says only at which site it is; then the job knows where it was matched last.
+    at_site = Q(queue__ce__site=site) | Q(queue__isnull=True, job__site=site)
+    later = Match.objects.filter(at_site, leased_at__gt=moment)
+    # Uses index: match_open, match_ended. What was leased after the moment is open, or ended after it.
+    is_open = later.filter(ended_at__isnull=True)
+    ended = later.filter(ended_at__gt=moment)
+    return is_open.count() + ended.count()

@@ -1,0 +1,347 @@
+"""What sites advertise, what the server counts in their place, and what of it a changed configuration leaves."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from matching.models import Match
+from matching.services import throttles
+from matching.services.throttles import ExpiredAdvertisementError, advertise, count
+from resources.domain.advertisements import Advertisement, of_classad, of_numbers
+from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
+from resources.domain.words import ThrottlePolicy, WhenExpired
+from resources.models import Site, ThrottleState
+from resources.queries.throttles import throttle_of
+from resources.services.throttles import recompute
+from tests.clock import pass_time, reset_clock
+from tests.factories import make_ce, make_job, make_match, make_pilot, make_queue, make_site
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.kernel.db import database_now
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[None]:
+    yield
+    reset_clock()
+
+
+def throttled(policy: ThrottlePolicy = ThrottlePolicy.LEVEL0, **fields: object) -> Site:
+    """Return a site with a throttle; with room for five unless told otherwise."""
+    site = make_site()
+    site.throttle_policy = policy
+    site.max_matches = site.max_submitting_jobs = site.max_submitting_and_output_gathering_jobs = site.max_jobs = 5
+    for name, value in fields.items():
+        setattr(site, name, value)
+    site.save()
+    return site
+
+
+def numbers(
+    submitting: int = 0, gathering: int = 0, current: int = 0, *, sequence: int | None = None, ago_s: float = 0
+) -> Advertisement:
+    said = {SUBMITTING: submitting, GATHERING: gathering, CURRENT: current}
+    return of_numbers(said, sequence=sequence, measured_s_ago=ago_s)
+
+
+def state_of(site: Site) -> ThrottleState:
+    return ThrottleState.objects.get(site=site)
+
+
+def lease_at(site: Site, *, ended_s_ago: float | None = None, **ago: float) -> Match:
+    """Return a lease at a queue of the site, made some time ago by the database's clock."""
+    now = database_now()
+    queue = make_queue(ce=make_ce(site=site))
+    match = make_match(
+        job=make_job(status=JobStatus.RUNNING, site=site, queue=queue),
+        leased_at=now - timedelta(**ago),
+        ended_at=None if ended_s_ago is None else now - timedelta(seconds=ended_s_ago),
+    )
+    match.queue = queue
+    match.save()
+    return match
+
+
+# ---- Advertisements --------------------------------------------------------------------------------------------------
+
+
+def test_an_advertisement_leaves_the_room_that_the_policy_makes_of_it() -> None:
+    site = throttled()
+    standing = advertise(site.pk, numbers(submitting=2, sequence=7))
+    assert (standing.accepting, standing.room_left, standing.cur_matches, standing.matched) == (True, 3, 2, 0)
+    assert (standing.sequence, standing.ignored, standing.is_expired, standing.counts_itself) == (
+        7,
+        False,
+        False,
+        False,
+    )
+    assert standing.measured_at is not None
+    assert standing.expires_at == standing.measured_at + timedelta(seconds=900)
+    assert (state_of(site).room, state_of(site).version) == (3, 1)
+
+
+def test_a_full_site_says_so() -> None:
+    standing = advertise(throttled().pk, numbers(submitting=5))
+    assert (standing.accepting, standing.room_left) == (False, 0)
+    assert standing.why_closed == "0 matches since the measurement, which left no room."
+
+
+def test_each_advertisement_begins_anew() -> None:
+    site = throttled()
+    advertise(site.pk, numbers(submitting=2))
+    ThrottleState.objects.update(matched=3)
+    pass_time(seconds=300)
+    standing = advertise(site.pk, numbers(submitting=4))
+    assert (standing.room_left, standing.matched) == (1, 0)
+    assert state_of(site).version == 2
+
+
+@pytest.mark.parametrize("sequence", [6, 7])
+def test_a_sequence_not_above_the_last_changes_nothing(sequence: int) -> None:
+    site = throttled()
+    advertise(site.pk, numbers(submitting=2, sequence=7))
+    before = ThrottleState.objects.values().get()
+    standing = advertise(site.pk, numbers(submitting=0, sequence=sequence))
+    assert (standing.ignored, standing.room_left, standing.sequence) == (True, 3, 7)
+    assert ThrottleState.objects.values().get() == before
+
+
+def test_without_a_sequence_it_is_always_taken_and_the_last_sequence_stays() -> None:
+    site = throttled()
+    advertise(site.pk, numbers(submitting=2, sequence=7))
+    assert advertise(site.pk, numbers(submitting=1)).room_left == 4
+    assert advertise(site.pk, numbers(submitting=0, sequence=7)).ignored
+    assert not advertise(site.pk, numbers(submitting=0, sequence=8)).ignored
+
+
+def test_one_measured_before_the_last_is_ignored() -> None:
+    site = throttled()
+    advertise(site.pk, numbers(submitting=2))
+    assert advertise(site.pk, numbers(submitting=0, ago_s=10)).ignored
+    pass_time(seconds=20)
+    assert not advertise(site.pk, numbers(submitting=0, ago_s=10)).ignored
+
+
+@pytest.mark.parametrize("ago_s", [900, 10_000])
+def test_one_that_has_expired_already_is_refused_and_changes_nothing(ago_s: int) -> None:
+    site = throttled()
+    with pytest.raises(ExpiredAdvertisementError, match="measure again"):
+        advertise(site.pk, numbers(ago_s=ago_s))
+    assert not ThrottleState.objects.exists()
+
+
+def test_matches_since_the_measurement_count_whatever_became_of_their_jobs() -> None:
+    site = throttled()
+    lease_at(site, seconds=50)
+    lease_at(site, seconds=50, ended_s_ago=10)
+    killed = lease_at(site, seconds=50)
+    Job.objects.filter(pk=killed.job_id).update(status=JobStatus.KILLED, ended_at=database_now())
+    # A pilot that is bound to no queue.
+    Match.objects.filter(pk=lease_at(site, seconds=50).pk).update(queue=None)
+    # None of these counts.
+    lease_at(site, seconds=70)
+    lease_at(site, seconds=70, ended_s_ago=10)
+    lease_at(make_site(), seconds=50)
+    assert advertise(site.pk, numbers(ago_s=60)).matched == 4
+    assert state_of(site).room == 5
+    assert advertise(site.pk, numbers()).matched == 0
+
+
+def test_a_job_that_has_gone_elsewhere_since_counts_where_it_was_matched() -> None:
+    site, other = throttled(), make_site()
+    match = lease_at(site, seconds=50, ended_s_ago=30)
+    Job.objects.filter(pk=match.job_id).update(site=other)
+    assert advertise(site.pk, numbers(ago_s=60)).matched == 1
+
+
+def test_the_matches_since_may_have_filled_the_room_already() -> None:
+    site = throttled(max_submitting_jobs=2)
+    lease_at(site, seconds=5)
+    lease_at(site, seconds=5)
+    standing = advertise(site.pk, numbers(ago_s=60))
+    assert (standing.accepting, standing.room_left, standing.cur_matches) == (False, 0, 2)
+    assert standing.why_closed == "2 matches since the measurement, which left room for 2."
+
+
+def test_the_smaller_maximum_rules() -> None:
+    site = throttled(max_submitting_jobs=5)
+    said = {SUBMITTING: 1, GATHERING: 0, CURRENT: 1}
+    assert advertise(site.pk, of_numbers({**said, MAX_SUBMITTING: 3})).room_left == 2
+    assert advertise(site.pk, of_numbers({**said, MAX_SUBMITTING: 30})).room_left == 4
+
+
+def test_of_a_site_without_throttle_nothing_is_kept() -> None:
+    site = make_site()
+    standing = advertise(site.pk, numbers(submitting=1000, ago_s=10_000))
+    assert (standing.policy, standing.accepting, standing.expires_at) == (ThrottlePolicy.NONE, True, None)
+    assert not ThrottleState.objects.exists()
+
+
+def test_a_site_that_is_gone_is_told() -> None:
+    with pytest.raises(Site.DoesNotExist):
+        advertise(0, numbers())
+
+
+def test_an_expression_is_closed_unless_cur_matches_is_known() -> None:
+    site = throttled(ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 3")
+    standing = advertise(site.pk, of_classad("[ CurrentJobs = 1 ]"))
+    assert (standing.accepting, standing.room_left, standing.cur_matches) == (False, 0, None)
+    assert standing.why_closed.startswith("Nobody said what CurMatches is at the site")
+    assert advertise(site.pk, of_classad("[ CurMatches = 1 ]")).room_left == 2
+    assert advertise(site.pk, numbers()).room_left == 3  # as numbers it starts at 0
+    closed = advertise(site.pk, of_classad("CurMatches = 3"))
+    assert closed.why_closed == "The site's expression is not TRUE at CurMatches 3."
+
+
+def test_an_expression_about_the_job_may_accept() -> None:
+    site = throttled(ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.Processors < 3")
+    standing = advertise(site.pk, numbers())
+    assert (standing.accepting, standing.room_left) == (True, None)
+
+
+# ---- In its place ----------------------------------------------------------------------------------------------------
+
+
+def test_never_advertised_is_counted_by_the_server() -> None:
+    site = throttled(ThrottlePolicy.LEVEL1)
+    for status in (JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING, JobStatus.STALLED, JobStatus.DONE):
+        make_job(status=status, site=site)
+    make_job(status=JobStatus.MATCHED, site=make_site())
+    assert count(site.pk)
+    state = state_of(site)
+    assert state.advertised == {SUBMITTING: 1, GATHERING: 1, CURRENT: 4, CUR_MATCHES: 0}
+    assert (state.room, state.matched, state.advertised_at) == (3, 0, None)
+    assert state.expires_at == state.measured_at + timedelta(seconds=300)
+
+
+def test_an_advertisement_that_holds_is_not_counted_over() -> None:
+    site = throttled(max_submitting_jobs=2)
+    advertise(site.pk, numbers(submitting=1))
+    assert count(site.pk)
+    ThrottleState.objects.update(matched=1)
+    assert not count(site.pk)
+    pass_time(seconds=899)
+    assert not count(site.pk)
+    assert state_of(site).version == 1
+    pass_time(seconds=2)
+    assert count(site.pk)
+    assert (state_of(site).version, state_of(site).room, state_of(site).advertised_at) == (2, 2, None)
+
+
+def test_a_site_that_would_rather_be_closed_stays_closed() -> None:
+    site = throttled(throttle_when_expired=WhenExpired.CLOSED)
+    assert not count(site.pk)
+    assert not ThrottleState.objects.exists()
+    advertise(site.pk, numbers())
+    assert count(site.pk)
+    pass_time(seconds=901)
+    assert not count(site.pk)
+    standing = throttle_of(site, state_of(site), now=database_now())
+    assert standing is not None
+    assert (standing.accepting, standing.room_left, standing.is_expired) == (False, 0, True)
+    assert "stays closed until it advertises" in standing.why_closed
+
+
+def test_what_the_server_counted_is_counted_again_when_it_is_full() -> None:
+    site = throttled(max_submitting_jobs=1)
+    job = make_job(status=JobStatus.MATCHED, site=site)
+    assert not count(site.pk)
+    Job.objects.filter(pk=job.pk).update(status=JobStatus.RUNNING)
+    assert count(site.pk)
+
+
+@pytest.mark.parametrize("policy", [ThrottlePolicy.MATCHES])
+def test_matches_are_not_counted_again_before_the_cycle_is_over(policy: ThrottlePolicy) -> None:
+    site = throttled(policy, max_matches=1)
+    assert count(site.pk)
+    ThrottleState.objects.update(matched=1)
+    assert not count(site.pk)
+    pass_time(seconds=301)
+    assert count(site.pk)
+    assert state_of(site).matched == 0
+
+
+def test_an_expression_gets_what_the_server_counted() -> None:
+    site = throttled(ThrottlePolicy.CUSTOM, throttle_requirements="CurrentJobs + CurMatches < 2")
+    make_job(status=JobStatus.RUNNING, site=site)
+    assert count(site.pk)
+    standing = throttle_of(site, state_of(site), now=database_now())
+    assert standing is not None
+    assert (standing.room_left, standing.counts_itself) == (1, True)
+
+
+def test_the_site_knows_better_than_the_server() -> None:
+    site = throttled()
+    count(site.pk)
+    standing = advertise(site.pk, numbers(submitting=4, ago_s=10))
+    assert (standing.ignored, standing.room_left, standing.counts_itself) == (False, 1, False)
+
+
+def test_a_site_whose_throttle_was_removed_takes_matches() -> None:
+    assert count(make_site().pk)
+
+
+# ---- Configuration ---------------------------------------------------------------------------------------------------
+
+
+def configure(site: Site, **fields: object) -> None:
+    with transaction.atomic():
+        for name, value in fields.items():
+            setattr(site, name, value)
+        site.save()
+        recompute(site)
+
+
+def test_another_maximum_holds_for_what_was_advertised_before() -> None:
+    site = throttled()
+    advertise(site.pk, numbers(submitting=2))
+    ThrottleState.objects.update(matched=2)
+    configure(site, max_submitting_jobs=10)
+    assert (state_of(site).room, state_of(site).matched, state_of(site).version) == (8, 2, 2)
+    configure(site, throttle_policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 2")
+    assert state_of(site).room is None
+
+
+def test_another_cycle_holds_from_the_measurement_on() -> None:
+    site = throttled()
+    advertise(site.pk, numbers())
+    configure(site, throttle_advertisement_s=100)
+    assert state_of(site).expires_at == state_of(site).measured_at + timedelta(seconds=300)
+
+
+def test_without_a_policy_nothing_is_kept() -> None:
+    site = throttled()
+    advertise(site.pk, numbers())
+    configure(site, throttle_policy=ThrottlePolicy.NONE)
+    assert not ThrottleState.objects.exists()
+    configure(site, throttle_policy=ThrottlePolicy.LEVEL0)
+    assert not ThrottleState.objects.exists()
+
+
+# ---- Cost ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("many", [1, 40])
+def test_neither_takes_more_statements_for_more_jobs(many: int) -> None:
+    site = throttled()
+    for _ in range(many):
+        lease_at(site, seconds=50)
+    with CaptureQueriesContext(
+        connection,
+    ) as first:
+        count(site.pk)
+    with CaptureQueriesContext(connection) as second:
+        advertise(site.pk, numbers(ago_s=60))
+    statements = [each["sql"] for each in (*first, *second) if "SAVEPOINT" not in each["sql"]]
+    assert len(statements) <= 7 + 7
+
+
+def test_the_pilot_without_a_queue_counts_where_its_job_was_matched_last() -> None:
+    site = throttled()
+    make_match(job=make_job(status=JobStatus.RUNNING, site=site), pilot=make_pilot(), leased_at=database_now())
+    assert throttles.advertise(site.pk, numbers(ago_s=10)).matched == 1
