@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Count, F, FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from resources.models import Queue
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
-from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool
+from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool, TaskQueue
 from wms.accounts.models import VO, Group
 
 #: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
@@ -90,30 +91,35 @@ def limits_on_matches() -> QuerySet[Limit]:
     return Limit.objects.exclude(running=None, cpu_s_per_day=None, delay_s=None).order_by("pk")
 
 
-def limit_standings() -> list[LimitStanding]:
-    """Return the limits on matches, with what has been taken of each as of now."""
+def limits_with_counts() -> QuerySet[Limit]:
+    """Return the limits on matches, each with what its counters say: ``held``, ``used_s`` and ``free_at``."""
     events = LimitEvent.objects.filter(limit=OuterRef("pk")).order_by().values("limit")
     used = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("used"))
-    limits = limits_on_matches().annotate(
-        used=Subquery(used.values("sum"), output_field=IntegerField()),
-        jobs_left=Subquery(events.annotate(sum=Sum("jobs_left")).values("sum"), output_field=IntegerField()),
-        reported_s=Subquery(events.annotate(sum=Sum("cpu_s")).values("sum"), output_field=FloatField()),
-        summed_s=F("count__cpu_s"),
+    jobs_left = Subquery(events.annotate(sum=Sum("jobs_left")).values("sum"), output_field=IntegerField())
+    reported_s = Subquery(events.annotate(sum=Sum("cpu_s")).values("sum"), output_field=FloatField())
+    return limits_on_matches().annotate(
+        held=Coalesce(Subquery(used.values("sum"), output_field=IntegerField()), 0) - Coalesce(jobs_left, 0),
+        used_s=F("count__cpu_s") + Coalesce(reported_s, 0.0),
         free_at=F("count__free_at"),
     )
-    return [_standing(limit) for limit in limits.select_related("vo", "site", "ce__site", "group", "user")]
+
+
+def limit_standings() -> list[LimitStanding]:
+    """Return the limits on matches, with what has been taken of each as of now."""
+    limits = limits_with_counts().select_related("vo", "site", "ce__site", "group", "user")
+    return [_standing(limit) for limit in limits]
 
 
 def _standing(limit: Limit) -> LimitStanding:
     counted = vars(limit)
     bounds = Bounds(
         running=limit.running,
-        held=(counted["used"] or 0) - (counted["jobs_left"] or 0),
+        held=counted["held"],
         delay_s=limit.delay_s,
         burst=limit.burst or 1,
         free_at=counted["free_at"],
         cpu_s_per_day=limit.cpu_s_per_day,
-        cpu_s=(counted["summed_s"] or 0.0) + (counted["reported_s"] or 0.0),
+        cpu_s=counted["used_s"],
     )
     return LimitStanding(limit=limit, scope=scope_of(limit), bounds=bounds)
 
@@ -129,6 +135,32 @@ def scope_of(limit: Limit) -> LimitScope:
         owner_id=limit.user_id,
         job_type=limit.job_type,
     )
+
+
+def is_on(scope: LimitScope, task_queue: TaskQueue) -> bool:
+    """Return whether a limit is on the jobs of a task queue, at the places that it is on."""
+    return (
+        scope.vo_id in {None, task_queue.vo_id}
+        and scope.group_id in {None, task_queue.group_id}
+        and scope.owner_id in {None, task_queue.owner_id}
+        and scope.job_type in {"", task_queue.job_type}
+    )
+
+
+def full_in_words(standing: LimitStanding, *, now: datetime) -> str:
+    """Return which limit is full and why, such as "at most 3 jobs of the user alice may run at a time, and 3 do"."""
+    bounds, of = standing.bounds, limit_in_words(standing.limit)
+    if bounds.running is not None and bounds.held >= bounds.running:
+        jobs = f"{bounds.running} job{'' if bounds.running == 1 else 's'}"
+        return f"at most {jobs} of {of} may run at a time, and {bounds.held} do"
+    if bounds.cpu_s_per_day is not None and bounds.cpu_s >= bounds.cpu_s_per_day:
+        return (
+            f"the jobs of {of} may use {bounds.cpu_s_per_day} s of CPU time in 24 hours, and have used "
+            f"{bounds.cpu_s:.0f} s"
+        )
+    again_at = bounds.free_again_at(now=now)
+    until = "" if again_at is None else f", the next in {(again_at - now).total_seconds():.1f} s"
+    return f"jobs of {of} are matched every {bounds.delay_s:g} s{until}"
 
 
 def limit_in_words(limit: Limit) -> str:

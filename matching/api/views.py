@@ -103,14 +103,14 @@ class PreviewView(APIView):
         Nothing is claimed. Leave site, ce, queue or platforms out to have them not compared.
         """
         values = PreviewIn.checked(request.data)
-        offer = offers.of_preview(
+        offer, place = offers.of_preview(
             PreviewIn.offer_of(values),
             owner=values.get("owner"),
             group=values.get("group"),
             actor=user_of(request),
             now=database_now(),
         )
-        return Response(preview_out(preview(offer)))
+        return Response(preview_out(preview(offer, place=place)))
 
 
 class _LeaseView(MachineView):

@@ -1,7 +1,7 @@
 """Why a job waits: what each condition of the match says of its task queue at every configured queue (DESIGN §3.5)."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
@@ -9,8 +9,9 @@ from operator import attrgetter
 
 import numpy as np
 
+from matching.queries.closings import closings_now
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
-from matching.queries.wording import Asked, detail, reason
+from matching.queries.wording import Asked, detail, reason, throttled_in_words
 from resources.domain.words import PilotType
 from resources.models import Queue
 from resources.queries import queues_at_hand, resolve_place, serves, why_closed
@@ -18,10 +19,11 @@ from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
-from taskqueues.queries import pools_of_queue, queues_of_pools
+from taskqueues.queries import is_on, pools_of_queue, queues_of_pools
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
+from taskqueues.services.targets import as_classad
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.memo import Memo, ReadBeforehand, Remembered
@@ -61,7 +63,7 @@ class Explanation:
     standing: Standing | None = None
     conditions: Sequence[ExplainedCondition] = ()
     queues: Sequence[ExplainedQueue] = ()
-    #: Limits that hold it back; none are enforced yet.
+    #: Limits and throttles that hold it back somewhere.
     limits: Sequence[str] = ()
 
 
@@ -81,7 +83,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         resolve_place(job.vo, site=site)
     if job.status != JobStatus.WAITING or task_queue_id is None:
         return Explanation(job=job, summary=not_waiting(job))
-    task_queue = TaskQueue.objects.select_related("owner", "group__vo").filter(pk=task_queue_id).first()
+    task_queue = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk=task_queue_id).first()
     snapshot = index.renewed()
     row = snapshot.row_of.get(task_queue_id)
     if task_queue is None or row is None:  # its last job has been taken since
@@ -89,6 +91,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     judge = _Judge(snapshot.columns.take(np.array([row])))
     asked = Asked(task_queue=task_queue, description=job.description)
     places = _places(judge, asked, memo=snapshot.memo, now=now)
+    holding = {why: None for place in places for why in place.held_back}
     conditions = _conditions(judge, asked, places)
     standing = _standing(snapshot, row)
     return Explanation(
@@ -98,6 +101,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         standing=standing,
         conditions=conditions,
         queues=_nearest([place for place in places if site in {None, place.offer.site}], judge, asked),
+        limits=tuple(holding),
     )
 
 
@@ -149,7 +153,9 @@ def _look(names: Sequence[str]) -> Callable[[ResourceOffer], Hashable]:
 _LOOK: Mapping[str, Callable[[ResourceOffer], Hashable]] = {
     name: _look(condition.looks_at) for name, condition in CONDITIONS.items()
 }
-_OF_PLACE = frozenset({"site", "accepting", "ce"})
+_OF_PLACE = frozenset({"site", "accepting", "ce", "throttled", "refused", "full_limits"})
+#: What opens by itself, sooner or later.
+_CLOSINGS = frozenset({"site", "throttle", "limit"})
 
 
 def _part(*, of_place: bool) -> tuple[Sequence[str], Callable[[ResourceOffer], Hashable]]:
@@ -170,6 +176,8 @@ class _Place:
     failed: tuple[str, ...]
     #: Why it gives jobs to nobody at present; empty: it does.
     why_closed: str
+    #: Which throttle and limits hold the jobs back there.
+    held_back: tuple[str, ...]
     #: Nothing but that is wrong with it.
     is_only_closed: bool
 
@@ -182,17 +190,53 @@ def _places(judge: _Judge, asked: Asked, *, memo: Memo, now: datetime) -> list[_
     known = ReadBeforehand(
         {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
     )
-    return [_place(judge, task_queue, queue, known=known, now=now) for queue in known.ask(queues_at_hand, vo)]
+    queues = known.ask(queues_at_hand, vo)
+    closed = _Closed(task_queue, queues, now=now)
+    return [_place(judge, task_queue, queue, closed=closed, known=known, now=now) for queue in queues]
 
 
-def _place(judge: _Judge, task_queue: TaskQueue, queue: Queue, *, known: Remembered, now: datetime) -> _Place:
-    offer = offer_of_queue(queue, vo=task_queue.group.vo, now=now, known=known)
+class _Closed:
+    """Which throttles and limits hold the jobs of one task queue back, at each place."""
+
+    def __init__(self, task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> None:
+        self._task_queue = task_queue
+        self._closings = closings_now({queue.ce.site_id: queue.ce.site for queue in queues}.values(), now=now)
+        self._targets = {task_queue.pk: as_classad(task_queue)}
+
+    def applied(self, offer: ResourceOffer, queue: Queue) -> ResourceOffer:
+        return self._closings.applied(offer, site_id=queue.ce.site_id, ce_id=queue.ce_id, targets=self._targets)
+
+    def why(self, offer: ResourceOffer, failed: Collection[str]) -> tuple[str, ...]:
+        """Return what holds the jobs back in an offer for which these conditions fail."""
+        found = []
+        if "throttle" in failed:
+            found.append(throttled_in_words(offer))
+        if "limit" in failed:
+            found += [scope.words for scope in offer.full_limits if is_on(scope, self._task_queue)]
+        return tuple(found)
+
+
+def _place(
+    judge: _Judge, task_queue: TaskQueue, queue: Queue, *, closed: _Closed, known: Remembered, now: datetime
+) -> _Place:
+    offer = closed.applied(offer_of_queue(queue, vo=task_queue.group.vo, now=now, known=known), queue)
     if _pilot_type(task_queue, queue) is PilotType.PRIVATE:
         offer = replace(offer, group_id=task_queue.group_id, owner_id=task_queue.owner_id)
     failed = judge.failed(offer)
-    is_only_closed = failed == ("site",) and not offer.accepting and judge.would_be_welcome(offer)
+    is_only_closed = (
+        bool(failed)
+        and _CLOSINGS.issuperset(failed)
+        and ("site" not in failed or (not offer.accepting and judge.would_be_welcome(offer)))
+    )
     why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, known=known)
-    return _Place(queue=queue, offer=offer, failed=failed, why_closed=why, is_only_closed=is_only_closed)
+    return _Place(
+        queue=queue,
+        offer=offer,
+        failed=failed,
+        why_closed=why,
+        held_back=closed.why(offer, failed) if "throttle" in failed or "limit" in failed else (),
+        is_only_closed=is_only_closed,
+    )
 
 
 def _pilot_type(task_queue: TaskQueue, queue: Queue) -> PilotType:
@@ -232,7 +276,7 @@ def _standing(snapshot: Snapshot, row: int) -> Standing:
 
 
 def _findings(places: Sequence[_Place], conditions: Sequence[ExplainedCondition], standing: Standing) -> Findings:
-    closed = [place.why_closed for place in places if place.is_only_closed]
+    closed = [place.why_closed or place.held_back[0] for place in places if place.is_only_closed]
     return Findings(
         queues=len(places),
         fitting=sum(not place.failed for place in places),
@@ -258,5 +302,10 @@ def _nearest(places: Sequence[_Place], judge: _Judge, asked: Asked) -> list[Expl
 
 def _reasons(place: _Place, judge: _Judge, asked: Asked) -> list[str]:
     # A queue that takes no jobs fails the condition on sites, be its site the right one or not.
-    against = [name for name in place.failed if name != "site" or not judge.would_be_welcome(place.offer)]
-    return [*filter(None, [place.why_closed]), *(reason(name, asked, place.offer) for name in against)]
+    closed = {"throttle", "limit"} | ({"site"} if judge.would_be_welcome(place.offer) else set())
+    against = [name for name in place.failed if name not in closed]
+    return [
+        *filter(None, [place.why_closed]),
+        *place.held_back,
+        *(reason(name, asked, place.offer) for name in against),
+    ]

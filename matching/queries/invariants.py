@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from math import isclose
 from types import MappingProxyType
 
-from django.db.models import Exists, OuterRef, Q, Sum
+from django.db.models import Count, Exists, F, Func, IntegerField, OuterRef, Q, Subquery, Sum
 
 from matching.models import Match
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
-from taskqueues.models import QueuedJob, TaskQueue
-from taskqueues.queries import shares_in_effect
+from resources.models import ThrottleState
+from taskqueues.models import Limit, QueuedJob, TaskQueue
+from taskqueues.queries import limits_with_counts, shares_in_effect
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job
@@ -63,6 +64,20 @@ def _pilots_that_matched_are_flagged() -> Iterable[object]:
     return Pilot.objects.filter(Exists(matched), Q(matched_at__isnull=True) | Q(status=PilotStatus.SUBMITTED))
 
 
+def _limits_count_the_jobs_that_pilots_hold() -> Iterator[Limit]:
+    counted = Func(F("pk"), function="wms_held_jobs", output_field=IntegerField())
+    for limit in limits_with_counts().filter(running__isnull=False).annotate(really=counted):
+        if vars(limit)["held"] != vars(limit)["really"]:
+            yield limit
+
+
+def _throttles_count_every_match() -> Iterable[object]:
+    # One that waited for the lock while the site advertised counts after it, though it began before.
+    since = Match.objects.filter(queue__ce__site=OuterRef("pk"), leased_at__gt=OuterRef("measured_at"))
+    matches = since.order_by().values("queue__ce__site").annotate(many=Count("pk")).values("many")
+    return ThrottleState.objects.annotate(many=Subquery(matches)).filter(many__gt=F("matched"))
+
+
 def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
     sums: dict[int, float] = dict(
         TaskQueue.objects.with_jobs().values_list("group").annotate(total=Sum("priority")).order_by("group")
@@ -87,6 +102,8 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
             _open_leases_are_on_jobs_that_are_held_or_being_stopped
         ),
         "A pilot that got a job is flagged": _pilots_that_matched_are_flagged,
+        "A limit counts the jobs that pilots hold": _limits_count_the_jobs_that_pilots_hold,
+        "A throttle counts every match": _throttles_count_every_match,
         "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
     }
 )

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from matching.queries.closings import closings_now
+from resources.queries import Place
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
 from taskqueues.services.index.shared import index
+from taskqueues.services.targets import as_classad
 from wms.accounts.models import VO
 
 
@@ -30,8 +33,8 @@ class Preview:
     left: dict[str, int]
 
 
-def preview(offer: ResourceOffer) -> Preview:
-    """Return what *offer*, made now and alone, would get; nothing is claimed."""
+def preview(offer: ResourceOffer, *, place: Place) -> Preview:
+    """Return what *offer*, made now and alone at *place*, would get; nothing is claimed."""
     snapshot = index.renewed()
     # An index may think for a while that there are jobs where the last one has just been taken.
     task_queue_id = snapshot.columns.task_queue_id
@@ -39,7 +42,16 @@ def preview(offer: ResourceOffer) -> Preview:
     left = snapshot.masks.left_after_each(offer, among=waiting)
     *_, fits = left.values()
     rows = TaskQueue.objects.filter(pk__in=task_queue_id[fits].tolist())
-    fitting = list(rows.select_related("owner", "group").order_by("-cpu_time_s", "-priority", "pk"))
+    fitting = list(rows.select_related("owner", "group", "vo").order_by("-cpu_time_s", "-priority", "pk"))
+    site_id, ce_id, _ = place.ids
+    closings = closings_now(filter(None, [place.its_site]), now=snapshot.now())
+    offer = closings.applied(
+        offer, site_id=site_id, ce_id=ce_id, targets={queue.pk: as_classad(queue) for queue in fitting}
+    )
+    left = snapshot.masks.left_after_each(offer, among=waiting)
+    *_, fits = left.values()
+    given = frozenset(task_queue_id[fits].tolist())
+    fitting = [queue for queue in fitting if queue.pk in given]
     jobs = jobs_in([queue.pk for queue in fitting])
     chance_of = _chances(fitting, any_segment_fraction=VO.objects.get(pk=offer.vo_id).any_segment_fraction)
     return Preview(

@@ -63,6 +63,13 @@ def requirements_in_words(requirements: Mapping[str, object]) -> str:
     )
 
 
+def throttled_in_words(offer: ResourceOffer) -> str:
+    """Return why the throttle of the offer's site holds jobs back; empty: it does not."""
+    if offer.throttled:
+        return f"the throttle of {offer.site} is closed: {offer.throttled}"
+    return f"the throttle of {offer.site} does not take such jobs now" if offer.refused else ""
+
+
 def _owner_group(asked: Asked) -> str:
     owner, group = asked.task_queue.owner, asked.task_queue.group
     return f"belongs to {owner} in the group {group}{'' if owner.is_active else '; suspended users get no pilot'}"
@@ -158,7 +165,14 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             many="queues offer",
         ),
         "memory": Words(_memory, lambda offer: f"{offer.memory_mb} MB", many="queues offer"),
-        "throttle": Words(lambda _asked: "no site holds matches back"),
-        "limit": Words(lambda _asked: "no limit holds it back"),
+        "throttle": Words(
+            lambda _asked: "may be held back by throttles of sites", throttled_in_words, one="", many="at present,"
+        ),
+        "limit": Words(
+            lambda _asked: "may be held back by limits",
+            lambda offer: "; ".join(scope.words for scope in offer.full_limits),
+            one="",
+            many="at present,",
+        ),
     }
 )

@@ -70,7 +70,7 @@ _CLAIM: Final = (
 _CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
 
 
-def claim(  # noqa: PLR0913 - whose, of what, and how
+def claim(
     claimant: Claimant,
     *,
     ordinal: int,

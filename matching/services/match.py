@@ -105,7 +105,7 @@ def _search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=SiteThrottle(place.site, known),
+        throttle=SiteThrottle(place.its_site, known),
         limits={scope.limit_id: scope for scope in scopes if scope.holds_at(site_id=site_id, ce_id=ce_id)},
         any_segment_fraction=known.ask(vo_of, bond.vo_id).any_segment_fraction,
         chance=chance,
@@ -129,7 +129,7 @@ class _Search:
     @property
     def is_throttled(self) -> bool:
         """Whether the site takes no more matches."""
-        return self.offer.throttled
+        return bool(self.offer.throttled)
 
     @property
     def full(self) -> Sequence[LimitScope]:
@@ -192,7 +192,8 @@ class _Search:
             case Answer.CLOSED if claimed.limit_id is not None:
                 self._leave_out_limit(lottery, drawn, claimed.limit_id)
             case Answer.CLOSED if claimed.reason in THROTTLED:
-                self.offer = replace(self.offer, throttled=not self.throttle.has_opened(str(claimed.reason)))
+                if not self.throttle.has_opened(str(claimed.reason)):
+                    self.offer = replace(self.offer, throttled=str(claimed.reason))
                 return not self.is_throttled
             case Answer.CLOSED if claimed.reason not in _OF_ONE_TASK_QUEUE:
                 return False

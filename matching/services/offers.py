@@ -152,8 +152,8 @@ def _place(queue_id: int) -> Place:
 
 def of_preview(
     request: OfferRequest, *, owner: str | None, group: str | None, actor: User, now: datetime
-) -> ResourceOffer:
-    """Return the offer that a VO manager or an operator imagines.
+) -> tuple[ResourceOffer, Place]:
+    """Return the offer that a VO manager or an operator imagines, and where.
 
     Args:
         owner, group: of an imagined private pilot; None, None: a generic one.
@@ -162,19 +162,20 @@ def of_preview(
         BadOfferError, UnknownPlaceError: it names what does not exist (for the actor), or contradicts itself.
     """
     vo = _managed_vo(actor, request.vo)
-    offer = _offer(request, vo=vo, place=_named_place(vo, request, known=FORGETFUL), now=now, known=FORGETFUL)
+    place = _named_place(vo, request, known=FORGETFUL)
+    offer = _offer(request, vo=vo, place=place, now=now, known=FORGETFUL)
     if group is None:
         if owner is not None:
             raise BadOfferError.of_field(
                 "owner", "An owner makes a private pilot only together with a group; name one."
             )
-        return offer
+        return offer, place
     row = Group.objects.filter(vo=vo, name=group).first()
     if row is None:
         groups = Group.objects.filter(vo=vo).values_list("name", flat=True)
         raise BadOfferError.of_field("group", f'{vo} has no group "{group}".{did_you_mean(group, groups)}')
     owner_id = _owner_id(row, owner)
-    return replace(offer, group_id=row.pk, owner_id=None if row.shares_jobs else owner_id)
+    return replace(offer, group_id=row.pk, owner_id=None if row.shares_jobs else owner_id), place
 
 
 def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime, known: Remembered) -> ResourceOffer:

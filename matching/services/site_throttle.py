@@ -66,4 +66,5 @@ class SiteThrottle:
         self._is_read = True
         # One that has expired is not asked: the claim says so, and has it counted anew.
         state = ThrottleState.objects.filter(site=site, expires_at__gt=DatabaseNow()).first()
-        self._state = state and (SeenThrottle(state.version, state.matched), throttle_in(site, state))
+        seen = None if state is None else (SeenThrottle(state.version, state.matched), throttle_in(site, state))
+        self._state = seen

@@ -232,6 +232,17 @@ class Place:
         return self.queue or self.ce or self.site
 
     @property
+    def its_site(self) -> Site | None:
+        """The site of the innermost level that is known."""
+        match self.innermost:
+            case Queue() as queue:
+                return queue.ce.site
+            case ComputingElement() as ce:
+                return ce.site
+            case site:
+                return site
+
+    @property
     def ids(self) -> tuple[int | None, int | None, int | None]:
         """Primary keys of the site, CE and queue of the innermost level that is known; None further inwards."""
         levels = {} if self.innermost is None else _outwards(self.innermost)

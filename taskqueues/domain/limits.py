@@ -1,6 +1,6 @@
 """What a limit is on, the jobs and the places of which all that it names is true, and what it leaves (DESIGN §3.6)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import floor
 
@@ -16,6 +16,8 @@ class LimitScope:
     group_id: int | None = None
     owner_id: int | None = None
     job_type: str = ""
+    #: What it says, and how far it has been used, for those who are told of it.
+    words: str = field(default="", compare=False)
 
     def holds_at(self, *, site_id: int | None, ce_id: int | None) -> bool:
         """Return whether it is on jobs at a place; one that is not known is in no limit of places."""

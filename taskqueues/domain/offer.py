@@ -33,8 +33,8 @@ class ResourceOffer:
     job_types: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
-    #: Whether the site's throttle is closed for all jobs.
-    throttled: bool = False
+    #: Why the site's throttle is closed for all jobs; empty: it is not.
+    throttled: str = ""
     #: Task queues of which the expression of the site's throttle takes no job.
     refused: tuple[int, ...] = ()
     #: Limits of this place that are full.

@@ -149,5 +149,5 @@ def test_the_queries_do_not_grow_with_the_queues(
 ) -> None:
     for number in range(30):
         factories.make_job(group=world.prod, owner=world.alice, job_type=f"type{number}")
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         assert len(preview(manager)["task_queues"]) == 30

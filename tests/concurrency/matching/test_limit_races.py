@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -86,14 +87,15 @@ def test_a_limit_that_is_made_amid_matches_counts_them_all() -> None:
         make_job(group=group, owner=owner)
     pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(MATCHERS - 2)]
 
-    def limit(**scope: object) -> int:
+    def limit(**scope: Any) -> int:
         while Match.objects.count() < 20:
             pass
         Limit.objects.create(running=100, **scope)
         return 0
 
     matchers: list[Callable[[], int]] = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)]
-    taken = at_once([*matchers, partial(limit, vo=group.vo), partial(limit, group=group)])
+    makers: list[Callable[[], int]] = [partial(limit, vo=group.vo), partial(limit, group=group)]
+    taken = at_once([*matchers, *makers])
     assert sum(taken) == Match.objects.count() == 100
     assert [standing.bounds.held for standing in limit_standings()] == [100, 100]
     priorities.recalculate()

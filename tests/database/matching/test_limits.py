@@ -20,7 +20,7 @@ from pilots.models import Pilot
 from resources.models import Queue
 from taskqueues.models import Limit, LimitEvent, LimitHour, LimitSlot
 from taskqueues.queries import limit_standings
-from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -46,7 +46,8 @@ def pilot(group: Group, queue: Queue) -> Pilot:
 def take(pilot: Pilot, *, at_most: int = 100, seed: int = 1, **offered: Any) -> list[Job]:
     """Match until nothing is given any more."""
     request = OfferRequest(**{"cpu_time_s": 300_000, **offered})
-    chance, taken = Random(seed), []
+    chance = Random(seed)
+    taken: list[Job] = []
     while len(taken) < at_most:
         leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance)
         if not leases:
@@ -80,7 +81,7 @@ SCOPES: dict[str, Callable[[Group, Queue, Job], dict[str, Any]]] = {
 def test_no_more_than_the_limit_run_at_a_time(group: Group, queue: Queue, pilot: Pilot, names: list[str]) -> None:
     owner = make_user(groups=[group])
     jobs = [make_job(group=group, owner=owner) for _ in range(6)]
-    scope = {}
+    scope: dict[str, Any] = {}
     for name in names:
         scope |= SCOPES[name](group, queue, jobs[0])
     Limit.objects.create(running=3, **scope)

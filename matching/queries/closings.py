@@ -1,0 +1,71 @@
+"""What throttles and limits hold back now, the throttles counted by the server included (DESIGN §3.6)."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from django.db.models import Count
+
+from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
+from resources.domain.words import ThrottlePolicy, WhenExpired
+from resources.models import Site, ThrottleState
+from resources.queries.throttles import throttle_in
+from resources.services.throttles import validity_of
+from taskqueues.services.closings import Closings, closings_of
+from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.models import HELD, Job
+
+#: Their numbers go down when jobs move on. The others count matches only, from 0 in each cycle.
+OF_WHAT_GOES_ON: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
+
+
+def what_goes_on_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
+    """Return the numbers of each of the sites as its jobs' statuses have them (DESIGN §3.6)."""
+    # Uses index: job_held_at_site
+    rows = Job.objects.filter(site__in=site_ids, status__one_of=HELD).values_list("site", "status")
+    jobs = {(site, status): many for site, status, many in rows.annotate(many=Count("pk")).order_by("site", "status")}
+    return {
+        site: {
+            SUBMITTING: jobs.get((site, JobStatus.MATCHED), 0),
+            GATHERING: jobs.get((site, JobStatus.COMPLETING), 0),
+            CURRENT: sum(jobs.get((site, status), 0) for status in HELD_BY_A_PILOT),
+            CUR_MATCHES: 0,
+        }
+        for site in site_ids
+    }
+
+
+def is_to_be_counted(site: Site, state: ThrottleState | None, *, now: datetime) -> bool:
+    """Return whether the server counts at a throttled site before it says that there is no room.
+
+    When what the site advertised has expired, it counts in its place, if the site is not to be closed then. What it
+    counted itself it counts again, for jobs move on.
+    """
+    if state is None or state.expires_at <= now:
+        return site.throttle_when_expired == WhenExpired.COUNT
+    is_full = state.room is not None and state.matched >= state.room
+    return is_full and state.advertised_at is None and site.throttle_policy in OF_WHAT_GOES_ON
+
+
+def as_counted(site: Site, numbers: Mapping[str, int], *, now: datetime) -> ThrottleState:
+    """Return the state of a throttle, not stored, with what was counted."""
+    state = ThrottleState(site=site, version=0, advertised=dict(numbers), matched=0, measured_at=now)
+    state.expires_at = now + validity_of(site, is_advertised=False)
+    state.room = throttle_in(site, state).room
+    return state
+
+
+def closings_now(sites: Iterable[Site], *, now: datetime) -> Closings:
+    """Return what is closed at these sites; where a match would have the server count first, it is counted here.
+
+    Args:
+        now: the database's clock.
+    """
+    closings = closings_of(sites, now=now)
+    to_count = [site for site, state in closings.sites.values() if is_to_be_counted(site, state, now=now)]
+    if not to_count:
+        return closings
+    numbers = what_goes_on_at([site.pk for site in to_count])
+    counted = {site.pk: (site, as_counted(site, numbers[site.pk], now=now)) for site in to_count}
+    return replace(closings, sites={**closings.sites, **counted})

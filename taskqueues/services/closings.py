@@ -1,0 +1,80 @@
+"""What throttles and limits hold back at one moment, for those who look at it without claiming (DESIGN §3.6)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from resources.domain.classad import ClassAd
+from resources.domain.words import ThrottlePolicy
+from resources.models import Site, ThrottleState
+from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
+from taskqueues.domain.limits import LimitScope
+from taskqueues.domain.offer import ResourceOffer
+from taskqueues.queries import LimitStanding, full_in_words, limit_standings
+
+#: Jobs of task queues as a site's expression sees them, by the queue's primary key.
+Targets = Mapping[int, ClassAd]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closings:
+    """The throttles of some sites, and all limits, as they stood at one moment."""
+
+    now: datetime
+    #: Those that are throttled, with what is known of each, by primary key.
+    sites: Mapping[int, tuple[Site, ThrottleState | None]]
+    limits: Sequence[LimitStanding]
+
+    @cached_property
+    def full_limits(self) -> Sequence[LimitScope]:
+        """The limits in which there is no room, with words for it."""
+        return [
+            replace(standing.scope, words=full_in_words(standing, now=self.now))
+            for standing in self.limits
+            if standing.bounds.room(now=self.now) == 0
+        ]
+
+    def throttle_at(self, site_id: int | None) -> ThrottleStanding | None:
+        """Return how the throttle of a site stands; None: it has none, or is not among those that were read."""
+        site, state = self.sites.get(site_id or 0, (None, None))
+        return None if site is None else throttle_of(site, state, now=self.now)
+
+    def applied(
+        self, offer: ResourceOffer, *, site_id: int | None, ce_id: int | None, targets: Targets
+    ) -> ResourceOffer:
+        """Return the offer with what is closed for it; None: the place is not known, and only wide limits hold.
+
+        Args:
+            targets: the task queues of which a site's expression is asked.
+        """
+        full = tuple(scope for scope in self.full_limits if scope.holds_at(site_id=site_id, ce_id=ce_id))
+        throttle = self.throttle_at(site_id)
+        if throttle is None:
+            return replace(offer, full_limits=full) if full else offer
+        return replace(
+            offer,
+            full_limits=full,
+            throttled="" if throttle.accepting else throttle.why_closed.removesuffix("."),
+            refused=self._refused(site_id, targets),
+        )
+
+    def _refused(self, site_id: int | None, targets: Targets) -> tuple[int, ...]:
+        site, state = self.sites[site_id or 0]
+        if site.throttle_policy != ThrottlePolicy.CUSTOM or state is None or state.expires_at <= self.now:
+            return ()
+        throttle = throttle_in(site, state)
+        return tuple(pk for pk, job in targets.items() if not throttle.accepts(matched=state.matched, job=job))
+
+
+def closings_of(sites: Iterable[Site], *, now: datetime) -> Closings:
+    """Return what is closed at these sites, as it is known; what the server would have to count is taken for open.
+
+    Args:
+        now: the database's clock.
+    """
+    throttled = [site for site in sites if site.throttle_policy != ThrottlePolicy.NONE]
+    states = ThrottleState.objects.in_bulk([site.pk for site in throttled]) if throttled else {}
+    return Closings(
+        now=now, sites={site.pk: (site, states.get(site.pk)) for site in throttled}, limits=limit_standings()
+    )

@@ -1,0 +1,184 @@
+"""What throttles and limits hold back, as explain and preview tell it (DESIGN §3.6)."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from rest_framework.test import APIClient
+
+from matching.models import Match
+from matching.services.throttles import advertise
+from pilots.models import Pilot
+from resources.domain.advertisements import Advertisement
+from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
+from resources.models import Site
+from taskqueues.models import Limit
+from tests import factories
+from tests.api.matching.conftest import World
+from tests.api.matching.test_explain import condition, explained
+from tests.api.matching.test_preview import preview
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+ClientOf = Callable[[User | Pilot], APIClient]
+
+
+@pytest.fixture
+def alice(world: World, client_of: ClientOf) -> APIClient:
+    return client_of(world.alice)
+
+
+@pytest.fixture
+def manager(world: World, client_of: ClientOf) -> APIClient:
+    return client_of(world.mallory)
+
+
+@pytest.fixture
+def pilot(world: World, client_of: ClientOf) -> APIClient:
+    return client_of(world.pilot)
+
+
+def of_alice(world: World, **description: Any) -> Job:
+    return factories.make_job(group=world.prod, owner=world.alice, **description)
+
+
+def throttle(**fields: Any) -> None:
+    Site.objects.update(**fields)
+
+
+def busy(submitting: int) -> None:
+    numbers = {SUBMITTING: submitting, GATHERING: 0, CURRENT: submitting, CUR_MATCHES: 0}
+    advertise(Site.objects.get().pk, Advertisement(numbers=numbers))
+
+
+def matches(client: APIClient) -> int:
+    body = {"cpu_time_s": 300_000, "request_id": str(uuid4())}
+    return client.post("/api/matches/", body, format="json").status_code
+
+
+def left(said: dict[str, Any], name: str) -> int:
+    (found,) = [each["left"] for each in said["conditions"] if each["name"] == name]
+    return int(found)
+
+
+def test_a_closed_throttle_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
+    throttle(throttle_policy="level0", max_submitting_jobs=3)
+    busy(3)
+    job = of_alice(world)
+    why = "the throttle of LCG.CERN.ch is closed: 0 matches since the measurement, which left no room"
+    said = explained(alice, job)
+    assert said["limits"] == [why]
+    assert said["queues"] == [
+        {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": False, "reasons": [why]}
+    ]
+    assert said["summary"] == f"It waits because the only queue that it fits takes no jobs at present: {why}."
+    assert condition(said, "throttle")[:2] == (0, 1)
+    seen = preview(manager, site="LCG.CERN.ch")
+    assert (seen["task_queues"], left(seen, "memory"), left(seen, "throttle")) == ([], 1, 0)
+    assert matches(pilot) == 204
+    world.pilot.refresh_from_db()
+    assert (world.pilot.nothing_left["memory"], world.pilot.nothing_left["throttle"]) == (1, 0)
+    busy(2)
+    said = explained(alice, job)
+    assert (said["limits"], said["queues"][0]["fits"]) == ([], True)
+    assert [queue["chance"] for queue in preview(manager, site="LCG.CERN.ch")["task_queues"]] == [1.0]
+    assert matches(pilot) == 201
+
+
+def test_what_the_server_would_count_is_told_as_counted(
+    world: World, alice: APIClient, manager: APIClient, pilot: APIClient
+) -> None:
+    throttle(throttle_policy="level0", max_submitting_jobs=1)
+    job, other = of_alice(world), of_alice(world)
+    assert explained(alice, job)["queues"][0]["fits"]
+    assert matches(pilot) == 201
+    waiting = Job.objects.get(status=JobStatus.WAITING)
+    assert not explained(alice, waiting)["queues"][0]["fits"]
+    assert preview(manager, site="LCG.CERN.ch")["task_queues"] == []
+    assert matches(pilot) == 204
+    Job.objects.filter(status=JobStatus.MATCHED).update(status=JobStatus.RUNNING)
+    assert explained(alice, waiting)["queues"][0]["fits"]
+    assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 1
+    assert matches(pilot) == 201
+    assert {job.pk, other.pk} == set(Match.objects.values_list("job", flat=True))
+
+
+def test_an_expression_that_asks_about_the_job_closes_some_queues(
+    world: World, alice: APIClient, manager: APIClient, pilot: APIClient
+) -> None:
+    throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
+    busy(0)
+    merge, user = of_alice(world, job_type="Merge", cpu_time_s=5000), of_alice(world, cpu_time_s=500)
+    why = "the throttle of LCG.CERN.ch does not take such jobs now"
+    assert explained(alice, merge)["limits"] == [why]
+    assert explained(alice, user)["limits"] == []
+    seen = preview(manager, site="LCG.CERN.ch")
+    assert [(queue["cpu_time_s"], queue["chance"]) for queue in seen["task_queues"]] == [(500, 1.0)]
+    assert matches(pilot) == 201
+    assert Match.objects.get().job == user
+    assert matches(pilot) == 204
+
+
+def test_a_full_limit_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
+    Limit.objects.create(running=1, user=world.alice, site=Site.objects.get())
+    job = of_alice(world)
+    bobs = factories.make_job(group=world.prod, owner=world.bob, job_type="Merge")
+    assert explained(alice, job)["limits"] == []
+    Job.objects.filter(pk=of_alice(world).pk).update(status=JobStatus.HELD)
+    assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 2
+    while not Match.objects.filter(job__owner=world.alice).exists():
+        assert matches(pilot) == 201
+    why = "at most 1 job of the user alice at the site LCG.CERN.ch may run at a time, and 1 do"
+    if not Match.objects.filter(job=bobs).exists():
+        seen = preview(manager, site="LCG.CERN.ch")
+        assert [(queue["owner"], queue["chance"]) for queue in seen["task_queues"]] == [("bob", 1.0)]
+    waiting = of_alice(world)
+    said = explained(alice, waiting)
+    assert said["limits"] == [why]
+    assert said["summary"] == f"It waits because the only queue that it fits takes no jobs at present: {why}."
+    assert condition(said, "limit") == (0, 1, f"may be held back by limits; at present, {why}")
+
+
+def test_a_delay_is_told_with_its_time(world: World, alice: APIClient, pilot: APIClient) -> None:
+    Limit.objects.create(delay_s=1000, vo=world.vo)
+    of_alice(world)
+    of_alice(world)
+    assert matches(pilot) == 201
+    assert matches(pilot) == 204
+    (why,) = explained(alice, Job.objects.get(status=JobStatus.WAITING))["limits"]
+    assert re.fullmatch(r"jobs of the VO lhcb are matched every 1000 s, the next in (9\d\d|1000)\.\d s", why)
+
+
+def test_cpu_time_that_is_used_up_is_told(world: World, alice: APIClient, pilot: APIClient) -> None:
+    Limit.objects.create(cpu_s_per_day=100, group=world.prod)
+    of_alice(world)
+    of_alice(world)
+    assert matches(pilot) == 201
+    Job.objects.filter(status=JobStatus.MATCHED).update(cpu_s=150)
+    (why,) = explained(alice, Job.objects.get(status=JobStatus.WAITING))["limits"]
+    assert why == "the jobs of the group lhcb_prod may use 100 s of CPU time in 24 hours, and have used 150 s"
+    assert matches(pilot) == 204
+
+
+def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(world: World, alice: APIClient) -> None:
+    Limit.objects.create(waiting=3, user=world.alice)
+    Limit.objects.create(waiting=1, group=world.prod, job_type="Merge")
+
+    def submit(*types: str) -> Any:
+        jobs = [{"executable": "run.sh", "job_type": job_type} for job_type in types]
+        return alice.post("/api/jobs/", {"jobs": jobs}, format="json")
+
+    assert submit("User", "User").status_code == 201
+    refused = submit("User", "User")
+    assert (refused.status_code, refused.json()["code"]) == (409, "quota_exceeded")
+    assert refused.json()["detail"] == (
+        "At most 3 jobs of the user alice may wait; 2 do, and 2 would come. Submit fewer, or wait until some have run."
+    )
+    assert Job.objects.count() == 2
+    assert submit("Merge").status_code == 201
+    assert submit("Merge").status_code == 409
+    alice.post(f"/api/jobs/{Job.objects.first().pk}/kill/")  # type: ignore[union-attr]
+    assert submit("User").status_code == 201
