@@ -64,6 +64,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a throttle or a limit leaves (DESIGN §3.7): so many pilots more, for some task queues at some batch queues.
+
+    Args:
+        queue_ids: of the batch queues.
+        task_queue_ids: None: all.
+        room: below 0 where more are on their way than it has room for.
+    """
+
+    queue_ids: frozenset[int]
+    task_queue_ids: frozenset[int] | None
+    room: int
+
+    def holds_for(self, *, queue_id: int, task_queue_id: int) -> bool:
+        """Return whether it is on a pilot that is sent there for that task queue."""
+        return queue_id in self.queue_ids and (self.task_queue_ids is None or task_queue_id in self.task_queue_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
     """Pilots that are alike and have no job yet: how many, and which task queues they could take jobs of."""
 
@@ -170,6 +189,7 @@ def share_out(
     slots: Mapping[int, int],
     private_fraction: float,
     chance: Chance,
+    bounds: Sequence[Bound] = (),
 ) -> list[Sent]:
     """Return where each wanted pilot goes; one for whom there is no room is not sent.
 
@@ -182,18 +202,29 @@ def share_out(
         slots: pilots that each computing element can still take; one that is missing takes none.
         private_fraction: of the pilots that may be of either type.
         chance: of the order, and of the types.
+        bounds: none of which is passed.
     """
+    bounds_left = [bound.room for bound in bounds]
     room = {place.queue_id: place.room for place in places}
     free = dict(slots)
     serving = {task_queue_id: [place for place in places if place.serves(task_queue_id)] for task_queue_id in wanted}
     sent = []
     for task_queue_id in _shuffled([one for one in sorted(wanted) for _ in range(wanted[one])], chance=chance):
-        open_places = [one for one in serving[task_queue_id] if room[one.queue_id] > 0 and free.get(one.ce_id, 0) > 0]
+        on = {place.queue_id: _holding(bounds, place, task_queue_id) for place in serving[task_queue_id]}
+        open_places = [
+            one
+            for one in serving[task_queue_id]
+            if room[one.queue_id] > 0
+            and free.get(one.ce_id, 0) > 0
+            and all(bounds_left[bound] > 0 for bound in on[one.queue_id])
+        ]
         if not open_places:
             continue
         place = max(open_places, key=lambda one: (min(room[one.queue_id], free[one.ce_id]), -one.queue_id))
         room[place.queue_id] -= 1
         free[place.ce_id] -= 1
+        for bound in on[place.queue_id]:
+            bounds_left[bound] -= 1
         pilot_type = _type_at(place, task_queue_id, private_fraction=private_fraction, chance=chance)
         sent.append(Sent(task_queue_id=task_queue_id, queue_id=place.queue_id, pilot_type=pilot_type))
     return sent
@@ -201,6 +232,15 @@ def share_out(
 
 def _part(value: float, total: float) -> float:
     return value / total if total > 0 else 0.0
+
+
+def _holding(bounds: Sequence[Bound], place: Place, task_queue_id: int) -> list[int]:
+    """Return the positions of those that are on pilots sent there for that task queue."""
+    return [
+        position
+        for position, bound in enumerate(bounds)
+        if bound.holds_for(queue_id=place.queue_id, task_queue_id=task_queue_id)
+    ]
 
 
 def _type_at(place: Place, task_queue_id: int, *, private_fraction: float, chance: Chance) -> PilotType:

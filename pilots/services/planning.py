@@ -1,22 +1,23 @@
 """What a cycle of the directors sends where: the demand as the match sees it, the room that is left (PIL §2.3)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 
 import numpy as np
 from django.conf import settings
 
-from pilots.domain.demand import Crowd, Demand, Eagerness, Place, Sent, covered, share_out, wanted_pilots
+from pilots.domain.demand import Bound, Crowd, Demand, Eagerness, Place, Sent, covered, share_out, wanted_pilots
 from pilots.models import Director
 from pilots.queries import Crowding, JoblessPilots, crowding, jobless_pilots
 from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue
 from taskqueues.domain.conditions import fitting, fitting_privately
 from taskqueues.models import TaskQueue
-from taskqueues.queries import jobs_in
+from taskqueues.queries import is_on, jobs_in
+from taskqueues.services.closings import closings_of
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
@@ -53,6 +54,8 @@ class _Picture:
     #: By queue and VO.
     fits: Mapping[tuple[int, int], _Fit]
     crowding: Mapping[int, Crowding]
+    #: What throttles and limits leave, pilots that are on their way not yet taken off.
+    bounds: Sequence[Bound]
 
 
 def plan(queues: Sequence[Queue], *, slots: Mapping[int, int], chance: Random, now: datetime) -> Sequence[PlannedPilot]:
@@ -72,9 +75,10 @@ def plan(queues: Sequence[Queue], *, slots: Mapping[int, int], chance: Random, n
     if not picture.demands:
         return []
     waiting = Counter(_waiting(picture, jobless))
+    bounds = [replace(bound, room=bound.room - _coming(bound, picture, jobless)) for bound in picture.bounds]
     sent: list[Sent] = []
     for director in _directors():
-        more = _send(director, picture, waiting=waiting, slots=slots, sent=sent, chance=chance)
+        more = _send(director, picture, waiting=waiting, bounds=bounds, slots=slots, sent=sent, chance=chance)
         waiting.update(one.task_queue_id for one in more)
         sent += more
     return [
@@ -109,7 +113,45 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
         ],
         fits=fits,
         crowding=crowding(queues),
+        bounds=list(_bounds(queues, task_queues, now=now)),
     )
+
+
+def _bounds(queues: Sequence[Queue], task_queues: Mapping[int, TaskQueue], *, now: datetime) -> Iterator[Bound]:
+    """Yield what throttles and limits leave; "A queue whose throttle or limit has room r is offered at most r"."""
+    closings = closings_of({queue.ce.site_id: queue.ce.site for queue in queues}.values(), now=now)
+    for site_id in closings.sites:
+        throttle = closings.throttle_at(site_id)
+        if throttle is not None and throttle.room_left is not None:
+            there = frozenset(queue.pk for queue in queues if queue.ce.site_id == site_id)
+            yield Bound(queue_ids=there, task_queue_ids=None, room=throttle.room_left)
+    for standing in closings.limits:
+        # A delay is none: by the time the pilots have come, it is over again and again.
+        room = replace(standing.bounds, delay_s=None).room(now=now)
+        if room is not None:
+            scope = standing.scope
+            there = frozenset(
+                queue.pk for queue in queues if scope.holds_at(site_id=queue.ce.site_id, ce_id=queue.ce_id)
+            )
+            theirs = frozenset(row.pk for row in task_queues.values() if is_on(scope, row))
+            yield Bound(queue_ids=there, task_queue_ids=theirs, room=room)
+
+
+def _coming(bound: Bound, picture: _Picture, jobless: Sequence[JoblessPilots]) -> int:
+    """Return how many pilots that have no job yet may take what the bound leaves."""
+    return sum(
+        kind.pilots
+        for kind in jobless
+        if (fit := picture.fits.get((kind.queue_id, kind.vo_id))) is not None
+        and any(
+            bound.holds_for(queue_id=kind.queue_id, task_queue_id=task_queue_id)
+            for task_queue_id in _served_by(kind, fit, picture.task_queues)
+        )
+    )
+
+
+def _sent_under(bound: Bound, sent: Sequence[Sent]) -> int:
+    return sum(bound.holds_for(queue_id=one.queue_id, task_queue_id=one.task_queue_id) for one in sent)
 
 
 def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime) -> _Fit:
@@ -154,6 +196,7 @@ def _send(
     picture: _Picture,
     *,
     waiting: Mapping[int, int],
+    bounds: Sequence[Bound],
     slots: Mapping[int, int],
     sent: Sequence[Sent],
     chance: Random,
@@ -174,6 +217,7 @@ def _send(
         slots={ce_id: number - taken_at_ce[ce_id] for ce_id, number in slots.items()},
         private_fraction=director.private_fraction,
         chance=chance.random,
+        bounds=[replace(bound, room=bound.room - _sent_under(bound, sent)) for bound in bounds],
     )
 
 

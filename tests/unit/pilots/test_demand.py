@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilots.domain.demand import (
+    Bound,
     Crowd,
     Demand,
     Eagerness,
@@ -261,3 +262,35 @@ def test_nothing_is_sent_beyond_any_cap(
     for one in sent:
         chosen = by_queue[one.queue_id]
         assert one.task_queue_id in (chosen.private if one.pilot_type is PilotType.PRIVATE else chosen.generic)
+
+
+# ---- throttles and limits --------------------------------------------------------------------------------------------
+
+
+def test_no_more_pilots_are_sent_than_a_throttle_leaves() -> None:
+    there = [place(1, 1, 2), place(2, 1, 2), place(3, 1, 2, ce_id=2)]
+    throttle = Bound(queue_ids=frozenset({1, 2}), task_queue_ids=None, room=3)
+    sent = share_out(
+        {1: 9, 2: 9},
+        there,
+        slots={1: 99, 2: 99},
+        private_fraction=0,
+        chance=Random(1).random,
+        bounds=[throttle],
+    )
+    assert Counter(one.queue_id in {1, 2} for one in sent) == {True: 3, False: 10}
+
+
+def test_no_more_pilots_are_sent_than_a_limit_leaves_and_others_take_the_room() -> None:
+    limit = Bound(queue_ids=frozenset({1}), task_queue_ids=frozenset({1}), room=2)
+    sent = share_out(
+        {1: 9, 2: 9}, [place(1, 1, 2)], slots={1: 99}, private_fraction=0, chance=Random(1).random, bounds=[limit]
+    )
+    assert Counter(one.task_queue_id for one in sent) == {1: 2, 2: 8}
+
+
+@pytest.mark.parametrize("room", [0, -5])
+def test_nothing_is_sent_where_nothing_is_left(room: int) -> None:
+    full = Bound(queue_ids=frozenset({1}), task_queue_ids=None, room=room)
+    sent = share_out({1: 9}, [place(1, 1)], slots={1: 9}, private_fraction=0, chance=Random(1).random, bounds=[full])
+    assert sent == []
