@@ -112,6 +112,14 @@ class Site(Level):
         return self.name
 
 
+class SiteThrottle(Site):
+    """A site, as the page of throttles lists it."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "throttle"
+
+
 class ThrottleState(models.Model):
     """One row is what a throttled site advertised last, or the server counted in its place, and the matches since.
 

@@ -16,7 +16,7 @@ from matching.models import Match
 from pilots.domain import ENDED, PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
-from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState
+from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.segments import cpu_segment_s
@@ -138,6 +138,19 @@ def make_site(
         vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
     )
     site.vos.set(vos)
+    return site
+
+
+def make_throttled_site(
+    *, policy: ThrottlePolicy = ThrottlePolicy.LEVEL0, name: str | None = None, vos: Sequence[VO] = (), **fields: object
+) -> Site:
+    """Return a site with a throttle, all of whose maxima are 5; *fields* are others of its columns."""
+    site = make_site(name=name, vos=vos)
+    site.throttle_policy = policy
+    site.max_matches = site.max_submitting_jobs = site.max_submitting_and_output_gathering_jobs = site.max_jobs = 5
+    for column, value in fields.items():
+        setattr(site, column, value)
+    site.save()
     return site
 
 

@@ -19,6 +19,7 @@ from resources.domain.classad import ClassAdError, parse_expression
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.services import issue_site_token
+from resources.services.throttles import recompute
 from taskqueues.services import submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
@@ -91,7 +92,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
     list_filter = ("state", ("vos", SeenRelatedFilter), "throttle_policy")
     search_fields = ("name",)
     ordering = ("name",)
-    readonly_fields = (*STATE_FIELDS, "ce_links")
+    readonly_fields = (*STATE_FIELDS, "ce_links", "throttle_now")
     filter_horizontal = ("storage_elements",)
     actions = (*STATE_ACTIONS, "issue_registration_token", "issue_advertisement_token")
     fieldsets = (
@@ -105,6 +106,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
                     ("max_matches", "max_submitting_jobs"),
                     ("max_submitting_and_output_gathering_jobs", "max_jobs"),
                     "throttle_requirements",
+                    "throttle_now",
                 )
             },
         ),
@@ -114,6 +116,11 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
         """Return the sites with their VOs and the number of their CEs."""
         return super().get_queryset(request).prefetch_related("vos").annotate(ce_count=Count("ces"))
+
+    def save_model(self, request: HttpRequest, obj: Site, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+        """Save the site, and apply its throttle to what was last advertised."""
+        super().save_model(request, obj, form, change)
+        recompute(obj)
 
     @admin.display(description="VOs")
     def vo_names(self, site: Site) -> str:
@@ -145,6 +152,14 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         add = reverse("admin:resources_computingelement_add")
         more = format_html('<a href="{}?site={}">Add one</a>', add, site.pk)
         return format_html("{}{}", format_html_join("", f"{link}, ", rows), more)
+
+    @admin.display(description="now")
+    def throttle_now(self, site: Site) -> SafeString:
+        """Return a link to how its throttle stands."""
+        if not site.pk or not site.throttle_policy:
+            return format_html("{}", "There is no throttle yet." if site.pk else "Save the site first.")
+        page = reverse("admin:resources_sitethrottle_change", args=[site.pk])
+        return format_html('<a href="{}">How it stands</a>', page)
 
     @admin.action(description="Issue a token for registration of pilots", permissions=["change"])
     def issue_registration_token(self, request: HttpRequest, queryset: QuerySet[Site]) -> HttpResponse | None:

@@ -10,7 +10,16 @@ from django.urls import reverse
 from matching.models import Match
 from pilots.models import Director, Pilot
 from resources.domain.words import RequirementKind, SiteTokenPurpose
-from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from resources.models import (
+    ComputingElement,
+    Platform,
+    Queue,
+    RequirementDefinition,
+    Site,
+    SiteThrottle,
+    SiteToken,
+    StorageElement,
+)
 from resources.services import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import (
@@ -23,6 +32,7 @@ from tests.factories import (
     make_queue,
     make_requirement_definition,
     make_site,
+    make_throttled_site,
     make_token,
     make_user,
     make_vo,
@@ -40,6 +50,7 @@ class World:
     group: Group
     member: User
     site: Site
+    throttle: SiteThrottle
     ce: ComputingElement
     queue: Queue
     limit: Limit
@@ -76,6 +87,7 @@ def make_world(name: str) -> World:
         group=group,
         member=member,
         site=site,
+        throttle=SiteThrottle.objects.get(pk=make_throttled_site(name=f"busy.{name}.org", vos=[vo]).pk),
         ce=ce,
         queue=queue,
         limit=Limit.objects.create(vo=vo, running=5),

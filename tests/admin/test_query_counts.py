@@ -12,7 +12,17 @@ from django.urls import reverse
 from matching.models import Match
 from pilots.models import Director, Pilot
 from resources.domain.words import RequirementKind, SiteTokenPurpose
-from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from resources.models import (
+    ComputingElement,
+    Platform,
+    Queue,
+    RequirementDefinition,
+    Site,
+    SiteThrottle,
+    SiteToken,
+    StorageElement,
+    ThrottleState,
+)
 from resources.services import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.admin.conftest import World
@@ -27,6 +37,7 @@ from tests.factories import (
     make_requirement_definition,
     make_site,
     make_task_queue,
+    make_throttled_site,
     make_token,
     make_user,
     make_vo,
@@ -72,6 +83,11 @@ def new_director(world: World) -> None:
     Director.objects.create(name=f"d{next(_numbers)}").sites.set([make_site(vos=[world.vo]), world.site])
 
 
+def new_throttle(world: World) -> None:
+    site = make_throttled_site(vos=[world.vo])
+    ThrottleState.objects.create(site=site, measured_at=NOW, expires_at=NOW, room=3)
+
+
 ROWS: Mapping[type[models.Model], Callable[[World], object]] = {
     VO: lambda world: make_vo(managers=[make_user()]),
     Group: lambda world: make_group(vo=world.vo),
@@ -85,6 +101,7 @@ ROWS: Mapping[type[models.Model], Callable[[World], object]] = {
     RequirementDefinition: lambda world: make_requirement_definition(
         name=f"r{next(_numbers)}", kind=RequirementKind.SET, vos=[world.vo]
     ),
+    SiteThrottle: new_throttle,
     SiteToken: lambda world: issue_site_token(make_site(vos=[world.vo]), purpose=SiteTokenPurpose.REGISTER, now=NOW),
     TaskQueue: lambda world: make_task_queue(
         owner=make_user(groups=[world.group]), group=world.group, job_ids=[10**9 + next(_numbers)]

@@ -88,6 +88,10 @@ COSTLY: Final[dict[str, tuple[str, object]]] = {
         "report",
         {"host_name": "h", "ok": False, "checks": [{"name": "a" * 64, "ok": False, "detail": "x" * 500}] * 100},
     ),
+    "an advertisement of sums of sums": (
+        "advertise ClassAd",
+        {"classad": f"CurMatches = A; MaxJobs = A; CurrentJobs = A; A = B{'+B' * 3000}; B = 1{'+1' * 3000};"},
+    ),
     "acknowledgements": ("heartbeat", {"acknowledged": list(range(9000))}),
     "a tail of output": ("heartbeat", {"std_output": "\n" * 30_000}),
 }

@@ -69,6 +69,21 @@ OFFER: Final[Mapping[str, Json]] = {
     "max_jobs": 2,
 }
 USAGE: Final[Mapping[str, Json]] = {"cpu_s": 1.5, "wall_s": 2, "memory_mb": 3, "disk_mb": 4.5}
+ADVERTISEMENT: Final[Mapping[str, Json]] = {
+    "current_submitting_jobs": 1,
+    "current_gathering_output_jobs": 2,
+    "current_jobs": 3,
+    "cur_matches": 4,
+    "max_matches": 5,
+    "max_submitting_jobs": 6,
+    "max_submitting_and_output_gathering_jobs": 7,
+    "max_jobs": 8,
+    "sequence": 9,
+    "measured_s_ago": 0.5,
+}
+CLASSAD: Final = (
+    "[ CurMatches = 0; MaxJobs = 2 * 3; WantAdReevaluate = true; Requirements = TARGET.Processors < CurMatches; ]"
+)
 CHECK: Final[Mapping[str, Json]] = {"name": "disk", "ok": True, "detail": "10 GB"}
 
 
@@ -168,6 +183,12 @@ GOOD: Final[Mapping[str, Good]] = {
         caller="pilot",
         address="/api/pilots/report/",
         body={"host_name": "h", "batch_id": "1", "ok": True, "checks": [CHECK], "node": {"cpu": {"cores": [1, None]}}},
+    ),
+    "advertise": Good(caller="gateway", address="/api/sites/LCG.CERN.ch/advertisements/", body=ADVERTISEMENT),
+    "advertise ClassAd": Good(
+        caller="gateway",
+        address="/api/sites/LCG.CERN.ch/advertisements/",
+        body={"classad": CLASSAD, "sequence": 9, "measured_s_ago": 1},
     ),
     "leave": Good(caller="pilot", address="/api/pilots/report/", body={"leaving": "no more time"}),
 }

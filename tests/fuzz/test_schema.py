@@ -41,7 +41,7 @@ def known_values(world: World) -> Mapping[str, Sequence[str]]:
         "id": [str(job_id) for job_id in world.job_ids],
         "match_id": [str(match_id) for match_id in world.match_ids],
         "digest": [world.sandbox],
-        "name": ["lhcb_user", "lhcb_prod"],
+        "name": ["lhcb_user", "LCG.CERN.ch"],  # of a group, of a site
     }
 
 

@@ -10,10 +10,12 @@ from uuid import UUID, uuid4
 
 from django.utils import timezone
 
-from matching.services import job_tokens
+from matching.services import job_tokens, throttles
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.domain.advertisements import of_numbers
+from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
+from resources.domain.words import RequirementKind, SiteTokenPurpose, ThrottlePolicy
 from resources.services import issue_site_token
 from tests import factories
 from wms.jobs.domain.lifecycle import JobStatus
@@ -22,7 +24,7 @@ from wms.jobs.services import sandboxes
 PASSWORD = "a long password"
 
 #: Whose token a request carries, by the kinds that there are; the names are those of World.tokens.
-CALLERS = ("operator", "manager", "member", "pilot", "job", "site", "nobody")
+CALLERS = ("operator", "manager", "member", "pilot", "job", "site", "gateway", "nobody")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,9 @@ def make_world() -> World:
         for group in (users, prod)
         for status in (JobStatus.WAITING, JobStatus.HELD, JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED)
     ]
+    cern.throttle_policy, cern.max_submitting_jobs = ThrottlePolicy.LEVEL0, 1000
+    cern.save()
+    throttles.advertise(cern.pk, of_numbers({SUBMITTING: 1, GATHERING: 0, CURRENT: 2}, sequence=1))
     operator = factories.make_user(
         username="olga", groups=[users, prod], default_group=prod, operator=True, password=PASSWORD
     )
@@ -93,6 +98,7 @@ def make_world() -> World:
             "pilot": factories.make_pilot_token(pilot),
             "job": job_tokens.issue(leases[0].match_id, job_id=leases[0].job_id, now=now),
             "site": issue_site_token(cern, purpose=SiteTokenPurpose.REGISTER, now=now),
+            "gateway": issue_site_token(cern, purpose=SiteTokenPurpose.ADVERTISE, now=now),
             "nobody": None,
         },
         job_ids=[job.pk for job in (*jobs, *leased)],

@@ -32,7 +32,11 @@ sites:
         queues:
           - {name: grid, cpu_time_s: 300000, platforms: [x86_64-el9], processors: 2, memory_mb: 4000, tags: [gpu], parameters: {Memory: 4000}}
           - {name: short, cpu_time_s: 5000, processors: 1}
-  - {name: LCG.RAL.uk, vos: [lhcb], status: {state: banned, reason: "cooling"}}
+  - name: LCG.RAL.uk
+    vos: [lhcb]
+    status: {state: banned, reason: "cooling"}
+    tokens: {advertise: "advertise-RAL"}
+    throttle: {policy: level0, max_submitting_jobs: 5}
 """  # noqa: E501 - a row of the file
 
 
@@ -105,6 +109,12 @@ def charlie(configured: None) -> Caller:
 def site(configured: None) -> Caller:
     """The token that the configuration file names for registrations."""
     return Caller("register-at-CERN")
+
+
+@pytest.fixture
+def gateway(configured: None) -> Caller:
+    """The token that the configuration file names for advertisements."""
+    return Caller("advertise-RAL")
 
 
 @pytest.fixture

@@ -225,3 +225,21 @@ def test_submit_pools_of_a_queue_are_ids_and_all_of_them_objects(alice: Caller, 
 def test_machines_are_told_whether_it_lives_and_is_ready() -> None:
     assert Client().get("/healthz").status_code == 200
     assert set(Client().get("/readyz").json()) >= {"database", "broker", "beat"}
+
+
+# ---- The site --------------------------------------------------------------------------------------------------------
+
+
+def test_a_site_advertises_and_is_told_how_its_throttle_stands(gateway: Caller, site: Caller) -> None:
+    at = "/sites/LCG.RAL.uk/advertisements/"
+    said = {"current_submitting_jobs": 1, "current_gathering_output_jobs": 0, "current_jobs": 3, "sequence": 4}
+    answer = gateway("POST", at, said, status=200)
+    assert set(answer) == {"policy", "cur_matches", "accepting", "expires_at"}
+    assert (answer["policy"], answer["cur_matches"], answer["accepting"]) == ("level0", 1, True)
+    assert datetime.fromisoformat(answer["expires_at"]).tzinfo is not None
+    assert gateway("POST", at, {**said, "current_submitting_jobs": 5}, status=200) == {**answer, "ignored": True}
+    classad = "[ CurrentSubmittingJobs = 5; WantAdReevaluate = true; ]"
+    assert gateway("POST", at, {"classad": classad, "sequence": 5}, status=200)["accepting"] is False
+    assert site.refused("POST", at, said, status=403)
+    assert gateway.refused("POST", "/sites/LCG.CERN.ch/advertisements/", said, status=404)
+    assert gateway.refused("POST", at, {**said, "current_jbos": 1}, status=400)

@@ -36,6 +36,7 @@ ADDRESSES = [
     "GET /api/groups/",
     "GET /api/groups/{name}/shares/",
     "GET /api/sites/",
+    "POST /api/sites/{name}/advertisements/",
     "GET /api/pilots/config/",
     "GET /api/pilots/agent.pyz",
     "POST /api/pilots/register/",

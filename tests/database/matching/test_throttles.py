@@ -17,7 +17,7 @@ from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_of
 from resources.services.throttles import recompute
 from tests.clock import pass_time, reset_clock
-from tests.factories import make_ce, make_job, make_match, make_pilot, make_queue, make_site
+from tests.factories import make_ce, make_job, make_match, make_pilot, make_queue, make_site, make_throttled_site
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
@@ -29,17 +29,6 @@ pytestmark = pytest.mark.django_db
 def clock() -> Iterator[None]:
     yield
     reset_clock()
-
-
-def throttled(policy: ThrottlePolicy = ThrottlePolicy.LEVEL0, **fields: object) -> Site:
-    """Return a site with a throttle; with room for five unless told otherwise."""
-    site = make_site()
-    site.throttle_policy = policy
-    site.max_matches = site.max_submitting_jobs = site.max_submitting_and_output_gathering_jobs = site.max_jobs = 5
-    for name, value in fields.items():
-        setattr(site, name, value)
-    site.save()
-    return site
 
 
 def numbers(
@@ -71,7 +60,7 @@ def lease_at(site: Site, *, ended_s_ago: float | None = None, **ago: float) -> M
 
 
 def test_an_advertisement_leaves_the_room_that_the_policy_makes_of_it() -> None:
-    site = throttled()
+    site = make_throttled_site()
     standing = advertise(site.pk, numbers(submitting=2, sequence=7))
     assert (standing.accepting, standing.room_left, standing.cur_matches, standing.matched) == (True, 3, 2, 0)
     assert (standing.sequence, standing.ignored, standing.is_expired, standing.counts_itself) == (
@@ -86,13 +75,13 @@ def test_an_advertisement_leaves_the_room_that_the_policy_makes_of_it() -> None:
 
 
 def test_a_full_site_says_so() -> None:
-    standing = advertise(throttled().pk, numbers(submitting=5))
+    standing = advertise(make_throttled_site().pk, numbers(submitting=5))
     assert (standing.accepting, standing.room_left) == (False, 0)
     assert standing.why_closed == "0 matches since the measurement, which left no room."
 
 
 def test_each_advertisement_begins_anew() -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2))
     ThrottleState.objects.update(matched=3)
     pass_time(seconds=300)
@@ -103,7 +92,7 @@ def test_each_advertisement_begins_anew() -> None:
 
 @pytest.mark.parametrize("sequence", [6, 7])
 def test_a_sequence_not_above_the_last_changes_nothing(sequence: int) -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2, sequence=7))
     before = ThrottleState.objects.values().get()
     standing = advertise(site.pk, numbers(submitting=0, sequence=sequence))
@@ -112,7 +101,7 @@ def test_a_sequence_not_above_the_last_changes_nothing(sequence: int) -> None:
 
 
 def test_without_a_sequence_it_is_always_taken_and_the_last_sequence_stays() -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2, sequence=7))
     assert advertise(site.pk, numbers(submitting=1)).room_left == 4
     assert advertise(site.pk, numbers(submitting=0, sequence=7)).ignored
@@ -120,7 +109,7 @@ def test_without_a_sequence_it_is_always_taken_and_the_last_sequence_stays() -> 
 
 
 def test_one_measured_before_the_last_is_ignored() -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2))
     assert advertise(site.pk, numbers(submitting=0, ago_s=10)).ignored
     pass_time(seconds=20)
@@ -129,14 +118,14 @@ def test_one_measured_before_the_last_is_ignored() -> None:
 
 @pytest.mark.parametrize("ago_s", [900, 10_000])
 def test_one_that_has_expired_already_is_refused_and_changes_nothing(ago_s: int) -> None:
-    site = throttled()
+    site = make_throttled_site()
     with pytest.raises(ExpiredAdvertisementError, match="measure again"):
         advertise(site.pk, numbers(ago_s=ago_s))
     assert not ThrottleState.objects.exists()
 
 
 def test_matches_since_the_measurement_count_whatever_became_of_their_jobs() -> None:
-    site = throttled()
+    site = make_throttled_site()
     lease_at(site, seconds=50)
     lease_at(site, seconds=50, ended_s_ago=10)
     killed = lease_at(site, seconds=50)
@@ -153,14 +142,14 @@ def test_matches_since_the_measurement_count_whatever_became_of_their_jobs() -> 
 
 
 def test_a_job_that_has_gone_elsewhere_since_counts_where_it_was_matched() -> None:
-    site, other = throttled(), make_site()
+    site, other = make_throttled_site(), make_site()
     match = lease_at(site, seconds=50, ended_s_ago=30)
     Job.objects.filter(pk=match.job_id).update(site=other)
     assert advertise(site.pk, numbers(ago_s=60)).matched == 1
 
 
 def test_the_matches_since_may_have_filled_the_room_already() -> None:
-    site = throttled(max_submitting_jobs=2)
+    site = make_throttled_site(max_submitting_jobs=2)
     lease_at(site, seconds=5)
     lease_at(site, seconds=5)
     standing = advertise(site.pk, numbers(ago_s=60))
@@ -169,7 +158,7 @@ def test_the_matches_since_may_have_filled_the_room_already() -> None:
 
 
 def test_the_smaller_maximum_rules() -> None:
-    site = throttled(max_submitting_jobs=5)
+    site = make_throttled_site(max_submitting_jobs=5)
     said = {SUBMITTING: 1, GATHERING: 0, CURRENT: 1}
     assert advertise(site.pk, of_numbers({**said, MAX_SUBMITTING: 3})).room_left == 2
     assert advertise(site.pk, of_numbers({**said, MAX_SUBMITTING: 30})).room_left == 4
@@ -188,7 +177,7 @@ def test_a_site_that_is_gone_is_told() -> None:
 
 
 def test_an_expression_is_closed_unless_cur_matches_is_known() -> None:
-    site = throttled(ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 3")
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 3")
     standing = advertise(site.pk, of_classad("[ CurrentJobs = 1 ]"))
     assert (standing.accepting, standing.room_left, standing.cur_matches) == (False, 0, None)
     assert standing.why_closed.startswith("Nobody said what CurMatches is at the site")
@@ -199,7 +188,7 @@ def test_an_expression_is_closed_unless_cur_matches_is_known() -> None:
 
 
 def test_an_expression_about_the_job_may_accept() -> None:
-    site = throttled(ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.Processors < 3")
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.Processors < 3")
     standing = advertise(site.pk, numbers())
     assert (standing.accepting, standing.room_left) == (True, None)
 
@@ -208,7 +197,7 @@ def test_an_expression_about_the_job_may_accept() -> None:
 
 
 def test_never_advertised_is_counted_by_the_server() -> None:
-    site = throttled(ThrottlePolicy.LEVEL1)
+    site = make_throttled_site(policy=ThrottlePolicy.LEVEL1)
     for status in (JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.COMPLETING, JobStatus.STALLED, JobStatus.DONE):
         make_job(status=status, site=site)
     make_job(status=JobStatus.MATCHED, site=make_site())
@@ -220,7 +209,7 @@ def test_never_advertised_is_counted_by_the_server() -> None:
 
 
 def test_an_advertisement_that_holds_is_not_counted_over() -> None:
-    site = throttled(max_submitting_jobs=2)
+    site = make_throttled_site(max_submitting_jobs=2)
     advertise(site.pk, numbers(submitting=1))
     assert count(site.pk)
     ThrottleState.objects.update(matched=1)
@@ -234,7 +223,7 @@ def test_an_advertisement_that_holds_is_not_counted_over() -> None:
 
 
 def test_a_site_that_would_rather_be_closed_stays_closed() -> None:
-    site = throttled(throttle_when_expired=WhenExpired.CLOSED)
+    site = make_throttled_site(throttle_when_expired=WhenExpired.CLOSED)
     assert not count(site.pk)
     assert not ThrottleState.objects.exists()
     advertise(site.pk, numbers())
@@ -248,7 +237,7 @@ def test_a_site_that_would_rather_be_closed_stays_closed() -> None:
 
 
 def test_what_the_server_counted_is_counted_again_when_it_is_full() -> None:
-    site = throttled(max_submitting_jobs=1)
+    site = make_throttled_site(max_submitting_jobs=1)
     job = make_job(status=JobStatus.MATCHED, site=site)
     assert not count(site.pk)
     Job.objects.filter(pk=job.pk).update(status=JobStatus.RUNNING)
@@ -257,7 +246,7 @@ def test_what_the_server_counted_is_counted_again_when_it_is_full() -> None:
 
 @pytest.mark.parametrize("policy", [ThrottlePolicy.MATCHES])
 def test_matches_are_not_counted_again_before_the_cycle_is_over(policy: ThrottlePolicy) -> None:
-    site = throttled(policy, max_matches=1)
+    site = make_throttled_site(policy=policy, max_matches=1)
     assert count(site.pk)
     ThrottleState.objects.update(matched=1)
     assert not count(site.pk)
@@ -267,7 +256,7 @@ def test_matches_are_not_counted_again_before_the_cycle_is_over(policy: Throttle
 
 
 def test_an_expression_gets_what_the_server_counted() -> None:
-    site = throttled(ThrottlePolicy.CUSTOM, throttle_requirements="CurrentJobs + CurMatches < 2")
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurrentJobs + CurMatches < 2")
     make_job(status=JobStatus.RUNNING, site=site)
     assert count(site.pk)
     standing = throttle_of(site, state_of(site), now=database_now())
@@ -276,7 +265,7 @@ def test_an_expression_gets_what_the_server_counted() -> None:
 
 
 def test_the_site_knows_better_than_the_server() -> None:
-    site = throttled()
+    site = make_throttled_site()
     count(site.pk)
     standing = advertise(site.pk, numbers(submitting=4, ago_s=10))
     assert (standing.ignored, standing.room_left, standing.counts_itself) == (False, 1, False)
@@ -298,7 +287,7 @@ def configure(site: Site, **fields: object) -> None:
 
 
 def test_another_maximum_holds_for_what_was_advertised_before() -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers(submitting=2))
     ThrottleState.objects.update(matched=2)
     configure(site, max_submitting_jobs=10)
@@ -308,14 +297,14 @@ def test_another_maximum_holds_for_what_was_advertised_before() -> None:
 
 
 def test_another_cycle_holds_from_the_measurement_on() -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers())
     configure(site, throttle_advertisement_s=100)
     assert state_of(site).expires_at == state_of(site).measured_at + timedelta(seconds=300)
 
 
 def test_without_a_policy_nothing_is_kept() -> None:
-    site = throttled()
+    site = make_throttled_site()
     advertise(site.pk, numbers())
     configure(site, throttle_policy=ThrottlePolicy.NONE)
     assert not ThrottleState.objects.exists()
@@ -328,7 +317,7 @@ def test_without_a_policy_nothing_is_kept() -> None:
 
 @pytest.mark.parametrize("many", [1, 40])
 def test_neither_takes_more_statements_for_more_jobs(many: int) -> None:
-    site = throttled()
+    site = make_throttled_site()
     for _ in range(many):
         lease_at(site, seconds=50)
     with CaptureQueriesContext(
@@ -342,6 +331,6 @@ def test_neither_takes_more_statements_for_more_jobs(many: int) -> None:
 
 
 def test_the_pilot_without_a_queue_counts_where_its_job_was_matched_last() -> None:
-    site = throttled()
+    site = make_throttled_site()
     make_match(job=make_job(status=JobStatus.RUNNING, site=site), pilot=make_pilot(), leased_at=database_now())
     assert throttles.advertise(site.pk, numbers(ago_s=10)).matched == 1

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from matching.services.throttles import advertise
 from pilots.models import Director
+from resources.domain.advertisements import of_numbers
+from resources.domain.throttles import SUBMITTING
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
@@ -20,6 +23,7 @@ from resources.models import (
     Site,
     SiteToken,
     StorageElement,
+    ThrottleState,
 )
 from resources.services import issue_site_token
 from taskqueues.models import ChangedGroup, Limit, SubmitPool
@@ -109,9 +113,7 @@ def test_what_no_issue_has_built_yet_is_stored_with_a_warning() -> None:
     warnings = [str(warning).partition(": ")[2] for warning in apply(EXAMPLE).warnings]
     assert warnings == [
         "storage_elements: is stored, but not enforced yet",
-        "sites[0].throttle: is stored, but not enforced yet",
         "sites[0].storage_elements: is stored, but not enforced yet",
-        "sites[0].tokens.advertise: is stored, but not enforced yet",
         "limits: is stored, but not enforced yet",
     ]
 
@@ -445,3 +447,21 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         run("configure", str(tmp_path / "none.yaml"))
     with pytest.raises(CommandError, match="cannot be read: Is a directory"):
         run("configure", str(tmp_path))
+
+
+# ---- Throttles -------------------------------------------------------------------------------------------------------
+
+
+def test_another_throttle_holds_at_once_for_what_was_advertised() -> None:
+    apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 5}}]")
+    advertise(Site.objects.get().pk, of_numbers({SUBMITTING: 2}))
+    assert ThrottleState.objects.get().room == 3
+    apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 7}}]")
+    assert ThrottleState.objects.get().room == 5
+    apply("sites: [{name: A, throttle: null}]")
+    assert not ThrottleState.objects.exists()
+
+
+def test_a_site_advertises_by_the_token_that_the_file_names_and_nothing_warns() -> None:
+    outcome = apply("sites: [{name: A, throttle: {policy: matches, max_matches: 1}, tokens: {advertise: a-token}}]")
+    assert outcome.warnings == ()

@@ -217,7 +217,7 @@ class TokensEntry(Entry):
     """``tokens`` of a site."""
 
     register: Annotated[str | None, _TOKEN] = None
-    advertise: Annotated[str | None, _TOKEN, NotYet()] = None
+    advertise: Annotated[str | None, _TOKEN] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +280,7 @@ class SiteEntry(Entry):
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
-    throttle: Annotated[ThrottleEntry | None, Nothing(RecordOf(ThrottleEntry)), NotYet()] = None
+    throttle: Annotated[ThrottleEntry | None, Nothing(RecordOf(ThrottleEntry))] = None
     storage_elements: Annotated[tuple[str, ...], SetOf(NameOf("storage element")), NotYet()] = ()
     tokens: Annotated[TokensEntry | None, Nothing(RecordOf(TokensEntry))] = None
     ces: Annotated[tuple[CEEntry, ...], ListOf(CEEntry)] = ()

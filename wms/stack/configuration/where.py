@@ -21,6 +21,7 @@ from resources.models import (
     StorageElement,
 )
 from resources.services import set_site_token
+from resources.services.throttles import recompute
 from wms.accounts.domain import digest_of
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 from wms.stack.configuration.records import Entry
@@ -170,6 +171,8 @@ class SiteSection(Section[SiteEntry, Site]):
         put_level(row, change)
         _put_throttle(row, change.entry.throttle)
         row.save()
+        if "throttle" in change.changed:
+            recompute(row)
         if "vos" in change.changed:
             row.vos.set([self._vos.rows[name,] for name in change.entry.vos])
         if "storage_elements" in change.changed:

@@ -1,0 +1,170 @@
+"""The page of throttles: which sites take matches now, how many more, and why not (SAM)."""
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.timesince import timesince
+
+from resources.admin.rights import sites_serving
+from resources.domain.words import ThrottlePolicy
+from resources.models import SiteThrottle, ThrottleState
+from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding, throttle_of
+from wms.accounts.admin.rights import VOLevelLedger
+from wms.kernel.db import DatabaseNow
+
+_KNOWN_LATER = "counted at the next match"
+
+
+def state_of(site: SiteThrottle) -> ThrottleState | None:
+    """Return what is known of the site; None: nothing yet."""
+    return getattr(site, "throttle_state", None)
+
+
+@admin.register(SiteThrottle)
+class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
+    """For operators and managers who ask why a site takes no jobs; the throttle itself is set on the site's page."""
+
+    list_display = (
+        "name",
+        "throttle_policy",
+        "accepting",
+        "room_left",
+        "matched",
+        "advertised",
+        "counted_by",
+        "expires_at",
+        "why_closed",
+    )
+    list_filter = ("throttle_policy", "throttle_when_expired")
+    search_fields = ("name",)
+    ordering = ("name",)
+    readonly_fields = (
+        "accepting",
+        "why_closed",
+        "room_left",
+        "cur_matches",
+        "matched",
+        "advertised",
+        "counted_by",
+        "expires_at",
+        "measured_at",
+        "sequence",
+        "numbers",
+        "classad",
+    )
+    fieldsets = (
+        (None, {"fields": ("name", "accepting", "why_closed")}),
+        ("Now", {"fields": ("room_left", "cur_matches", "matched", "advertised", "counted_by", "expires_at")}),
+        ("Known of the site", {"fields": ("measured_at", "sequence", "numbers", "classad")}),
+        (
+            "Configured",
+            {
+                "fields": (
+                    "throttle_policy",
+                    "throttle_when_expired",
+                    "throttle_advertisement_s",
+                    "max_matches",
+                    "max_submitting_jobs",
+                    "max_submitting_and_output_gathering_jobs",
+                    "max_jobs",
+                    "throttle_requirements",
+                )
+            },
+        ),
+    )
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the sites that serve the VOs, whoever looks after them."""
+        return Q(pk__in=sites_serving(vos))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SiteThrottle]:
+        """Return the sites that have a throttle, with its state and the clock by which that is measured."""
+        throttled = super().get_queryset(request).exclude(throttle_policy=ThrottlePolicy.NONE)
+        return throttled.select_related("throttle_state").annotate(right_now=DatabaseNow())
+
+    @admin.display(description="accepting", boolean=True)
+    def accepting(self, site: SiteThrottle) -> bool:
+        """Return whether one more match is accepted."""
+        return _standing(site).accepting
+
+    @admin.display(description="room left")
+    def room_left(self, site: SiteThrottle) -> str:
+        """Return how many more matches are accepted."""
+        standing = _standing(site)
+        if standing.room_left is not None:
+            more = standing.policy is ThrottlePolicy.CUSTOM and standing.room_left == MOST_ROOM_TRIED
+            return f"{standing.room_left} or more" if more else str(standing.room_left)
+        return _KNOWN_LATER if standing.is_expired else "depends on the job"
+
+    @admin.display(description="CurMatches", empty_value="undefined")
+    def cur_matches(self, site: SiteThrottle) -> int | None:
+        """Return what SAM's conditions compare."""
+        return _standing(site).cur_matches
+
+    @admin.display(description="matches since")
+    def matched(self, site: SiteThrottle) -> int:
+        """Return the matches since the measurement."""
+        return _standing(site).matched
+
+    @admin.display(description="last advertisement", empty_value="–")
+    def advertised(self, site: SiteThrottle) -> str | None:
+        """Return when the site said something last, unless the server has counted since."""
+        at = _standing(site).advertised_at
+        return None if at is None else f"{at:%Y-%m-%d %H:%M:%S} ({timesince(at, _right_now(site))} ago)"
+
+    @admin.display(description="counted by")
+    def counted_by(self, site: SiteThrottle) -> str:
+        """Return whose numbers are compared."""
+        standing = _standing(site)
+        if standing.counts_itself:
+            return "the server"
+        return "nobody: expired" if standing.is_expired else "the site"
+
+    @admin.display(description="expires at", empty_value="–")
+    def expires_at(self, site: SiteThrottle) -> datetime | None:
+        """Return until when the numbers hold."""
+        return _standing(site).expires_at
+
+    @admin.display(description="measured at", empty_value="–")
+    def measured_at(self, site: SiteThrottle) -> datetime | None:
+        """Return since when matches are counted."""
+        return _standing(site).measured_at
+
+    @admin.display(description="sequence", empty_value="–")
+    def sequence(self, site: SiteThrottle) -> int | None:
+        """Return the highest that the site has sent."""
+        return _standing(site).sequence
+
+    @admin.display(description="numbers", empty_value="–")
+    def numbers(self, site: SiteThrottle) -> str | None:
+        """Return what was advertised or counted."""
+        state = state_of(site)
+        return None if state is None else ", ".join(f"{name} = {many}" for name, many in state.advertised.items())
+
+    @admin.display(description="ClassAd", empty_value="–")
+    def classad(self, site: SiteThrottle) -> str | None:
+        """Return the advertisement, if it came in this form."""
+        state = state_of(site)
+        return None if state is None else state.classad or None
+
+    @admin.display(description="why closed", empty_value="–")
+    def why_closed(self, site: SiteThrottle) -> str | None:
+        """Return the reason in one sentence."""
+        return _standing(site).why_closed or None
+
+
+def _right_now(site: SiteThrottle) -> datetime:
+    now: datetime = vars(site)["right_now"]
+    return now
+
+
+def _standing(site: SiteThrottle) -> ThrottleStanding:
+    """Return how the throttle stands; worked out once for each row of a page."""
+    known: dict[str, Any] = vars(site)
+    if "standing" not in known:
+        known["standing"] = throttle_of(site, state_of(site), now=_right_now(site))
+    standing: ThrottleStanding = known["standing"]
+    return standing

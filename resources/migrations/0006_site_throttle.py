@@ -1,0 +1,18 @@
+"""Have the page of throttles list sites; no table changes."""
+
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("resources", "0002_throttle_states"),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name="SiteThrottle",
+            fields=[],
+            options={"verbose_name": "throttle", "proxy": True, "indexes": [], "constraints": []},
+            bases=("resources.site",),
+        ),
+    ]

@@ -1,0 +1,100 @@
+"""What the page of throttles tells, and the site's own page of its throttle."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from matching.services.throttles import advertise, count
+from resources.domain.advertisements import of_classad, of_numbers
+from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
+from resources.domain.words import ThrottlePolicy, WhenExpired
+from resources.models import Site, SiteThrottle, ThrottleState
+from tests.admin.conftest import World, change
+from tests.admin.test_resources import of_site
+from tests.clock import pass_time, reset_clock
+from tests.factories import make_throttled_site, make_vo
+
+pytestmark = pytest.mark.django_db
+
+SAID = {SUBMITTING: 2, GATHERING: 0, CURRENT: 9}
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[None]:
+    yield
+    reset_clock()
+
+
+def rows(client: Client) -> dict[str, list[str]]:
+    """Return the cells of the list by the site's name."""
+    page = client.get(reverse("admin:resources_sitethrottle_changelist"))
+    assert page.status_code == 200
+    shown = page.context["cl"].model_admin
+    names = [name for name in shown.list_display if callable(getattr(shown, name, None))]
+    return {site.name: [getattr(shown, name)(site) for name in names] for site in page.context["cl"].result_list}
+
+
+def test_the_page_tells_how_each_throttle_stands(operator: Client, mine: World) -> None:
+    advertised = make_throttled_site(name="advertised")
+    advertise(advertised.pk, of_numbers(SAID, sequence=7))
+    ThrottleState.objects.filter(site=advertised).update(matched=1)
+    counted = make_throttled_site(name="counted")
+    count(counted.pk)
+    make_throttled_site(name="never")
+    make_throttled_site(name="closed", throttle_when_expired=WhenExpired.CLOSED)
+    for name, expression in (("expression", "CurMatches < 100"), ("of jobs", "TARGET.Processors < 2")):
+        site = make_throttled_site(name=name, policy=ThrottlePolicy.CUSTOM, throttle_requirements=expression)
+        advertise(site.pk, of_classad("CurMatches = 1"))
+    pass_time(seconds=60)
+
+    found = rows(operator)
+    assert [found["advertised"][cell] for cell in (0, 1, 2, 4)] == [True, "2", 1, "the site"]
+    assert found["advertised"][3].endswith("(1\xa0minute ago)")
+    assert [found["counted"][cell] for cell in (0, 1, 2, 3, 4)] == [True, "5", 0, None, "the server"]
+    assert [found["never"][cell] for cell in (0, 1, 4)] == [True, "counted at the next match", "the server"]
+    assert [found["closed"][cell] for cell in (0, 1, 4)] == [False, "0", "nobody: expired"]
+    assert found["closed"][6] == "The site has never advertised, and it stays closed until it advertises."
+    assert found["expression"][1] == "50 or more"
+    assert found["of jobs"][1] == "depends on the job"
+    assert mine.site.name not in found
+
+
+def test_a_manager_sees_the_sites_that_serve_the_own_vo(manager: Client, mine: World) -> None:
+    make_throttled_site(name="for all")
+    make_throttled_site(name="for both", vos=[mine.vo, make_vo()])
+    make_throttled_site(name="foreign", vos=[make_vo()])
+    assert rows(manager).keys() == {mine.throttle.name, "for all", "for both"}
+
+
+def test_nobody_changes_a_throttle_there(operator: Client, mine: World) -> None:
+    row = mine.throttle
+    assert "Save" not in operator.get(change(row)).content.decode()
+    assert operator.post(change(row), {"max_submitting_jobs": "1"}).status_code == 403
+    assert operator.get(reverse("admin:resources_sitethrottle_add")).status_code == 403
+    assert operator.post(reverse("admin:resources_sitethrottle_delete", args=[row.pk])).status_code == 403
+
+
+def test_all_that_is_known_is_on_the_page_of_one(operator: Client, mine: World) -> None:
+    advertise(mine.throttle.pk, of_classad('CurrentSubmittingJobs = 5; Gateway = "<b>"', sequence=7))
+    page = operator.get(change(mine.throttle)).content.decode()
+    assert "CurrentSubmittingJobs = 5" in page
+    assert "0 matches since the measurement, which left no room." in page
+    assert "&lt;b&gt;" in page
+
+
+def test_the_site_links_to_its_throttle(manager: Client, mine: World) -> None:
+    site = Site.objects.get(pk=mine.throttle.pk)
+    assert f'href="{change(mine.throttle)}"' in manager.get(change(site)).content.decode()
+    assert "There is no throttle yet" in manager.get(change(mine.site)).content.decode()
+
+
+def test_another_throttle_holds_at_once_for_what_was_advertised(manager: Client, mine: World) -> None:
+    site = Site.objects.get(pk=mine.throttle.pk)
+    advertise(site.pk, of_numbers(SAID))
+    assert manager.post(change(site), of_site(throttle_policy="level0", max_submitting_jobs="9")).status_code == 302
+    assert ThrottleState.objects.get().room == 7
+    assert manager.post(change(site), of_site()).status_code == 302
+    assert not ThrottleState.objects.exists()
+    assert not SiteThrottle.objects.exclude(throttle_policy="").exists()
