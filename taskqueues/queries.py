@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Count, F, FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum
@@ -91,13 +91,13 @@ def limits_on_matches() -> QuerySet[Limit]:
     return Limit.objects.exclude(running=None, cpu_s_per_day=None, delay_s=None).order_by("pk")
 
 
-def limits_with_counts() -> QuerySet[Limit]:
-    """Return the limits on matches, each with what its counters say: ``held``, ``used_s`` and ``free_at``."""
+def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
+    """Return the limits, each with what its counters say: ``held``, ``used_s`` and ``free_at``."""
     events = LimitEvent.objects.filter(limit=OuterRef("pk")).order_by().values("limit")
     used = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("used"))
     jobs_left = Subquery(events.annotate(sum=Sum("jobs_left")).values("sum"), output_field=IntegerField())
     reported_s = Subquery(events.annotate(sum=Sum("cpu_s")).values("sum"), output_field=FloatField())
-    return limits_on_matches().annotate(
+    return limits.annotate(
         held=Coalesce(Subquery(used.values("sum"), output_field=IntegerField()), 0) - Coalesce(jobs_left, 0),
         used_s=F("count__cpu_s") + Coalesce(reported_s, 0.0),
         free_at=F("count__free_at"),
@@ -106,8 +106,29 @@ def limits_with_counts() -> QuerySet[Limit]:
 
 def limit_standings() -> list[LimitStanding]:
     """Return the limits on matches, with what has been taken of each as of now."""
-    limits = limits_with_counts().select_related("vo", "site", "ce__site", "group", "user")
+    limits = with_counts(limits_on_matches()).select_related("vo", "site", "ce__site", "group", "user")
     return [_standing(limit) for limit in limits]
+
+
+def room_in_words(limit: Limit, *, now: datetime) -> str:
+    """Return what a limit leaves, such as "97 of 100 jobs", or why it leaves nothing.
+
+    Args:
+        limit: of ``with_counts``, with what it names at hand.
+        now: the database's clock.
+    """
+    standing = _standing(limit)
+    bounds = standing.bounds
+    if bounds.room(now=now) == 0:
+        return full_in_words(standing, now=now)
+    found = []
+    if bounds.running is not None:
+        found.append(f"{bounds.running - bounds.held} of {bounds.running} jobs")
+    if bounds.cpu_s_per_day is not None:
+        found.append(f"{bounds.cpu_s_per_day - bounds.cpu_s:.0f} of {bounds.cpu_s_per_day} s of CPU time")
+    if bounds.delay_s:
+        found.append(f"{replace(bounds, running=None, cpu_s_per_day=None).room(now=now)} matches at once")
+    return ", ".join(found)
 
 
 def _standing(limit: Limit) -> LimitStanding:

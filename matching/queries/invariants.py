@@ -12,7 +12,7 @@ from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from resources.models import ThrottleState
 from taskqueues.models import Limit, QueuedJob, TaskQueue
-from taskqueues.queries import limits_with_counts, shares_in_effect
+from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job
@@ -66,7 +66,7 @@ def _pilots_that_matched_are_flagged() -> Iterable[object]:
 
 def _limits_count_the_jobs_that_pilots_hold() -> Iterator[Limit]:
     counted = Func(F("pk"), function="wms_held_jobs", output_field=IntegerField())
-    for limit in limits_with_counts().filter(running__isnull=False).annotate(really=counted):
+    for limit in with_counts(limits_on_matches()).filter(running__isnull=False).annotate(really=counted):
         if vars(limit)["held"] != vars(limit)["really"]:
             yield limit
 

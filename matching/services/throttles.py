@@ -10,24 +10,19 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Q
 
 from matching.models import Match
+from matching.queries.closings import is_to_be_counted, what_goes_on_at
 from resources.domain.advertisements import Advertisement
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
-from resources.domain.words import ThrottlePolicy, WhenExpired
+from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
 from resources.services.throttles import validity_of
-from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import HELD, Job
 from wms.kernel.db import database_now
 from wms.kernel.errors import RejectedError
 
 logger = logging.getLogger(__name__)
-
-#: Their numbers go down when jobs move on. The others count matches only, from 0 in each cycle.
-_OF_WHAT_GOES_ON = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
 
 
 class ExpiredAdvertisementError(RejectedError):
@@ -75,33 +70,40 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
     return standing
 
 
-@transaction.atomic(durable=True)
 def count(site_id: int) -> bool:
     """Return whether a throttled site that was found expired or full takes matches after all.
 
-    When what it advertised has expired, the server counts in its place, if the site is not to be closed then. What the
-    server counted itself it counts again, for jobs move on. An expression is the caller's to ask: then True.
+    Where the server counts before it says that there is no room, it does. An expression is the caller's to ask: then
+    True.
 
     Raises:
         Site.DoesNotExist: it was removed.
     """
-    site, state, is_new = _locked(site_id)
-    policy = ThrottlePolicy(site.throttle_policy)
-    if policy is ThrottlePolicy.NONE:
-        return True
+    site = Site.objects.select_related("throttle_state").get(pk=site_id)
+    state: ThrottleState | None = getattr(site, "throttle_state", None)
     now = database_now()
-    if not is_new and state.expires_at > now:
-        if state.room is None or state.matched < state.room:
-            return True
-        if state.advertised_at is not None or policy not in _OF_WHAT_GOES_ON:
-            return False
-    elif site.throttle_when_expired == WhenExpired.CLOSED:
-        return False
-    state.advertised, state.classad, state.advertised_at = _goes_on_at(site), "", None
-    state.matched = 0
-    _begin(site, state, measured_at=now)
-    logger.info("throttle.counted", extra={"site": site.pk, "advertised": state.advertised, "room": state.room})
-    return state.room is None or state.room > 0
+    if site.throttle_policy != ThrottlePolicy.NONE and is_to_be_counted(site, state, now=now):
+        return _count_anew(site_id)
+    return _has_room(site, state, now=now)
+
+
+@transaction.atomic(durable=True)
+def _count_anew(site_id: int) -> bool:
+    site, state, is_new = _locked(site_id)
+    now = database_now()
+    # Somebody may have counted, or the site advertised, while this waited for the lock.
+    if site.throttle_policy != ThrottlePolicy.NONE and is_to_be_counted(site, None if is_new else state, now=now):
+        numbers = what_goes_on_at([site_id])[site_id]
+        state.advertised, state.classad, state.advertised_at, state.matched = numbers, "", None, 0
+        _begin(site, state, measured_at=now)
+        logger.info("throttle.counted", extra={"site": site.pk, "advertised": state.advertised, "room": state.room})
+    return _has_room(site, state, now=now)
+
+
+def _has_room(site: Site, state: ThrottleState | None, *, now: datetime) -> bool:
+    if site.throttle_policy == ThrottlePolicy.NONE:
+        return True
+    return state is not None and state.expires_at > now and (state.room is None or state.matched < state.room)
 
 
 _NO_THROTTLE = ThrottleStanding(
@@ -156,19 +158,6 @@ def _begin(site: Site, state: ThrottleState, *, measured_at: datetime) -> None:
 
 def _standing(site: Site, state: ThrottleState, *, now: datetime) -> ThrottleStanding:
     return throttle_of(site, state, now=now) or _NO_THROTTLE
-
-
-def _goes_on_at(site: Site) -> dict[str, int]:
-    """Return the numbers of the site as its jobs' statuses have them (DESIGN §3.6)."""
-    # Uses index: job_held_at_site
-    held = Job.objects.filter(site=site, status__one_of=HELD)
-    jobs = dict(held.values_list("status").annotate(many=Count("pk")).order_by("status"))
-    return {
-        SUBMITTING: jobs.get(JobStatus.MATCHED, 0),
-        GATHERING: jobs.get(JobStatus.COMPLETING, 0),
-        CURRENT: sum(jobs.values()),
-        CUR_MATCHES: 0,
-    }
 
 
 def _matches_since(site: Site, moment: datetime) -> int:

@@ -4,13 +4,15 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from resources.admin.rights import sites_serving_only
 from taskqueues.models import Limit
+from taskqueues.queries import room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
+from wms.kernel.db import DatabaseNow
 
 
 class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
@@ -22,6 +24,12 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
     def clean(self) -> dict[str, Any]:
         """Check that somebody is limited, and that it is the manager's to limit."""
         given = super().clean() or self.cleaned_data
+        if given.get("waiting") is not None and (given.get("site") or given.get("ce")):
+            self.add_error(
+                "waiting", "A job that waits is at no site; choose no site and no CE, or limit running jobs."
+            )
+        if given.get("burst") is not None and given.get("delay_s") is None:
+            self.add_error("burst", "It belongs to a delay, which is missing.")
         vos = self.managed_vos
         if vos is None or self.errors:
             return given
@@ -50,7 +58,9 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         "waiting",
         "cpu_s_per_day",
         "delay_s",
+        "room_now",
     )
+    readonly_fields = ("room_now",)
     list_select_related = ("vo", "site", "ce", "group", "user")
     list_filter = (("vo", SeenRelatedFilter), ("site", SeenRelatedFilter), ("group", SeenRelatedFilter))
     ordering = ("id",)
@@ -64,7 +74,18 @@ class LimitAdmin(VOLevelAdmin[Limit]):
             },
         ),
         ("To what", {"fields": ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")}),
+        ("At present", {"fields": ("room_now",)}),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
+        """Return the limits with what has been taken of them, and the clock by which that is measured."""
+        return with_counts(super().get_queryset(request)).annotate(right_now=DatabaseNow())
+
+    @admin.display(description="room")
+    def room_now(self, limit: Limit) -> str:
+        """Return how much it leaves, or why it leaves nothing."""
+        # One that is being added has nothing annotated.
+        return room_in_words(limit, now=vars(limit)["right_now"]) if "right_now" in vars(limit) else ""
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the limits that concern only the VOs."""

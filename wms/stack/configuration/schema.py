@@ -337,6 +337,8 @@ class LimitEntry(Entry):
             yield "", "limits nothing; give running, waiting, cpu_s_per_day or delay_s"
         if self.burst is not None and self.delay_s is None:
             yield "burst", "belongs to delay_s, which is missing"
+        if self.waiting is not None and (self.scope.site is not None or self.scope.ce is not None):
+            yield "waiting", "a job that waits is at no site and no ce; name neither, or limit running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,4 +353,4 @@ class Configuration(Entry):
     storage_elements: Annotated[tuple[StorageElementEntry, ...], ListOf(StorageElementEntry), NotYet()] = ()
     sites: Annotated[tuple[SiteEntry, ...], ListOf(SiteEntry)] = ()
     directors: Annotated[tuple[DirectorEntry, ...], ListOf(DirectorEntry)] = ()
-    limits: Annotated[tuple[LimitEntry, ...], ListOf(LimitEntry), NotYet()] = ()
+    limits: Annotated[tuple[LimitEntry, ...], ListOf(LimitEntry)] = ()
