@@ -1,0 +1,174 @@
+"""``closings``: matches with throttles, limits and submit pools, in turns with matches without them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from random import Random
+from statistics import median
+from time import monotonic, sleep
+
+from django.db import connections
+from django.utils import timezone
+
+from matching.services.throttles import advertise
+from resources.domain.advertisements import Advertisement
+from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
+from resources.models import Queue, Site, ThrottleState
+from taskqueues.models import Limit, SubmitPool, TaskQueue
+from taskqueues.services.index.shared import index
+from tests.benchmarks.match import match_often, match_once
+from tests.benchmarks.measuring import Report
+from tests.benchmarks.offers import draw_question
+from tests.benchmarks.options import Options
+from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loading import load, loaded_sizes
+from tests.benchmarks.workloads.world import World
+
+ROUNDS = 5
+POOLS = 1000
+MATCHERS = 3
+#: What web processes let pilots do that come for nothing (matching.services.patience).
+POLLS_PER_S = 20.0
+BLOCK_S = 4.0
+MORE_THAN_EVER = 10**8
+IDLE = Advertisement(numbers={SUBMITTING: 0, GATHERING: 0, CURRENT: 0})
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Match under each of the conditions, one after the other, round after round."""
+    world = load(options.shape(), seed=options.seed)
+    report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": ROUNDS})
+    conditions: dict[str, Callable[[World], AbstractContextManager[None]]] = {
+        "match, nothing limits it": _nothing,
+        "match, one limit on running jobs of the VO": _vo_limit,
+        "match, a limit on running jobs of each site": _site_limits,
+        "match, every site throttled": _throttles,
+        f"match, {POOLS} task queues of {POOLS} submit pools": _pools,
+    }
+    times_s: dict[str, list[float]] = {name: [] for name in conditions}
+    for turn in range(ROUNDS):
+        for name, condition in conditions.items():
+            with condition(world):
+                index.forget()
+                index.renewed()
+                times_s[name] += match_often(world, times=options.operations // ROUNDS, seed=options.seed + turn)[0]
+    plain, *others = [report.add(name, times).median_ms for name, times in times_s.items()]
+    for name, other_ms in zip(list(conditions)[1:], others, strict=True):
+        report.facts[f"rate of {name.removeprefix('match, ')}, without = 1"] = plain / other_ms
+    report.facts["rate elsewhere beside pilots at a closed site, without them = 1"] = _beside_a_closed_site(
+        world, options
+    )
+    return report
+
+
+@contextmanager
+def _nothing(_world: World) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _vo_limit(world: World) -> Iterator[None]:
+    limit = Limit.objects.create(vo=world.vo, running=MORE_THAN_EVER)
+    yield
+    limit.delete()
+
+
+@contextmanager
+def _site_limits(_world: World) -> Iterator[None]:
+    for site in Site.objects.order_by("pk"):
+        Limit.objects.create(site=site, running=MORE_THAN_EVER)
+    yield
+    Limit.objects.all().delete()
+
+
+@contextmanager
+def _throttles(_world: World) -> Iterator[None]:
+    Site.objects.update(throttle_policy="level0", max_submitting_jobs=MORE_THAN_EVER)
+    for site_id in Site.objects.order_by("pk").values_list("pk", flat=True):
+        advertise(site_id, IDLE)
+    yield
+    Site.objects.update(throttle_policy="", max_submitting_jobs=None)
+    ThrottleState.objects.all().delete()
+
+
+@contextmanager
+def _pools(world: World) -> Iterator[None]:
+    now, chance = timezone.now(), Random(1)
+    queues = list(Queue.objects.order_by("pk"))
+    pools = [
+        SubmitPool(id=f"{number:064x}", vo=world.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now)
+        for number in range(POOLS)
+    ]
+    SubmitPool.objects.bulk_create(pools)
+    member = SubmitPool.queues.through
+    member.objects.bulk_create(
+        member(submitpool_id=pool.pk, queue_id=queue.pk)
+        for pool in pools
+        for queue in chance.sample(queues, len(queues) // 2)
+    )
+    of_pool = list(TaskQueue.objects.order_by("pk")[:POOLS])
+    for row, pool in zip(of_pool, pools, strict=False):
+        row.submit_pools = [pool.pk]
+    TaskQueue.objects.bulk_update(of_pool, ["submit_pools"])
+    yield
+    TaskQueue.objects.update(submit_pools=[])
+    SubmitPool.objects.all().delete()
+
+
+def _beside_a_closed_site(world: World, options: Options) -> float:
+    """Return the rate of matches elsewhere while pilots ask at a closed site, over that while they do not."""
+    closed = 0
+    Site.objects.filter(name=world.workload.sites[closed]).update(throttle_policy="level0", max_submitting_jobs=0)
+    advertise(Site.objects.get(name=world.workload.sites[closed]).pk, IDLE)
+    index.forget()
+    # A connection, or the index's thread, must not be in two processes.
+    connections.close_all()
+    forking = get_context("fork")
+    pipes = [forking.Pipe() for _ in range(MATCHERS + 1)]
+    targets = [_match_elsewhere] * MATCHERS + [_ask_at_closed_site]
+    children = [
+        forking.Process(target=target, args=(world, options.seed + number, closed, pipe[1]))
+        for number, (target, pipe) in enumerate(zip(targets, pipes, strict=True))
+    ]
+    for child in children:
+        child.start()
+    rates: dict[bool, list[int]] = {True: [], False: []}
+    for turn in range(2 * ROUNDS + 1):
+        is_polled = turn % 2 == 1
+        for here, _ in pipes:
+            here.send(is_polled)
+        done = [here.recv() for here, _ in pipes]
+        # The first is the warm-up.
+        if turn:
+            rates[is_polled].append(sum(done[:MATCHERS]))
+    for here, _ in pipes:
+        here.send(None)
+    for child in children:
+        child.join()
+    return median(rates[True]) / median(rates[False])
+
+
+def _match_elsewhere(world: World, seed: int, closed: int, other: Connection) -> None:
+    chance = Random(seed)
+    while other.recv() is not None:
+        done, end = 0, monotonic() + BLOCK_S
+        while monotonic() < end:
+            question = draw_question(world, chance=chance)
+            if question.site != closed:
+                done += match_once(question, chance=chance)[0]
+        other.send(done)
+
+
+def _ask_at_closed_site(world: World, seed: int, closed: int, other: Connection) -> None:
+    chance = Random(seed)
+    while (is_asked := other.recv()) is not None:
+        end, given = monotonic() + BLOCK_S, 0
+        while monotonic() < end:
+            if is_asked:
+                question = draw_question(world, chance=chance)
+                while question.site != closed:
+                    question = draw_question(world, chance=chance)
+                given += match_once(question, chance=chance)[0]
+            sleep(1 / POLLS_PER_S)
+        other.send(given)
