@@ -170,6 +170,9 @@ class _Search:
                 offer,
                 processors=offer.processors - sum(lease.description["processors"] for lease in leases),
                 memory_mb=offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
+                # Jobs that were submitted before descriptions had these fields ask nothing of them.
+                gpus=offer.gpus - sum(lease.description.get("gpus", 0) for lease in leases),
+                disk_mb=offer.disk_mb - sum(lease.description.get("disk_mb", 0) for lease in leases),
             )
         any_segment = self.any_segment_fraction > 0 and self.chance.random() < self.any_segment_fraction
         masks = self.snapshot.masks

@@ -27,8 +27,16 @@ class Condition:
 
 
 def _at_most(amount: str) -> Condition:
-    """Return the condition that queues ask no more than is offered, of what both call *amount*."""
-    return Condition(lambda queues, offer: getattr(queues, amount) <= getattr(offer, amount), (amount,), is_amount=True)
+    """Return the condition that queues ask no more than is offered, of what both call *amount*; None: any amount."""
+
+    def accepts(queues: Columns, offer: ResourceOffer) -> Mask | None:
+        offered: int | None = getattr(offer, amount)
+        if offered is None:
+            return None
+        enough: Mask = getattr(queues, amount) <= offered
+        return enough
+
+    return Condition(accepts, (amount,), is_amount=True)
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -87,6 +95,11 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "job_type": Condition(_job_type, ("job_types",)),
         "processors": _at_most("processors"),
         "memory": _at_most("memory_mb"),
+        "wall_time": _at_most("wall_time_s"),
+        "gpus": _at_most("gpus"),
+        "disk": _at_most("disk_mb"),
+        # Asked or not, offered or not: an amount of none or one.
+        "container": _at_most("container"),
         # Enforced with the throttles and limits of SAM; until then every queue passes.
         "throttle": Condition(lambda _queues, _offer: None),
         "limit": Condition(lambda _queues, _offer: None),

@@ -32,6 +32,12 @@ class ResourceOffer:
     job_types: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
+    #: Until the slot ends; None: not limited.
+    wall_time_s: int | None = None
+    gpus: int = 0
+    disk_mb: int = 0
+    #: Whether containers can be run.
+    container: bool = False
 
     @property
     def pilot_type(self) -> PilotType:

@@ -23,7 +23,8 @@ def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
     configure(SAMPLE.read_bytes(), environ={}, now=timezone.now())
     (tmp_path / "scenario.yaml").write_text(f"configuration: {SAMPLE}\nload: []\n")
     entries, load = read_scenario(tmp_path / "scenario.yaml", environ={})
-    scenario = scenario_of(entries, load, rounding=Rounding(cpu_segments_s=(1,), memory_step_mb=1))
+    exactly = Rounding(cpu_segments_s=(1,), memory_step_mb=1, wall_time_step_s=1, disk_step_mb=1)
+    scenario = scenario_of(entries, load, rounding=exactly)
     vo = VO.objects.get()
     simulated = {
         (offer.site, offer.ce): replace(offer, vo_id=vo.pk)

@@ -86,6 +86,10 @@ class _Building:
             tags=entry.tags,
             processors=entry.processors,
             memory_mb=entry.memory_mb,
+            wall_time_s=entry.wall_time_s,
+            gpus=entry.gpus,
+            disk_mb=entry.disk_mb,
+            container=bool(entry.container),
         )
         return Work(
             definition=definition,
@@ -130,6 +134,10 @@ class _Building:
             job_types=queue.job_types,
             processors=queue.processors,
             memory_mb=queue.memory_mb,
+            wall_time_s=queue.wall_time_s,
+            gpus=queue.gpus,
+            disk_mb=queue.disk_mb,
+            container=queue.container,
         )
 
     def _platforms(self, queue: QueueEntry) -> tuple[str, ...] | None:

@@ -41,6 +41,10 @@ class LoadEntry(Entry):
     tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     processors: Annotated[int, WholeNumber(least=1)] = 1
     memory_mb: Annotated[int, WholeNumber()] = 0
+    wall_time_s: Annotated[int, WholeNumber()] = 0
+    gpus: Annotated[int, WholeNumber()] = 0
+    disk_mb: Annotated[int, WholeNumber()] = 0
+    container: Annotated[str, Text(1024, empty=True)] = ""
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
