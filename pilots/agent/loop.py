@@ -163,7 +163,7 @@ class Pilot:
             work_directory=self._options.work_dir,
             grace_s=self._options.grace_s,
         )
-        wall_left_s = resources.wall_left_s(self._elapsed_s())
+        wall_left_s = resources.payload_wall_s(self._elapsed_s(), asked_s=lease.job.wall_time_s)
         if not Wrapper(slot, lease, configuration=configuration, wall_left_s=wall_left_s).run():
             self._looked_at = -math.inf
 

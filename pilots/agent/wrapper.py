@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from pilots.agent import log, preparation
+from pilots.agent import containers, log, preparation
 from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.configuration import Configuration
 from pilots.agent.delivery import Conclusion, Delivery
@@ -84,11 +84,15 @@ class Wrapper:
             self._fetch(given, workspace)
         environment = preparation.environment_of(self._lease, workspace, self._configuration)
         preparation.check_software(self._lease, environment, workspace)
-        program = preparation.program_of(self._lease, environment, workspace)
+        kind = containers if self._lease.job.container else preparation
+        program = kind.program_of(self._lease, environment, workspace)
         # The server's word that the lease is open, before anything is run: this process may have been stopped or
         # suspended for longer than it knows.
         self._say_running()
-        return self._execution.run(program, workspace=workspace, heartbeat=self._heartbeat)
+        outcome = self._execution.run(program, workspace=workspace, heartbeat=self._heartbeat)
+        if self._lease.job.container and outcome.reason is None and outcome.verdict is None:
+            containers.check_begun(self._lease, workspace)
+        return outcome
 
     def _fetch(self, given: InputSandbox, workspace: Workspace) -> None:
         def once() -> None:
