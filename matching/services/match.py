@@ -50,8 +50,8 @@ def match(
 ) -> Sequence[Claimed]:
     """Lease to the pilot up to *max_jobs* waiting jobs that fit it best; none when nothing fits.
 
-    Jobs are drawn one after another, each takes its processors and memory from what is left. Each lease is committed
-    by itself; the same request of the same pilot gets the same leases, also when this process dies in between.
+    Jobs are drawn one after another, each takes its processors, memory, GPUs and disk from what is left. Each lease is
+    committed by itself; the same request of the same pilot gets the same leases, also when this process dies in between.
 
     Args:
         request: what the pilot offers.

@@ -20,8 +20,11 @@ SAMPLE = Path(demo.__file__).with_name("sample.yaml")
 
 @pytest.mark.django_db(transaction=True)
 def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
-    configure(SAMPLE.read_bytes(), environ={}, now=timezone.now())
-    (tmp_path / "scenario.yaml").write_text(f"configuration: {SAMPLE}\nload: []\n")
+    more = "wall_time_s: 86400, gpus: 2, disk_mb: 5000, container: true"
+    sample = SAMPLE.read_text().replace("name: short,", f"name: short, {more},")
+    (tmp_path / "sample.yaml").write_text(sample)
+    configure(sample.encode(), environ={}, now=timezone.now())
+    (tmp_path / "scenario.yaml").write_text("configuration: sample.yaml\nload: []\n")
     entries, load = read_scenario(tmp_path / "scenario.yaml", environ={})
     exactly = Rounding(cpu_segments_s=(1,), memory_step_mb=1, wall_time_step_s=1, disk_step_mb=1)
     scenario = scenario_of(entries, load, rounding=exactly)
@@ -39,4 +42,5 @@ def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
         for queue in Queue.objects.select_related("ce__site")
     }
     assert len(offered) > 1
+    assert {offer.gpus for offer in offered.values()} == {0, 2}
     assert simulated == offered
