@@ -51,7 +51,7 @@ def match(
     """Lease to the pilot up to *max_jobs* waiting jobs that fit it best; none when nothing fits.
 
     Jobs are drawn one after another, each takes its processors, memory, GPUs and disk from what is left. Each lease is
-    committed by itself; the same request of the same pilot gets the same leases, also when this process dies in between.
+    committed by itself; the same request of the same pilot gets the same leases, also when this process dies meanwhile.
 
     Args:
         request: what the pilot offers.
