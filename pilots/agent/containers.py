@@ -24,6 +24,10 @@ _LAST_BYTES = 4096
 _MAX_REASON = 150
 
 
+class NotBegunError(CannotRunError):
+    """The container did not start: its image is no good, or the node's runtime is not."""
+
+
 def runtime() -> str | None:
     """Return the program of the node that runs containers; None: there is none."""
     return next(filter(None, map(shutil.which, RUNTIMES)), None)
@@ -59,11 +63,11 @@ def check_begun(lease: Lease, workspace: Workspace) -> None:
     """Accept an end of the runtime that is the payload's own.
 
     Raises:
-        CannotRunError: the payload was never reached; the runtime of another node may do better.
+        NotBegunError: the payload was never reached; the runtime of another node may do better.
     """
     if not (workspace.tmp / _MARK).exists():
         reason = _last_line(workspace.job / lease.job.std_error)
-        raise CannotRunError(RESCHEDULE, f"The container could not be started{reason and ': '}{reason}")
+        raise NotBegunError(RESCHEDULE, f"The container could not be started{reason and ': '}{reason}")
 
 
 def _image(lease: Lease, workspace: Workspace) -> str:

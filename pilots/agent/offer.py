@@ -20,6 +20,8 @@ TOLERANCE = 0.01
 STARTING_S = 10.0
 #: Wall-clock time of a slot over its CPU time, as batch queues are usually made: payloads also wait for files.
 WALL_FACTOR = 1.5
+#: What the server takes; a file system of a whole site may have more.
+MOST_DISK_MB = 2**31 - 1
 #: With less a slot is as good as over.
 MIN_CPU_TIME_S = 10
 
@@ -80,7 +82,7 @@ def resources_of(options: Options, place: Place, node: NodeReport) -> Resources:
     if memory_mb is None:
         share = (node.memory_mb or 0.0) * min(1.0, processors / node.processors)
         memory_mb = int(share)
-    free_mb = int(node.disk_mb or 0.0)
+    free_mb = min(int(node.disk_mb or 0.0), MOST_DISK_MB)
     disk_share_mb = int(free_mb * min(1.0, processors / node.processors))
     return Resources(
         cpu_time_s=cpu_time_s,

@@ -40,6 +40,8 @@ class Wrapper:
         self._lease = lease
         self._configuration = configuration
         self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s)
+        #: Whether the node failed to start the job's container, as it may fail the next one.
+        self.container_failed = False
         self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
 
     def run(self) -> bool:
@@ -69,6 +71,7 @@ class Wrapper:
             log.event("node.trouble", error=error)
             return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
         except CannotRunError as error:
+            self.container_failed = isinstance(error, containers.NotBegunError)
             return Conclusion(error.exit_code, error.minor)
         except LeaseEndedError as error:
             self._lease.end(str(error))

@@ -140,10 +140,13 @@ def test_a_payload_that_ends_as_a_runtime_does_that_fails_is_not_taken_for_one(
 def test_a_job_whose_container_does_not_start_goes_elsewhere_and_its_owner_reads_why(
     server: ScriptedServer, start: StartAgent, node: dict[str, str]
 ) -> None:
+    server.configuration["place"]["container"] = True
     server.add_job("true", container="docker://broken")
     start(environment=node).wait()
     assert finished(server.lease) == (222, "The container could not be started: FATAL: no such manifest")
     assert len(server.node_reports) == 2  # the node is looked at again
+    # The same job would come back at once.
+    assert [seen.body["container"] for seen in server.requests_to("/matches/")] == [True, False]
 
 
 def test_an_image_that_the_job_brings_is_used(

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from pilots.agent import accelerators
-from pilots.agent.offer import Resources
+from pilots.agent.configuration import Place
+from pilots.agent.node import NodeReport
+from pilots.agent.offer import Resources, resources_of
+from pilots.agent.options import parse
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 
@@ -99,6 +102,23 @@ def test_the_command_line_goes_before_all(server: ScriptedServer, start: StartAg
 
 def test_less_than_nothing_is_a_wrong_usage(start: StartAgent) -> None:
     assert start("--gpus", "-1").wait() == 2
+
+
+def test_more_disk_than_the_server_can_write_down_is_as_much_as_it_can() -> None:
+    node = NodeReport(
+        host_name="",
+        batch_id="",
+        platform="x86_64-el9",
+        processors=1,
+        memory_mb=None,
+        disk_mb=1e13,
+        gpus=(),
+        container_runtime=None,
+        checks=(),
+        facts={},
+    )
+    options = parse(["--server", "http://localhost", "--token-file", "-"])
+    assert resources_of(options, Place(), node).disk_mb == 2**31 - 1
 
 
 # ---- wall-clock time
