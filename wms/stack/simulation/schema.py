@@ -13,7 +13,7 @@ _WORD = Text(255)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimeEntry(Entry):
-    """``run_time`` of a load: how long its jobs run, lognormal around a mean; at most its ``cpu_time_s``."""
+    """``run_time`` of a load: how long its jobs run, lognormal around a mean; then their time limits stop them."""
 
     mean_s: Annotated[float, Number(least=1.0, most=1e8)]
     sigma: Annotated[float, Number(most=5.0)] = 0.0
