@@ -182,6 +182,16 @@ class Queue(Level):
     platforms = name_list("Of its nodes; empty: what the node itself detects.")
     processors = models.PositiveIntegerField(default=1, validators=[MinValueValidator(1)])
     memory_mb = models.PositiveIntegerField(default=0, help_text="Of a slot; 0: only jobs that ask no memory.")
+    wall_time_s = models.PositiveIntegerField(
+        "wall-clock time, s",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="From the start of a slot to its end; empty: not limited.",
+    )
+    gpus = models.PositiveIntegerField("GPUs", default=0, help_text="Of a slot.")
+    disk_mb = models.PositiveIntegerField(default=0, help_text="Of a slot; 0: only jobs that ask no disk.")
+    container = models.BooleanField(default=False, help_text="Whether its nodes can run containers.")
     job_types = name_list("Taken; empty: all.")
     tags = name_list("Offered to jobs that ask for them.")
     required_tags = name_list("Only jobs that ask for all of these may run here.")

@@ -59,6 +59,10 @@ class TaskQueue(models.Model):
     tags = requirement_list()
     processors = models.PositiveIntegerField()
     memory_mb = models.PositiveIntegerField(help_text="Rounded up; 0: says nothing.")
+    wall_time_s = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing.")
+    gpus = models.PositiveIntegerField("GPUs", default=0)
+    disk_mb = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing.")
+    container = models.BooleanField(default=False, help_text="Whether the jobs run in containers.")
     priority = models.FloatField(help_text="Its part of the group's priority; 0 is never drawn (PRI).")
     # As of the last evaluation of its group: what new queues and the index go by, which may not count a million rows.
     weight = models.FloatField(default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated.")

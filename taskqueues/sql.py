@@ -35,11 +35,11 @@ def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
 _INSERT_QUEUES = """
 INSERT INTO taskqueues_taskqueue (
        signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
-       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, priority, weight, jobs_of_level,
-       created_at)
+       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, wall_time_s, gpus, disk_mb,
+       container, priority, weight, jobs_of_level, created_at)
 SELECT signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
-       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, priority, weight, jobs_of_level,
-       created_at
+       grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, wall_time_s, gpus, disk_mb,
+       container, priority, weight, jobs_of_level, created_at
   FROM json_populate_recordset(NULL::taskqueues_taskqueue, %s)
  ORDER BY signature
     ON CONFLICT DO NOTHING

@@ -78,6 +78,10 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 WMS_CPU_SEGMENTS_S = env.list("WMS_CPU_SEGMENTS_S", cast=int, default=[500, 5000, 50000, 300000])
 #: Memory is rounded up to this step, so that 1999 MB and 2000 MB share a task queue (DESIGN §3.2).
 WMS_MEMORY_STEP_MB = env.int("WMS_MEMORY_STEP_MB", default=500)
+#: So is wall-clock time: batch queues have limits of whole hours, and people ask for parts of one.
+WMS_WALL_TIME_STEP_S = env.int("WMS_WALL_TIME_STEP_S", default=600)
+#: So is disk.
+WMS_DISK_STEP_MB = env.int("WMS_DISK_STEP_MB", default=1000)
 #: DESIGN §3.5: a lease lasts this long until the first report of the pilot …
 WMS_LEASE_FIRST_S = env.int("WMS_LEASE_FIRST_S", default=300)
 #: … and this long after each report.

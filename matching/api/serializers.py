@@ -11,7 +11,7 @@ from matching.services.claim import Claimed
 from matching.services.leases import Answer, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.rest import Number, PlainSerializer, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import Flag, Number, PlainSerializer, StrictSerializer, Text, WholeNumber
 
 MAX_NAME = 255
 MAX_NAMES = 1000
@@ -52,6 +52,17 @@ class OfferIn(PlainSerializer):
     memory_mb = WholeNumber(
         min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that ask no memory."
     )
+    wall_time_s = WholeNumber(
+        min_value=0,
+        max_value=LARGEST_INTEGER,
+        required=False,
+        help_text="Seconds until the slot ends. Left out: those of the queue, else not limited.",
+    )
+    gpus = WholeNumber(min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot.")
+    disk_mb = WholeNumber(
+        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that ask no disk."
+    )
+    container = Flag(default=False, help_text="Whether the slot can run containers.")
     job_types = names("Taken; left out: those of the queue, else all.")
     submit_pools = names("Left out: as the server knows for the queue; given, it only narrows.")
     grid_middleware = Text(max_length=MAX_NAME, required=False, help_text="Recorded, not compared.")
@@ -60,7 +71,7 @@ class OfferIn(PlainSerializer):
         min_value=1,
         max_value=MAX_JOBS,
         required=False,
-        help_text="Up to so many leases, each taking its processors and memory from the rest; answered as a list.",
+        help_text="Up to so many leases, each taking its processors, memory, GPUs and disk from the rest; a list.",
     )
 
     @classmethod
@@ -80,6 +91,10 @@ class OfferIn(PlainSerializer):
             required_tags=tuple(values.get("required_tags", ())),
             processors=values["processors"],
             memory_mb=values["memory_mb"],
+            wall_time_s=values.get("wall_time_s"),
+            gpus=values["gpus"],
+            disk_mb=values["disk_mb"],
+            container=values["container"],
             **lists,
         )
 

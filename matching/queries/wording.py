@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
+from wms.jobs.domain.fields import shown
 
 #: So many values are listed; the others are counted.
 MOST_LISTED = 5
@@ -89,6 +90,32 @@ def _memory(asked: Asked) -> str:
     return asks if own_mb == counted_mb else f"{asks}, which counts as {counted_mb} MB"
 
 
+def _wall_time(asked: Asked) -> str:
+    counted_s = asked.task_queue.wall_time_s
+    if counted_s == 0:
+        return "asks for no particular wall-clock time"
+    own_s = asked.description["wall_time_s"]
+    asks = f"asks for {own_s} s of wall-clock time"
+    return asks if own_s == counted_s else f"{asks}, which counts as {counted_s} s"
+
+
+def _disk(asked: Asked) -> str:
+    counted_mb = asked.task_queue.disk_mb
+    if counted_mb == 0:
+        return "asks for no particular disk space"
+    own_mb = asked.description["disk_mb"]
+    asks = f"asks for {own_mb} MB of disk space"
+    return asks if own_mb == counted_mb else f"{asks}, which counts as {counted_mb} MB"
+
+
+def _container(asked: Asked) -> str:
+    return (
+        f"runs in the container {shown(asked.description['container'])}"
+        if asked.task_queue.container
+        else "runs in no container"
+    )
+
+
 def _submit_pool(asked: Asked) -> str:
     if asked.description["requirements"]:
         return f"requires {requirements_in_words(asked.description['requirements'])}"
@@ -165,6 +192,20 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             many="queues offer",
         ),
         "memory": Words(_memory, lambda offer: f"{offer.memory_mb} MB", many="queues offer"),
+        "wall_time": Words(
+            _wall_time,
+            lambda offer: "" if offer.wall_time_s is None else f"{offer.wall_time_s} s",
+            many="queues offer",
+        ),
+        "gpus": Words(
+            lambda asked: (
+                f"asks for {counted(asked.task_queue.gpus, 'GPU')}" if asked.task_queue.gpus else "asks for no GPU"
+            ),
+            lambda offer: str(offer.gpus),
+            many="queues offer",
+        ),
+        "disk": Words(_disk, lambda offer: f"{offer.disk_mb} MB", many="queues offer"),
+        "container": Words(_container, lambda offer: "" if offer.container else "runs none", one="this queue"),
         "throttle": Words(
             lambda _asked: "may be held back by throttles of sites", throttled_in_words, one="", many="at present,"
         ),

@@ -56,8 +56,8 @@ def match(
 ) -> Sequence[Claimed]:
     """Lease to the pilot up to *max_jobs* waiting jobs that fit it best; none when nothing fits.
 
-    Jobs are drawn one after another, each takes its processors and memory from what is left. Each lease is committed
-    by itself; the same request of the same pilot gets the same leases, also when this process dies in between.
+    Jobs are drawn one after another, each takes its processors, memory, GPUs and disk from what is left. Each lease is
+    committed by itself; the same request of the same pilot gets the same leases, also when this process dies meanwhile.
 
     Args:
         request: what the pilot offers.
@@ -220,6 +220,9 @@ class _Search:
                 offer,
                 processors=offer.processors - sum(lease.description["processors"] for lease in leases),
                 memory_mb=offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
+                # Jobs that were submitted before descriptions had these fields ask nothing of them.
+                gpus=offer.gpus - sum(lease.description.get("gpus", 0) for lease in leases),
+                disk_mb=offer.disk_mb - sum(lease.description.get("disk_mb", 0) for lease in leases),
             )
         any_segment = self.any_segment_fraction > 0 and self.chance.random() < self.any_segment_fraction
         masks = self.snapshot.masks

@@ -57,6 +57,10 @@ class OfferRequest:
     required_tags: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
+    wall_time_s: int | None = None
+    gpus: int = 0
+    disk_mb: int = 0
+    container: bool = False
     job_types: tuple[str, ...] | None = None
     submit_pools: tuple[str, ...] | None = None
 
@@ -194,6 +198,10 @@ def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime, known:
         required_tags=request.required_tags,
         processors=request.processors,
         memory_mb=request.memory_mb,
+        wall_time_s=request.wall_time_s,
+        gpus=request.gpus,
+        disk_mb=request.disk_mb,
+        container=request.container,
         job_types=request.job_types,
         submit_pools=request.submit_pools,
     )

@@ -19,6 +19,11 @@ class Place:
     cpu_time_s: int | None = None
     processors: int | None = None
     memory_mb: int | None = None
+    wall_time_s: int | None = None
+    gpus: int | None = None
+    disk_mb: int | None = None
+    #: None: nobody told; the node decides.
+    container: bool | None = None
     platforms: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     required_tags: tuple[str, ...] = ()
@@ -83,6 +88,10 @@ def _place(data: Record) -> Place:
         cpu_time_s=size("cpu_time_s"),
         processors=size("processors"),
         memory_mb=size("memory_mb"),
+        wall_time_s=size("wall_time_s"),
+        gpus=size("gpus"),
+        disk_mb=size("disk_mb"),
+        container=None if data.get("container") is None else data["container"] is True,
         platforms=fields.names(data, "platforms"),
         tags=fields.names(data, "tags"),
         required_tags=fields.names(data, "required_tags"),

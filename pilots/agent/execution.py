@@ -61,7 +61,9 @@ class Execution:
         self._configuration = configuration
         job = lease.job
         self._limits = PayloadLimits(
-            cpu_s=job.cpu_time_s * job.processors * configuration.cpu_factor, wall_s=wall_left_s
+            cpu_s=job.cpu_time_s * job.processors * configuration.cpu_factor,
+            wall_s=wall_left_s,
+            asked_wall_s=job.wall_time_s,
         )
         self._watchdog: Watchdog | None = None
         #: Of standard output, when the payload has ended; None: it was not started.

@@ -48,6 +48,11 @@ class Job:
     arguments: str
     cpu_time_s: int
     processors: int
+    #: Of the payload; 0: it says nothing.
+    wall_time_s: int
+    gpus: int
+    #: Image in which it runs; empty: in none.
+    container: str
     software: tuple[str, ...]
     input_sandboxes: tuple[InputSandbox, ...]
     output_sandbox: tuple[str, ...]
@@ -202,6 +207,9 @@ def parse_job(data: Record) -> Job:
         arguments=fields.text(data, "arguments", ""),
         cpu_time_s=fields.whole(data, "cpu_time_s", 86400),
         processors=fields.whole(data, "processors", 1),
+        wall_time_s=fields.whole(data, "wall_time_s", 0),
+        gpus=fields.whole(data, "gpus", 0),
+        container=fields.text(data, "container", ""),
         software=fields.names(data, "software"),
         input_sandboxes=tuple(_input(each) for each in fields.records(data, "input_sandboxes")),
         output_sandbox=fields.names(data, "output_sandbox"),

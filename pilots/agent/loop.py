@@ -7,6 +7,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from pilots.agent import log, node
@@ -67,6 +68,8 @@ class Pilot:
         self._persistence = Persistence(self._bell)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
         self._jobs = 0
+        #: From when on containers are offered again.
+        self._containers_at = -math.inf
         self._looked_at = -math.inf
 
     def run(self) -> int:
@@ -139,7 +142,10 @@ class Pilot:
         if not found.ok:
             raise Leaving("the node is not fit", exit_code=REFUSED)
         self._looked_at = monotonic()
-        return configuration, resources_of(self._options, configuration.place, found)
+        resources = resources_of(self._options, configuration.place, found)
+        if monotonic() < self._containers_at:
+            resources = replace(resources, container=False)
+        return configuration, resources
 
     def _refuse_to_go_on(self, resources: Resources) -> None:
         if self._stop:
@@ -163,9 +169,13 @@ class Pilot:
             work_directory=self._options.work_dir,
             grace_s=self._options.grace_s,
         )
-        wall_left_s = resources.wall_left_s(self._elapsed_s())
-        if not Wrapper(slot, lease, configuration=configuration, wall_left_s=wall_left_s).run():
+        wall_left_s = resources.payload_wall_s(self._elapsed_s(), asked_s=lease.job.wall_time_s)
+        wrapper = Wrapper(slot, lease, configuration=configuration, wall_left_s=wall_left_s)
+        if not wrapper.run():
             self._looked_at = -math.inf
+        if wrapper.container_failed:
+            # Offered at once, the same job would come back, until it has been tried too often.
+            self._containers_at = monotonic() + _LOOK_AGAIN_S
 
     def _ask(self, what: str, attempt: Callable[[], Result]) -> Result:
         """Ask again while the server is not reachable, as long as patience lasts and nobody wants the pilot to stop."""

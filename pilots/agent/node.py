@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pilots.agent import accelerators, containers
 from pilots.agent.fields import Record
 from pilots.agent.version import VERSION
 
@@ -46,6 +47,12 @@ class NodeReport:
     processors: int
     #: Of the whole machine, or of the control group that the pilot lives in.
     memory_mb: float | None
+    #: Free in the work directory.
+    disk_mb: float | None
+    #: Of this slot.
+    gpus: tuple[str, ...]
+    #: Program that runs containers; None: there is none.
+    container_runtime: str | None
     checks: tuple[Check, ...]
     facts: Mapping[str, object]
 
@@ -77,6 +84,7 @@ def look(work_directory: Path, *, min_free_disk_mb: float, skew_s: float | None)
     memory_mb, available_mb = _memory_mb()
     disk_mb = _free_disk_mb(work_directory)
     load = os.getloadavg()
+    gpus, runtime = accelerators.of_slot(os.environ, devices=Path("/dev")), containers.runtime()
     system = system_name(_os_release(), machine=platform.machine())
     checks = (
         _check_work_directory(work_directory),
@@ -95,6 +103,9 @@ def look(work_directory: Path, *, min_free_disk_mb: float, skew_s: float | None)
         platform=system,
         processors=processors,
         memory_mb=memory_mb,
+        disk_mb=disk_mb,
+        gpus=gpus,
+        container_runtime=runtime,
         checks=checks,
         facts={
             "agent": VERSION,
@@ -107,6 +118,8 @@ def look(work_directory: Path, *, min_free_disk_mb: float, skew_s: float | None)
             "memory_mb": memory_mb,
             "memory_available_mb": available_mb,
             "disk_free_mb": disk_mb,
+            "gpus": len(gpus),
+            "container_runtime": runtime,
             "clock_skew_s": skew_s,
             "user": os.getuid(),
         },

@@ -35,6 +35,8 @@ class Options:
     wall_time_s: int | None
     processors: int | None
     memory_mb: int | None
+    gpus: int | None
+    disk_mb: int | None
     platforms: tuple[str, ...]
     tags: tuple[str, ...]
     required_tags: tuple[str, ...]
@@ -64,6 +66,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         wall_time_s=given.wall_time_s,
         processors=given.processors,
         memory_mb=given.memory_mb,
+        gpus=given.gpus,
+        disk_mb=given.disk_mb,
         platforms=tuple(given.platform),
         tags=tuple(given.tag),
         required_tags=tuple(given.required_tag),
@@ -131,6 +135,8 @@ def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--wall-time-s", type=_positive, metavar="S", help="until the slot ends")
     group.add_argument("--processors", type=_positive, metavar="N")
     group.add_argument("--memory-mb", type=_positive, metavar="MB")
+    group.add_argument("--gpus", type=_count, metavar="N")
+    group.add_argument("--disk-mb", type=_count, metavar="MB")
     group.add_argument("--platform", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
@@ -152,6 +158,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
     return number
 
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pilots.agent import log, sandbox
+from pilots.agent import accelerators, log, sandbox
 from pilots.agent.client import RefusedError, TooMuchError
 from pilots.agent.configuration import Configuration
 from pilots.agent.lease import InputSandbox, Lease
@@ -98,11 +98,22 @@ def environment_of(lease: Lease, workspace: Workspace, configuration: Configurat
         "WMS_JOB_OWNER": job.owner,
         "WMS_MATCH_ID": lease.match_id,
         "WMS_PROCESSORS": str(job.processors),
+        **_gpus_of(lease),
         "WMS_SITE": place.site,
         "WMS_CE": place.ce,
         "WMS_QUEUE": place.queue,
     }
     return {**base, **dict(job.environment), **{name: value for name, value in own.items() if value}}
+
+
+def _gpus_of(lease: Lease) -> Mapping[str, str]:
+    """Return what tells a payload which of the slot's GPUs are its own; nothing, if it asked for none."""
+    wanted = lease.job.gpus
+    if not wanted:
+        return {}
+    found = accelerators.of_slot(os.environ, devices=Path("/dev"))
+    # Where the pilot was told of more than are seen, they are no business of CUDA's.
+    return {"WMS_GPUS": str(wanted), "CUDA_VISIBLE_DEVICES": ",".join(found[:wanted]) if len(found) >= wanted else ""}
 
 
 def check_software(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> None:
@@ -126,10 +137,7 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
         CannotRunError: there is no such program, or the arguments cannot be split.
     """
     job = lease.job
-    try:
-        words = shlex.split(job.arguments)
-    except ValueError as error:
-        raise CannotRunError(None, f"The arguments cannot be split as a shell would: {error}") from error
+    words = words_of(lease)
     return Program(
         executable=_executable(job.executable, environment, workspace.job),
         arguments=[job.executable, *words],
@@ -138,20 +146,39 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     )
 
 
+def words_of(lease: Lease) -> list[str]:
+    """Return the job's arguments one by one.
+
+    Raises:
+        CannotRunError: they cannot be split.
+    """
+    try:
+        return shlex.split(lease.job.arguments)
+    except ValueError as error:
+        raise CannotRunError(None, f"The arguments cannot be split as a shell would: {error}") from error
+
+
+def own_file(name: str, directory: Path) -> Path | None:
+    """Return the program *name* if it is a file of the job's own *directory*, which then can be executed; else None."""
+    path = directory / name
+    if name.startswith("/") or not path.is_file() or not _is_inside(path, directory):
+        return None
+    path.chmod(path.stat().st_mode | 0o500)  # archives and uploads forget the bit
+    return path
+
+
 def _executable(name: str, environment: Mapping[str, str], directory: Path) -> Path:
     """Return the absolute path of the program *name*."""
-    path = directory / name  # an absolute name stays what it is
-    own = not name.startswith("/") and path.is_file() and _is_inside(path, directory)
-    if own:
-        path.chmod(path.stat().st_mode | 0o500)  # archives and uploads forget the bit
-        return path
+    own = own_file(name, directory)
+    if own is not None:
+        return own
     if not name.startswith("/") and "/" not in name:
         found = shutil.which(name, path=environment["PATH"])
         if found is not None:
             return Path(directory, found)
-    elif name.startswith("/") and path.is_file():
-        if os.access(path, os.X_OK):
-            return path
+    elif name.startswith("/") and Path(name).is_file():
+        if os.access(name, os.X_OK):
+            return Path(name)
         raise CannotRunError(NOT_EXECUTABLE, f"The executable may not be executed on the node: {name}")
     raise CannotRunError(NOT_FOUND, f"Executable not found: {name}")
 

@@ -20,7 +20,10 @@ class PayloadLimits:
     """How far a payload may go; in seconds."""
 
     cpu_s: float
+    #: Until the slot ends.
     wall_s: float
+    #: That the job asked for; 0: it said nothing.
+    asked_wall_s: float = 0.0
 
 
 class Watchdog:
@@ -79,6 +82,8 @@ class Watchdog:
         used, limits = self.usage, self._limits
         if (used.cpu_s or 0.0) > limits.cpu_s:
             return f"CPU time limit exceeded: {used.cpu_s:.0f} s of {limits.cpu_s:.0f} s"
+        if 0 < limits.asked_wall_s < (used.wall_s or 0.0):
+            return f"Wall-clock limit exceeded: {used.wall_s:.0f} s of {limits.asked_wall_s:.0f} s"
         if (used.wall_s or 0.0) > limits.wall_s:
             return f"Wall clock limit of the slot exceeded: {used.wall_s:.0f} s of {limits.wall_s:.0f} s"
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from pilots.agent import log, preparation
+from pilots.agent import containers, log, preparation
 from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.configuration import Configuration
 from pilots.agent.delivery import Conclusion, Delivery
@@ -40,6 +40,8 @@ class Wrapper:
         self._lease = lease
         self._configuration = configuration
         self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s)
+        #: Whether the node failed to start the job's container, as it may fail the next one.
+        self.container_failed = False
         self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
 
     def run(self) -> bool:
@@ -69,6 +71,7 @@ class Wrapper:
             log.event("node.trouble", error=error)
             return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
         except CannotRunError as error:
+            self.container_failed = isinstance(error, containers.NotBegunError)
             return Conclusion(error.exit_code, error.minor)
         except LeaseEndedError as error:
             self._lease.end(str(error))
@@ -84,11 +87,15 @@ class Wrapper:
             self._fetch(given, workspace)
         environment = preparation.environment_of(self._lease, workspace, self._configuration)
         preparation.check_software(self._lease, environment, workspace)
-        program = preparation.program_of(self._lease, environment, workspace)
+        kind = containers if self._lease.job.container else preparation
+        program = kind.program_of(self._lease, environment, workspace)
         # The server's word that the lease is open, before anything is run: this process may have been stopped or
         # suspended for longer than it knows.
         self._say_running()
-        return self._execution.run(program, workspace=workspace, heartbeat=self._heartbeat)
+        outcome = self._execution.run(program, workspace=workspace, heartbeat=self._heartbeat)
+        if self._lease.job.container and outcome.reason is None and outcome.verdict is None:
+            containers.check_begun(self._lease, workspace)
+        return outcome
 
     def _fetch(self, given: InputSandbox, workspace: Workspace) -> None:
         def once() -> None:

@@ -75,6 +75,10 @@ class QueueOut(LevelOut):
     platforms = serializers.ListField(child=serializers.CharField(), help_text="Of its nodes; empty: as detected.")
     processors = serializers.IntegerField(help_text="Of a slot.")
     memory_mb = serializers.IntegerField(help_text="Of a slot, in MB; 0: only jobs that ask no memory.")
+    wall_time_s = serializers.IntegerField(allow_null=True, help_text="Seconds that a slot lasts; null: not limited.")
+    gpus = serializers.IntegerField(help_text="Of a slot.")
+    disk_mb = serializers.IntegerField(help_text="Of a slot, in MB; 0: only jobs that ask no disk.")
+    container = serializers.BooleanField(help_text="Whether its nodes can run containers.")
     job_types = serializers.ListField(child=serializers.CharField(), help_text="Taken; empty: all.")
     tags = serializers.ListField(child=serializers.CharField(), help_text="Offered to jobs that ask for them.")
     required_tags = serializers.ListField(

@@ -252,7 +252,15 @@ class QueueAdmin(LevelAdmin[Queue]):
     actions = STATE_ACTIONS
     fieldsets = (
         (None, {"fields": ("ce", "name")}),
-        ("A slot offers", {"fields": ("cpu_time_s", "processors", "memory_mb", "platforms")}),
+        (
+            "A slot offers",
+            {
+                "fields": (
+                    *("cpu_time_s", "wall_time_s", "processors", "memory_mb"),
+                    *("gpus", "disk_mb", "container", "platforms"),
+                )
+            },
+        ),
         ("Takes", {"fields": ("job_types", "tags", "required_tags")}),
         ("Pilots", {"fields": ("max_waiting_pilots", "max_pilots")}),
         PARAMETER_FIELDSET,

@@ -144,7 +144,10 @@ class ListColumn:
 
 
 #: Columns by their kind; each is a field of a queue's definition.
-NUMBERS = ("owner_id", "group_id", "vo_id", "cpu_time_s", "processors", "memory_mb")
+NUMBERS = (
+    *("owner_id", "group_id", "vo_id", "cpu_time_s", "processors", "memory_mb"),
+    *("wall_time_s", "gpus", "disk_mb", "container"),
+)
 NAMES = ("setup", "job_type")
 LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "platforms", "tags")
 
@@ -164,6 +167,11 @@ class Columns:
     cpu_time_s: NDArray[np.int64]
     processors: NDArray[np.int64]
     memory_mb: NDArray[np.int64]
+    wall_time_s: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    disk_mb: NDArray[np.int64]
+    #: 1 where one is needed, else 0.
+    container: NDArray[np.int64]
     #: Whether the owner is not suspended.
     trusted: Mask
     setup: NameColumn

@@ -28,8 +28,16 @@ class Condition:
 
 
 def _at_most(amount: str) -> Condition:
-    """Return the condition that queues ask no more than is offered, of what both call *amount*."""
-    return Condition(lambda queues, offer: getattr(queues, amount) <= getattr(offer, amount), (amount,), is_amount=True)
+    """Return the condition that queues ask no more than is offered, of what both call *amount*; None: any amount."""
+
+    def accepts(queues: Columns, offer: ResourceOffer) -> Mask | None:
+        offered: int | None = getattr(offer, amount)
+        if offered is None:
+            return None
+        enough: Mask = getattr(queues, amount) <= offered
+        return enough
+
+    return Condition(accepts, (amount,), is_amount=True)
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -118,6 +126,11 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "job_type": Condition(_job_type, ("job_types",)),
         "processors": _at_most("processors"),
         "memory": _at_most("memory_mb"),
+        "wall_time": _at_most("wall_time_s"),
+        "gpus": _at_most("gpus"),
+        "disk": _at_most("disk_mb"),
+        # Asked or not, offered or not: an amount of none or one.
+        "container": _at_most("container"),
         "throttle": Condition(_throttle, ("throttled", "refused")),
         "limit": Condition(_limit, ("full_limits",)),
     }

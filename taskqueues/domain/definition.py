@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from hashlib import sha256
 
-from taskqueues.domain.segments import cpu_segment_s, memory_step_mb
+from taskqueues.domain.segments import cpu_segment_s, in_steps
 from wms.kernel.errors import RejectedError
 
 
@@ -20,6 +20,9 @@ class QueueDefinition:
     """The requirements of a task queue in canonical form; equal definitions share one queue.
 
     Lists are sorted and unique; an empty one accepts anything. ``define`` makes it.
+
+    NB: a field that is added to those with a default must say nothing by it, and is then no part of the signature:
+    queues that were made before it was there keep theirs.
     """
 
     owner_id: int
@@ -38,22 +41,35 @@ class QueueDefinition:
     tags: tuple[str, ...]
     processors: int
     memory_mb: int
+    wall_time_s: int = 0
+    gpus: int = 0
+    disk_mb: int = 0
+    #: Whether a container runtime is needed. Not for which image: that would split queues which any slot serves alike.
+    container: bool = False
 
     def signature(self) -> bytes:
         """Return the SHA-256 by which the database keeps one queue for one definition."""
-        return sha256(json.dumps(self.columns(), sort_keys=True, separators=(",", ":")).encode()).digest()
+        columns = self.columns()
+        said = {name: value for name, value in columns.items() if value != _SAYS_NOTHING.get(name, MISSING)}
+        return sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).digest()
 
     def columns(self) -> dict[str, object]:
         """Return every field by its name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+#: {field: its default}, of the fields that have one.
+_SAYS_NOTHING = {field.name: field.default for field in fields(QueueDefinition) if field.default is not MISSING}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
-    """How CPU time and memory are rounded up, so that jobs which differ a little share a queue."""
+    """How CPU time, memory, wall-clock time and disk are rounded up: jobs which differ a little share a queue."""
 
     cpu_segments_s: Sequence[int]
     memory_step_mb: int
+    wall_time_step_s: int
+    disk_step_mb: int
 
 
 def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
@@ -75,14 +91,19 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
     tags: Iterable[str] = (),
     processors: int = 1,
     memory_mb: int = 0,
+    wall_time_s: int = 0,
+    gpus: int = 0,
+    disk_mb: int = 0,
+    container: bool = False,
 ) -> QueueDefinition:
     """Return the canonical definition of the queue for a job with these requirements.
 
     Args:
         cpu_time_s: reference-core CPU seconds per core; rounded up to a segment.
-        memory_mb: rounded up to a step; 0 says nothing.
-        rounding: the segments and the step.
-        owner_id, group_id, vo_id, setup, job_type, processors: compared as they are.
+        memory_mb, wall_time_s, disk_mb: rounded up to a step; 0 says nothing.
+        rounding: the segments and the steps.
+        owner_id, group_id, vo_id, setup, job_type, processors, gpus: compared as they are.
+        container: whether the job runs in one.
         submit_pools, pilot_types, sites, banned_sites, grid_ces, grid_middlewares, platforms, tags: in any order.
 
     Raises:
@@ -113,7 +134,11 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
         job_type=job_type,
         tags=_sorted(tags),
         processors=processors,
-        memory_mb=memory_step_mb(memory_mb, step_mb=rounding.memory_step_mb),
+        memory_mb=in_steps(memory_mb, step=rounding.memory_step_mb),
+        wall_time_s=in_steps(wall_time_s, step=rounding.wall_time_step_s),
+        gpus=gpus,
+        disk_mb=in_steps(disk_mb, step=rounding.disk_step_mb),
+        container=container,
     )
 
 

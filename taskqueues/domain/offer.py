@@ -33,6 +33,12 @@ class ResourceOffer:
     job_types: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
+    #: Until the slot ends; None: not limited.
+    wall_time_s: int | None = None
+    gpus: int = 0
+    disk_mb: int = 0
+    #: Whether containers can be run.
+    container: bool = False
     #: Why the site's throttle is closed for all jobs; empty: it is not.
     throttled: str = ""
     #: Task queues of which the expression of the site's throttle takes no job.

@@ -16,6 +16,6 @@ def cpu_segment_s(cpu_time_s: int, *, segments_s: Sequence[int]) -> int:
     return segments_s[min(bisect_left(segments_s, cpu_time_s), len(segments_s) - 1)]
 
 
-def memory_step_mb(memory_mb: int, *, step_mb: int) -> int:
-    """Return *memory_mb* rounded up to a whole number of steps; 0 (says nothing) stays 0."""
-    return -(-memory_mb // step_mb) * step_mb
+def in_steps(amount: int, *, step: int) -> int:
+    """Return *amount* rounded up to a whole number of steps, both in the same unit; 0 (says nothing) stays 0."""
+    return -(-amount // step) * step

@@ -30,6 +30,10 @@ class Slot:
     required_tags: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
+    wall_time_s: int | None = None
+    gpus: int = 0
+    disk_mb: int = 0
+    container: bool = False
     job_types: tuple[str, ...] | None = None
     submit_pools: tuple[str, ...] | None = None
 
@@ -60,6 +64,10 @@ def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime, known: Remembere
         job_types=_job_types(slot.job_types, place.queue),
         processors=slot.processors,
         memory_mb=slot.memory_mb,
+        wall_time_s=_wall_time_s(slot.wall_time_s, place.queue),
+        gpus=slot.gpus,
+        disk_mb=slot.disk_mb,
+        container=slot.container,
     )
 
 
@@ -74,6 +82,9 @@ def offer_of_queue(queue: Queue, *, vo: VO, now: datetime, known: Remembered = F
         required_tags=tuple(queue.required_tags),
         processors=queue.processors,
         memory_mb=queue.memory_mb,
+        gpus=queue.gpus,
+        disk_mb=queue.disk_mb,
+        container=queue.container,
     )
     return resolve(slot, vo=vo, place=Place(site=queue.ce.site, ce=queue.ce, queue=queue), now=now, known=known)
 
@@ -91,6 +102,10 @@ def _submit_pools(
         return told
     pools = known.ask(pools_of_queue, queue, vo)
     return pools if told is None else tuple(sorted(frozenset(pools) & frozenset(told)))
+
+
+def _wall_time_s(told: int | None, queue: Queue | None) -> int | None:
+    return queue.wall_time_s if told is None and queue is not None else told
 
 
 def _job_types(told: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...]:

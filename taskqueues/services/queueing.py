@@ -29,8 +29,13 @@ class WaitingJob:
 
 
 def rounding() -> Rounding:
-    """Return how this system rounds CPU time and memory."""
-    return Rounding(cpu_segments_s=settings.WMS_CPU_SEGMENTS_S, memory_step_mb=settings.WMS_MEMORY_STEP_MB)
+    """Return how this system rounds what jobs ask."""
+    return Rounding(
+        cpu_segments_s=settings.WMS_CPU_SEGMENTS_S,
+        memory_step_mb=settings.WMS_MEMORY_STEP_MB,
+        wall_time_step_s=settings.WMS_WALL_TIME_STEP_S,
+        disk_step_mb=settings.WMS_DISK_STEP_MB,
+    )
 
 
 @transaction_required

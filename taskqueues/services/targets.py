@@ -36,5 +36,9 @@ def as_classad(task_queue: TaskQueue) -> ClassAd:
             "Tags": task_queue.tags,
             "NumberOfProcessors": task_queue.processors,
             "Memory": task_queue.memory_mb,
+            "WallTime": task_queue.wall_time_s,
+            "GPUs": task_queue.gpus,
+            "Disk": task_queue.disk_mb,
+            "Container": task_queue.container,
         }
     )

@@ -68,6 +68,7 @@ class ScriptedServer:
             "protocol": 1,
             "pilot": 1,
             "place": {"site": "LCG.Test.org", "ce": "ce1", "queue": "grid", "cpu_time_s": 300_000, "processors": 1}
+            | {"wall_time_s": None, "gpus": 0, "disk_mb": 0, "container": False}
             | {"memory_mb": 2000, "platforms": ["x86_64-el9"], "tags": [], "required_tags": []},
             "heartbeat_s": 0.2,
             "match_retry_after_s": 1,

@@ -282,7 +282,16 @@ def test_the_strongest_reason_to_stop_is_told() -> None:
 
 def test_the_start_of_a_slot_is_offered_whole_and_later_what_is_left() -> None:
     slot = Resources(
-        cpu_time_s=300_000, wall_time_s=450_000, processors=1, memory_mb=0, platforms=(), tags=(), required_tags=()
+        cpu_time_s=300_000,
+        wall_time_s=450_000,
+        processors=1,
+        memory_mb=0,
+        gpus=0,
+        disk_mb=0,
+        container=False,
+        platforms=(),
+        tags=(),
+        required_tags=(),
     )
 
     assert slot.cpu_left_s(20.5) == 300_000

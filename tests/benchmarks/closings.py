@@ -97,16 +97,14 @@ def _pools(world: World) -> Iterator[None]:
     now, chance = timezone.now(), Random(1)
     queues = list(Queue.objects.order_by("pk"))
     pools = [
-        SubmitPool(id=f"{number:064x}", vo=world.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now)
+        SubmitPool(
+            id=f"{number:064x}", vo=world.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now
+        )
         for number in range(POOLS)
     ]
     SubmitPool.objects.bulk_create(pools)
-    member = SubmitPool.queues.through
-    member.objects.bulk_create(
-        member(submitpool_id=pool.pk, queue_id=queue.pk)
-        for pool in pools
-        for queue in chance.sample(queues, len(queues) // 2)
-    )
+    for pool in pools:
+        pool.queues.set(chance.sample(queues, len(queues) // 2))
     of_pool = list(TaskQueue.objects.order_by("pk")[:POOLS])
     for row, pool in zip(of_pool, pools, strict=False):
         row.submit_pools = [pool.pk]

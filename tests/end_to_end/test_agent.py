@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 import time
 import urllib.request
@@ -184,6 +185,38 @@ def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> Non
         assert agent.wait() == 0, agent.log
 
     assert world.ask(f"/api/jobs/{job_id}/")["status"] == "Done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path) -> None:
+    Queue.objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000, container=True)
+    asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine"}
+    shown = '"$IMAGE $CUDA_VISIBLE_DEVICES"'
+    fitting = world.submit(executable="/bin/sh", arguments=f"-c 'echo {shown}'", wall_time_s=1800, **asked)
+    too_long = world.submit(executable="sleep", arguments="987652", wall_time_s=1)
+    waiting = [
+        world.submit(executable="true", **more)
+        for more in ({"gpus": 2}, {"disk_mb": 1001}, {"wall_time_s": 3601}, {"container": "a.sif", "memory_mb": 9000})
+    ]
+    (tmp_path / "bin").mkdir()
+    runtime = tmp_path / "bin" / "apptainer"
+    # As if it had made the container: what follows the image is run.
+    runtime.write_text(
+        '#!/bin/sh\nwhile [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
+    )
+    runtime.chmod(0o755)
+    node = {"PATH": f"{runtime.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "3,4"}
+    token = factories.make_pilot_token(factories.make_pilot(vo=world.vo, queue=world.queue))
+
+    with RunningAgent(world.url, tmp_path, token=token, environment=node) as agent:
+        assert agent.wait() == 0, agent.log
+
+    assert world.ask(f"/api/jobs/{fitting}/")["status"] == "Done"
+    assert world.output(fitting)["std.out"] == "docker://alpine 3\n"
+    stopped = world.ask(f"/api/jobs/{too_long}/")
+    assert stopped["status"] == "Failed"
+    assert stopped["minor_status"].startswith("Wall-clock limit exceeded: ")
+    assert {world.ask(f"/api/jobs/{job_id}/")["status"] for job_id in waiting} == {"Waiting"}
 
 
 @pytest.mark.django_db(transaction=True)

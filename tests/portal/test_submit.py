@@ -70,6 +70,22 @@ def test_the_form_submits_a_job_and_shows_it(portal: Client, alice: User) -> Non
     assert job.description["output_sandbox"] == ["*.root", "log file.txt"]
 
 
+def test_the_form_asks_for_resources(portal: Client) -> None:
+    asked = {"wall_time_s": "3600", "processors": "4", "memory_mb": "2000", "gpus": "1", "disk_mb": "500"}
+    portal.post("/jobs/submit/", form(**asked, container="docker://alpine"))
+    job = Job.objects.get()
+    assert {name: str(job.description[name]) for name in asked} == asked
+    page = portal.get(f"/jobs/{job.pk}/").content.decode()
+    for text in ("Wall-clock time (s)", "GPUs", "Disk (MB)", "docker://alpine"):
+        assert text in page
+
+
+def test_resources_that_are_left_empty_are_not_asked_for(portal: Client) -> None:
+    fields = ("wall_time_s", "processors", "memory_mb", "gpus", "disk_mb")
+    portal.post("/jobs/submit/", form(**dict.fromkeys(fields, "")))
+    assert [Job.objects.get().description[name] for name in fields] == [0, 1, 0, 0, 0]
+
+
 def test_parametric_values_make_a_job_of_each(portal: Client) -> None:
     portal.post("/jobs/submit/", form(arguments="--seed %s", values="1\n\n two words \n3"))
     arguments = Job.objects.order_by("pk").values_list("description__arguments", flat=True)
@@ -96,6 +112,12 @@ def test_an_empty_file_is_a_file(portal: Client) -> None:
         ("cpu_time_s", "0", "greater than or equal to 1"),
         ("cpu_time_s", "", "This field is required."),
         ("priority", "11", "less than or equal to 10"),
+        ("wall_time_s", "-1", "greater than or equal to 0"),
+        ("wall_time_s", "99999999", "less than or equal to 31622400"),
+        ("processors", "0", "greater than or equal to 1"),
+        ("gpus", "1.5", "Enter a whole number"),
+        ("disk_mb", "x", "Enter a whole number"),
+        ("container", "instance://other", "Images come from"),
         ("sites", "LCG.CERN.hc", 'Did you mean "LCG.CERN.ch"?'),
         ("banned_sites", "Nowhere", 'No site of the VO lhcb is called "Nowhere".'),
         ("output_sandbox", "../secret", "no file of the job's directory"),

@@ -66,6 +66,10 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
         "job_type": _job_type,
         "processors": lambda offer: Q(processors__lte=offer.processors),
         "memory": lambda offer: Q(memory_mb__lte=offer.memory_mb),
+        "wall_time": lambda offer: ANYTHING if offer.wall_time_s is None else Q(wall_time_s__lte=offer.wall_time_s),
+        "gpus": lambda offer: Q(gpus__lte=offer.gpus),
+        "disk": lambda offer: Q(disk_mb__lte=offer.disk_mb),
+        "container": lambda offer: ANYTHING if offer.container else Q(container=False),
         # Enforced with the throttles and limits of SAM; until then every queue passes.
         "throttle": lambda _offer: ANYTHING,
         "limit": lambda _offer: ANYTHING,

@@ -25,7 +25,8 @@ class Told:
 #: Fields of an offer that are options of ``match-test``: {field: name of the option's value}.
 OFFER_FIELDS = (
     *("vo", "setup", "site", "ce", "queue", "platforms", "cpu_time_s", "tags", "required_tags", "processors"),
-    *("memory_mb", "job_types", "submit_pools", "grid_middleware", "owner", "group"),
+    *("memory_mb", "wall_time_s", "gpus", "disk_mb", "container"),
+    *("job_types", "submit_pools", "grid_middleware", "owner", "group"),
 )
 
 

@@ -62,6 +62,11 @@ def _add_offer(parser: ArgumentParser) -> None:
         parser.add_argument(f"--{name}", metavar="NAME")
     parser.add_argument("--processors", type=int, metavar="N")
     parser.add_argument("--memory-mb", type=int, metavar="MB")
+    parser.add_argument("--wall-time-s", type=int, metavar="S", help="until the slot ends")
+    parser.add_argument("--gpus", type=int, metavar="N")
+    parser.add_argument("--disk-mb", type=int, metavar="MB")
+    # Not "False" when it is left out: then it is not sent.
+    parser.add_argument("--container", action="store_const", const=True, help="the slot can run containers")
     for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
         several = f"{name.replace('-', '_')}s"
         parser.add_argument(f"--{name}", action="append", dest=several, metavar="NAME", help="may be repeated")

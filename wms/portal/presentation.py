@@ -57,7 +57,14 @@ DONE_WORDS: Final[Mapping[Action, str]] = MappingProxyType(
 _DEFAULTS: Final = as_json(JobDescription(executable=""))
 #: Reference-core seconds and megabytes, as the contract names them, in words.
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
-    {"cpu_time_s": "CPU time (s per core)", "memory_mb": "Memory (MB)", "grid_ces": "Computing elements"}
+    {
+        "cpu_time_s": "CPU time (s per core)",
+        "memory_mb": "Memory (MB)",
+        "wall_time_s": "Wall-clock time (s)",
+        "gpus": "GPUs",
+        "disk_mb": "Disk (MB)",
+        "grid_ces": "Computing elements",
+    }
 )
 
 

@@ -85,7 +85,8 @@ class Masks:
         return partial(_highest, np.unique(getattr(self.columns, amount)).tolist(), attrgetter(amount))
 
 
-def _highest(asked: Sequence[int], offered: Callable[[ResourceOffer], int], offer: ResourceOffer) -> int:
+def _highest(asked: Sequence[int], offered: Callable[[ResourceOffer], int | None], offer: ResourceOffer) -> int:
     """Return the highest of the ascending numbers that is not above what is offered; -1: there is none."""
-    below = bisect_right(asked, offered(offer))
+    amount = offered(offer)
+    below = len(asked) if amount is None else bisect_right(asked, amount)
     return asked[below - 1] if below else -1

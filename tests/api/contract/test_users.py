@@ -36,6 +36,10 @@ DESCRIPTION: dict[str, Any] = {
     "tags": ["gpu"],
     "processors": 2,
     "memory_mb": 1000,
+    "wall_time_s": 3600,
+    "gpus": 1,
+    "disk_mb": 5000,
+    "container": "docker://registry.cern.ch/lhcb:9",
     "requirements": {"Memory": 2000},
     "software": ["python3"],
     "input_data": ["/lhcb/a"],
@@ -64,6 +68,10 @@ DEFAULTS: dict[str, Any] = {
     "tags": [],
     "processors": 1,
     "memory_mb": 0,
+    "wall_time_s": 0,
+    "gpus": 0,
+    "disk_mb": 0,
+    "container": "",
     "requirements": {},
     "software": [],
     "input_sandbox": [],
@@ -257,7 +265,9 @@ def test_an_explanation_tells_why_a_job_waits(alice: Caller, charlie: Caller) ->
     }
     assert (answer["job_id"], answer["status"]) == (waiting, "Waiting")
     assert answer["task_queue"] == job(alice, waiting)["task_queue"]
-    assert [each["name"] for each in answer["conditions"]][-4:] == ["processors", "memory", "throttle", "limit"]
+    assert [each["name"] for each in answer["conditions"]][-8:] == [
+        *("processors", "memory", "wall_time", "gpus", "disk", "container", "throttle", "limit")
+    ]
     assert all(set(each) == {"name", "passed_queues", "failed_queues", "detail"} for each in answer["conditions"])
     assert {(each["queue"], each["fits"]) for each in answer["queues"]} == {("grid", True), ("short", False)}
     assert all(set(each) == {"site", "ce", "queue", "fits", "reasons"} for each in answer["queues"])

@@ -166,6 +166,14 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
         ({}, {"job_types": ["A", "B"]}, "is of the type User; this queue takes only A, B"),
         ({"memory_mb": 1000}, {"memory_mb": 0}, "asks for 1000 MB of memory; this queue offers 0 MB"),
         (
+            {"wall_time_s": 4000},
+            {"wall_time_s": 3600},
+            "asks for 4000 s of wall-clock time, which counts as 4200 s; this queue offers 3600 s",
+        ),
+        ({"gpus": 2}, {"gpus": 1}, "asks for 2 GPUs; this queue offers 1"),
+        ({"disk_mb": 1000}, {}, "asks for 1000 MB of disk space; this queue offers 0 MB"),
+        ({"container": "docker://a"}, {}, 'runs in the container "docker://a"; this queue runs none'),
+        (
             {"submit_pools": ["a" * 8]},
             {},
             "asks for the submit pool aaaaaaaa; this queue does not provide that",
@@ -365,6 +373,10 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
                 platforms=["A", *some()],
                 processors=chance.choice([1, 4]),
                 memory_mb=chance.choice([0, 2000]),
+                wall_time_s=chance.choice([None, None, 3600]),
+                gpus=chance.choice([0, 1]),
+                disk_mb=chance.choice([0, 5000]),
+                container=chance.choice([False, True]),
                 job_types=chance.choice([[], [], ["User"], ["Other"]]),
                 tags=names,
                 required_tags=chance.choice([[], [], [], ["A"]]),
@@ -384,6 +396,10 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
             tags=chance.choice([["A"], ["A"], []]),
             processors=chance.choice([1, 1, 2]),
             memory_mb=chance.choice([0, 0, 1000]),
+            wall_time_s=chance.choice([0, 0, 7200]),
+            gpus=chance.choice([0, 0, 0, 1]),
+            disk_mb=chance.choice([0, 0, 2000]),
+            container=chance.choice(["", "", "", "image.sif"]),
             requirements=chance.choice([{}, {"Memory": 1000}]),
         )
         said = explained(alice, job)
@@ -393,6 +409,7 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
             place = (queue.ce.site.name, queue.ce.name, queue.name)
             offer = {
                 **{name: getattr(queue, name) for name in ("cpu_time_s", "processors", "memory_mb", "tags")},
+                **{name: getattr(queue, name) for name in ("gpus", "disk_mb", "container")},
                 "required_tags": queue.required_tags,
             }
             answer = mallory.post(

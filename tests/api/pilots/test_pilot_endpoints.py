@@ -278,7 +278,16 @@ def test_the_configuration_tells_everything_about_the_place(
 ) -> None:
     settings.WMS_HEARTBEAT_S, settings.WMS_LEASE_GRACE_S = 7, 3
     queue = make_queue(
-        platforms=["x86_64-el9"], processors=8, memory_mb=16000, job_types=["User"], tags=["GPU"], required_tags=["GPU"]
+        platforms=["x86_64-el9"],
+        processors=8,
+        memory_mb=16000,
+        wall_time_s=86400,
+        gpus=2,
+        disk_mb=50_000,
+        container=True,
+        job_types=["User"],
+        tags=["GPU"],
+        required_tags=["GPU"],
     )
     pilot = make_pilot(queue=queue, vo=make_vo(setup="Production", setups=["Devel"]))
     token = make_pilot_token(pilot)
@@ -296,6 +305,10 @@ def test_the_configuration_tells_everything_about_the_place(
         "platforms": ["x86_64-el9"],
         "processors": 8,
         "memory_mb": 16000,
+        "wall_time_s": 86400,
+        "gpus": 2,
+        "disk_mb": 50_000,
+        "container": True,
         "job_types": ["User"],
         "tags": ["GPU"],
         "required_tags": ["GPU"],

@@ -49,7 +49,7 @@ def test_a_user_sees_the_sites_of_its_vos_with_all_that_is_below(alice: APIClien
     parameters = {"Memory": 2000, "SoftwareTag": ["v1", "v2"]}
     site = make_site(name="CERN", vos=[lhcb], parameters=parameters, vo_parameters={"lhcb": {"Memory": 4000}})
     ce = make_ce(name="ce1", site=site, state=ResourceState.DRAINING, state_until=later)
-    make_queue(name="grid", ce=ce, platforms=["el9"], tags=["gpu"], vo_parameters={"lhcb": {"Memory": 8000}})
+    make_queue(name="grid", ce=ce, platforms=["el9"], tags=["gpu"], vo_parameters={"lhcb": {"Memory": 8000}}, gpus=2)
     make_site(name="BNL", vos=[make_vo(name="atlas")])
 
     (found,) = sites(alice)
@@ -59,6 +59,8 @@ def test_a_user_sees_the_sites_of_its_vos_with_all_that_is_below(alice: APIClien
     assert (found_ce["state"], datetime.fromisoformat(found_ce["state_until"])) == ("draining", later)
     assert (found_queue["name"], found_queue["platforms"], found_queue["tags"]) == ("grid", ["el9"], ["gpu"])
     assert found_queue["parameters"] == {"memory": 2000, "softwaretag": ["v1", "v2"]}
+    slot = {"wall_time_s": None, "gpus": 2, "disk_mb": 0, "container": False}
+    assert {name: found_queue[name] for name in slot} == slot
 
 
 def test_a_site_that_other_vos_share_does_not_tell_their_names(alice: APIClient, lhcb: VO) -> None:

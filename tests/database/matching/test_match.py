@@ -21,6 +21,7 @@ from tests.factories import NOW, make_ce, make_group, make_job, make_pilot, make
 from wms.accounts.models import VO, Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.services.demand import put_back_in_queues
 
 pytestmark = pytest.mark.django_db
 
@@ -170,6 +171,41 @@ def test_several_jobs_share_the_slots_processors_and_memory(group: Group) -> Non
     leases = ask(pilot, max_jobs=10, processors=8, memory_mb=5000)
     assert [lease.ordinal for lease in leases] == [0, 1, 2]  # the fourth would need 1500 of the 500 MB left
     assert len({lease.job_id for lease in leases}) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "given"),
+    [
+        ({"gpus": 1}, {"gpus": 2}, 2),
+        ({"gpus": 2}, {"gpus": 3}, 1),
+        ({"gpus": 1}, {}, 0),
+        # The third fits as its queue has it rounded, 2000 MB of the 2400 MB left; the fourth does not.
+        ({"disk_mb": 1800}, {"disk_mb": 6000}, 3),
+        # Each has the whole time, and the container runtime serves them all.
+        ({"wall_time_s": 3600}, {"wall_time_s": 3600}, 4),
+        ({"container": "docker://alpine"}, {"container": True}, 4),
+    ],
+)
+def test_several_jobs_share_what_can_be_used_up(
+    group: Group, asked: dict[str, Any], offered: dict[str, Any], given: int
+) -> None:
+    for _ in range(4):
+        make_job(group=group, **asked)
+    pilot = make_pilot(vo=group.vo)
+    assert len(ask(pilot, max_jobs=10, processors=8, **offered)) == given
+
+
+def test_jobs_whose_descriptions_are_older_than_these_fields_are_matched_and_queued_again(group: Group) -> None:
+    jobs = [make_job(group=group) for _ in range(2)]
+    for job in jobs:
+        for field in ("wall_time_s", "gpus", "disk_mb", "container"):
+            del job.description[field]
+        job.save()
+    leases = ask(make_pilot(vo=group.vo), max_jobs=10, processors=2, gpus=1, disk_mb=10)
+    assert {lease.job_id for lease in leases} == {job.pk for job in jobs}
+    with transaction.atomic():
+        again = put_back_in_queues(jobs, now=NOW)
+    assert {TaskQueue.objects.get(pk=pk).gpus for pk in again.values()} == {0}
 
 
 def test_max_jobs_bounds_the_leases_and_a_replay_gives_all_of_them(group: Group) -> None:

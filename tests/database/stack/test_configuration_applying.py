@@ -100,6 +100,7 @@ def test_the_whole_example_is_stored() -> None:
     queue = Queue.objects.get()
     assert (queue.ce.site, queue.ce.type, queue.ce.pilot_types) == (site, "local", ["generic", "private"])
     assert (queue.name, queue.cpu_time_s, queue.platforms, queue.memory_mb) == ("grid", 300000, ["x86_64-el9"], 4000)
+    assert (queue.wall_time_s, queue.gpus, queue.disk_mb, queue.container) == (345_600, 0, 20_000, True)
     director = Director.objects.get()
     assert (director.kind, list(director.sites.all()), director.job_types) == ("site", [site], ["MCSimulation"])
     assert set(Limit.objects.values_list("site", "user", "job_type", "running", "waiting", "delay_s", "burst")) == {
@@ -166,6 +167,20 @@ def test_the_export_makes_the_same_configuration_elsewhere() -> None:
         rows.delete()
     apply(exported, environ={})
     assert export() == exported
+
+
+def test_what_a_queue_does_not_say_of_its_slots_is_nothing_but_the_time_they_last() -> None:
+    slot = "sites: [{name: A, ces: [{name: c, queues: [{name: q, cpu_time_s: 1%s}]}]}]"
+    apply(slot % "")
+    queue = Queue.objects.get()
+    assert (queue.wall_time_s, queue.gpus, queue.disk_mb, queue.container) == (None, 0, 0, False)
+    apply(slot % ", wall_time_s: 60, gpus: 4, disk_mb: 9, container: true")
+    queue.refresh_from_db()
+    assert (queue.wall_time_s, queue.gpus, queue.disk_mb, queue.container) == (60, 4, 9, True)
+    assert "wall_time_s: 60, gpus: 4, disk_mb: 9, container: true" in export()
+    apply(slot % ", wall_time_s: null")
+    queue.refresh_from_db()
+    assert (queue.wall_time_s, queue.gpus) == (None, 4)
 
 
 def test_odd_texts_survive_export() -> None:

@@ -15,15 +15,19 @@ from wms.stack.configuration.applying import configure
 from wms.stack.simulation.building import scenario_of
 from wms.stack.simulation.reading import read_scenario
 
+EXACTLY = Rounding(cpu_segments_s=(1,), memory_step_mb=1, wall_time_step_s=1, disk_step_mb=1)
 SAMPLE = Path(demo.__file__).with_name("sample.yaml")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
-    configure(SAMPLE.read_bytes(), environ={}, now=timezone.now())
-    (tmp_path / "scenario.yaml").write_text(f"configuration: {SAMPLE}\nload: []\n")
+    more = "wall_time_s: 86400, gpus: 2, disk_mb: 5000, container: true"
+    sample = SAMPLE.read_text().replace("name: short,", f"name: short, {more},")
+    (tmp_path / "sample.yaml").write_text(sample)
+    configure(sample.encode(), environ={}, now=timezone.now())
+    (tmp_path / "scenario.yaml").write_text("configuration: sample.yaml\nload: []\n")
     entries, load = read_scenario(tmp_path / "scenario.yaml", environ={})
-    scenario = scenario_of(entries, load, rounding=Rounding(cpu_segments_s=(1,), memory_step_mb=1))
+    scenario = scenario_of(entries, load, rounding=EXACTLY)
     vo = VO.objects.get()
     simulated = {
         (offer.site, offer.ce): replace(offer, vo_id=vo.pk)
@@ -38,4 +42,18 @@ def test_a_slot_offers_what_a_pilot_there_does(tmp_path: Path) -> None:
         for queue in Queue.objects.select_related("ce__site")
     }
     assert len(offered) > 1
+    assert {offer.gpus for offer in offered.values()} == {0, 2}
     assert simulated == offered
+
+
+def test_a_load_asks_what_its_jobs_would(tmp_path: Path) -> None:
+    kind = "{user: alice, group: lhcb_user, waiting: 1, cpu_time_s: 900, run_time: {mean_s: 2000}%s}"
+    more = ", wall_time_s: 700, gpus: 1, disk_mb: 20, container: docker://alpine"
+    text = f"configuration: {SAMPLE}\nload:\n- {kind % ''}\n- {kind % more}\n"
+    (tmp_path / "scenario.yaml").write_text(text)
+    scenario = scenario_of(*read_scenario(tmp_path / "scenario.yaml", environ={}), rounding=EXACTLY)
+    plain, rich = (work.definition for work in scenario.work)
+    assert (plain.wall_time_s, plain.gpus, plain.disk_mb, plain.container) == (0, 0, 0, False)
+    assert (rich.wall_time_s, rich.gpus, rich.disk_mb, rich.container) == (700, 1, 20, True)
+    # The watchdog stops them.
+    assert [work.run_time.most_s for work in scenario.work] == [900, 700]

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.django_db
 
 ORDER = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
-    *("tags", "required_tags", "job_type", "processors", "memory", "throttle", "limit"),
+    *("tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk", "container"),
+    *("throttle", "limit"),
 ]
 
 
@@ -88,6 +89,25 @@ def test_the_conditions_have_the_names_and_the_order_of_the_design() -> None:
         ("memory", {"memory_mb": 0}, {"memory_mb": 0}, True),
         ("memory", {"memory_mb": 2000}, {"memory_mb": 2000}, True),
         ("memory", {"memory_mb": 2000}, {"memory_mb": 1999}, False),
+        ("wall_time", {"wall_time_s": 0}, {"wall_time_s": 0}, True),
+        ("wall_time", {"wall_time_s": 3600}, {"wall_time_s": 3600}, True),
+        ("wall_time", {"wall_time_s": 3600}, {"wall_time_s": 3599}, False),
+        ("wall_time", {"wall_time_s": 3600}, {"wall_time_s": 0}, False),
+        ("wall_time", {"wall_time_s": 3600}, {"wall_time_s": None}, True),
+        ("wall_time", {"wall_time_s": 3600}, {}, True),
+        ("gpus", {}, {}, True),
+        ("gpus", {}, {"gpus": 2}, True),
+        ("gpus", {"gpus": 2}, {"gpus": 2}, True),
+        ("gpus", {"gpus": 2}, {"gpus": 1}, False),
+        ("gpus", {"gpus": 1}, {}, False),
+        ("disk", {"disk_mb": 0}, {"disk_mb": 0}, True),
+        ("disk", {"disk_mb": 2000}, {"disk_mb": 2000}, True),
+        ("disk", {"disk_mb": 2000}, {"disk_mb": 1999}, False),
+        ("disk", {"disk_mb": 2000}, {}, False),
+        ("container", {}, {}, True),
+        ("container", {}, {"container": True}, True),
+        ("container", {"container": True}, {"container": True}, True),
+        ("container", {"container": True}, {}, False),
         ("throttle", {}, {}, True),
         ("limit", {}, {}, True),
     ],

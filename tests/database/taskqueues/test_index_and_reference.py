@@ -23,6 +23,9 @@ SETUPS = ("Production", "Test")
 SEGMENTS_S = (500, 5000, 50_000)
 CORES = (1, 2, 8)
 MEMORIES_MB = (0, 1000, 2000)
+WALL_TIMES_S = (0, 600, 3600)
+GPUS = (0, 0, 1, 4)
+DISKS_MB = (0, 1000, 5000)
 
 
 @pytest.fixture
@@ -46,6 +49,10 @@ def world() -> dict[str, list[int]]:
             "job_type": chance.choice(NAMES),
             "processors": chance.choice(CORES),
             "memory_mb": chance.choice(MEMORIES_MB),
+            "wall_time_s": chance.choice(WALL_TIMES_S),
+            "gpus": chance.choice(GPUS),
+            "disk_mb": chance.choice(DISKS_MB),
+            "container": chance.choice([False, False, True]),
             "grid_middlewares": some(),
         }
         lists: dict[str, Any] = {name: some() for name in ("grid_ces", "platforms", "submit_pools", "tags")}
@@ -85,6 +92,10 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
         job_types=data.draw(one_of((), (), ("A",), ("A", "C", "E"))),
         processors=data.draw(st.integers(0, 9)),
         memory_mb=data.draw(st.integers(-1, 2500)),
+        wall_time_s=data.draw(st.none() | st.integers(-1, 4000)),
+        gpus=data.draw(st.integers(-1, 5)),
+        disk_mb=data.draw(st.integers(-1, 6000)),
+        container=data.draw(st.booleans()),
     )
     expected = list(TaskQueue.objects.filter(all_conditions(offer)).order_by("pk").values_list("pk", flat=True))
     columns = snapshot.columns

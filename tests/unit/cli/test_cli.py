@@ -216,6 +216,7 @@ def test_a_job_that_does_not_wait_is_one_line(known: FakeServer, capsys: pytest.
 def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     known.answers(200, PREVIEW)
     given = "--cpu-time-s 600 --site A --platform el8 --platform el9 --tag gpu --processors 4 --group g --owner o"
+    given += " --wall-time-s 60 --gpus 0 --disk-mb 5 --container"
     assert main(["match-test", *given.split()]) == 0
     method, path, _, body = known.requests[-1]
     assert (method, path) == ("POST", "/api/matches/preview/")
@@ -225,6 +226,10 @@ def test_an_offer_is_sent_as_far_as_it_is_given(known: FakeServer, capsys: pytes
         "platforms": ["el8", "el9"],
         "tags": ["gpu"],
         "processors": 4,
+        "wall_time_s": 60,
+        "gpus": 0,
+        "disk_mb": 5,
+        "container": True,
         "group": "g",
         "owner": "o",
     }

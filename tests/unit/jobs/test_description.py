@@ -26,7 +26,8 @@ def test_a_field_left_out_has_the_default_of_the_contract() -> None:
         "executable": "/bin/true", "arguments": "", "job_name": "", "job_group": "", "job_type": "User",
         "cpu_time_s": 86400, "priority": 1, "sites": [], "banned_sites": [], "grid_ces": [], "platforms": [],
         "pilot_types": [], "submit_pools": [], "grid_middlewares": [], "setup": None, "tags": [], "processors": 1,
-        "memory_mb": 0, "requirements": {}, "software": [], "input_sandbox": [], "input_data": [],
+        "memory_mb": 0, "wall_time_s": 0, "gpus": 0, "disk_mb": 0, "container": "", "requirements": {},
+        "software": [], "input_sandbox": [], "input_data": [],
         "output_sandbox": [], "output_data": [], "std_output": "std.out", "std_error": "std.err", "environment": {},
     }  # fmt: skip
 
@@ -72,6 +73,13 @@ def test_many_unknown_fields_are_counted_not_listed() -> None:
         ("requirements", {"a": 2**63}), ("requirements", {"": 1}), ("requirements", {"A": 1, "a": 1}),
         ("requirements", {"a": "\0"}), ("software", [1]), ("output_data", [1.5]), ("input_data", [True]),
         ("parameters", {"count": 2}),
+        ("wall_time_s", -1), ("wall_time_s", None), ("wall_time_s", 1.5), ("wall_time_s", "1"), ("wall_time_s", True),
+        ("wall_time_s", 366 * 86400 + 1), ("gpus", -1), ("gpus", 1025), ("gpus", 0.5), ("gpus", True), ("gpus", [1]),
+        ("disk_mb", -1), ("disk_mb", 2 * 10**9 + 1), ("disk_mb", "10 GB"), ("container", None), ("container", True),
+        ("container", ["docker://x"]), ("container", "x" * 1025), ("container", "docker://"),
+        ("container", "docker://a b"), ("container", "instance://other"), ("container", "dokcer://x"),
+        ("container", "://x"), ("container", "--bind=/"),
+        ("container", "-"), ("container", "../image.sif"), ("container", "a/../../b.sif"), ("container", "a\nb"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_under_its_field(field: str, value: object) -> None:
@@ -88,10 +96,21 @@ def test_a_wrong_value_is_refused_under_its_field(field: str, value: object) -> 
         ("output_sandbox", ["*.root", "logs/a..b"]), ("environment", {"_A1": "two\nlines"}), ("arguments", "a\n'b c'"),
         ("pilot_types", ["private", "generic"]), ("requirements", {"Memory": 4000.5, "GPU": True, "Tag": ["a", 1]}),
         ("sites", ["x"] * 1000), ("std_output", "logs/out.txt"),
+        ("wall_time_s", 0), ("wall_time_s", 1), ("wall_time_s", 366 * 86400), ("gpus", 1024), ("disk_mb", 2 * 10**9),
+        ("container", ""), ("container", "docker://registry.cern.ch:5000/lhcb/os@sha256:abc"),
+        ("container", "image.sif"), ("container", "/cvmfs/unpacked.cern.ch/with space/image"), ("container", "library://user/name:1"),
     ],
 )  # fmt: skip
 def test_a_right_value_is_kept_as_it_is(field: str, value: object) -> None:
     assert as_json(parse({**SMALLEST, field: value}))[field] == value
+
+
+def test_an_image_from_nowhere_is_refused_with_where_images_come_from() -> None:
+    (sentence,) = errors_of({**SMALLEST, "container": "dokcer://alpine"})["container"]
+    assert sentence == (
+        "Images come from docker://, oras://, library://, https://, http:// or a file, "
+        'not "dokcer://". Did you mean "docker://"?'
+    )
 
 
 def test_a_list_of_arguments_is_quoted_for_the_shell() -> None:
@@ -147,7 +166,10 @@ DESCRIPTIONS = st.fixed_dictionaries(
         "arguments": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30),
         "job_name": LINES, "job_group": LINES, "job_type": LINES, "setup": st.none() | LINES,
         "cpu_time_s": st.integers(1, 2**31 - 1), "priority": st.integers(0, 10), "processors": st.integers(1, 1024),
-        "memory_mb": st.integers(0, 2 * 10**9), "sites": LISTS, "grid_ces": LISTS, "platforms": LISTS,
+        "memory_mb": st.integers(0, 2 * 10**9), "wall_time_s": st.integers(0, 366 * 86400),
+        "gpus": st.integers(0, 1024), "disk_mb": st.integers(0, 2 * 10**9),
+        "container": st.sampled_from(["", "docker://alpine", "/images/a.sif", "own.sif"]),
+        "sites": LISTS, "grid_ces": LISTS, "platforms": LISTS,
         "tags": LISTS, "software": LISTS, "input_data": LISTS, "output_data": LISTS,
         "pilot_types": st.sets(st.sampled_from(["private", "generic"])).map(list),
         "output_sandbox": st.lists(FILES, max_size=3), "std_output": FILES, "std_error": FILES,

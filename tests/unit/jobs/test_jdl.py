@@ -25,7 +25,8 @@ def test_a_job_of_every_attribute_is_understood() -> None:
             Priority = 5; Site = "LCG.CERN.ch"; BannedSites = { "LCG.A.org", "LCG.B.org" }; GridCE = "ce01.cern.ch";
             Platform = "x86_64-el9"; PilotTypes = { "private" }; GridMiddleware = "gLite";
             DIRACSetup = "LHCb-Production"; Tag = { "GPU" };
-            NumberOfProcessors = 4; Memory = 2000;
+            NumberOfProcessors = 4; Memory = 2000; WallTime = 2 * 3600; NumberOfGPUs = 2; Disk = 5000;
+            Container = "docker://alpine";
             Software = "/cvmfs/lhcb.cern.ch";
             InputData = { "LFN:/lhcb/a", "lfn:/lhcb/b", "/lhcb/c" }; OutputSandbox = { "std.out", "*.root" };
             OutputData = "hist.root"; StdOutput = "o"; StdError = "e"; Environment = { "A=1", "B=x=y" };
@@ -39,7 +40,8 @@ def test_a_job_of_every_attribute_is_understood() -> None:
         "job_type": "MCSimulation", "cpu_time_s": 86400, "priority": 5, "sites": ["LCG.CERN.ch"],
         "banned_sites": ["LCG.A.org", "LCG.B.org"], "grid_ces": ["ce01.cern.ch"], "platforms": ["x86_64-el9"],
         "pilot_types": ["private"], "grid_middlewares": ["gLite"], "setup": "LHCb-Production", "tags": ["GPU"],
-        "processors": 4, "memory_mb": 2000, "software": ["/cvmfs/lhcb.cern.ch"],
+        "processors": 4, "memory_mb": 2000, "wall_time_s": 7200, "gpus": 2, "disk_mb": 5000,
+        "container": "docker://alpine", "software": ["/cvmfs/lhcb.cern.ch"],
         "input_data": ["/lhcb/a", "/lhcb/b", "/lhcb/c"], "output_sandbox": ["std.out", "*.root"],
         "output_data": ["hist.root"], "std_output": "o", "std_error": "e", "environment": {"A": "1", "B": "x=y"},
         "requirements": {"SoftwareTag": ["v1", "v2"], "Memory": 4000},

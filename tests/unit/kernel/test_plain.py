@@ -22,6 +22,7 @@ UUID_TEXT = "123e4567-e89b-42d3-a456-426614174000"
 class Everything(PlainSerializer):
     name = Text(max_length=3)
     remark = Text(required=False, allow_blank=True, allow_null=True)
+    is_open = Flag(required=False)
     size = WholeNumber(min_value=-2, max_value=5, default=1)
     count = WholeNumber(required=False)
     weight = Number(min_value=0, max_value=10**12, required=False, allow_null=True)
@@ -85,6 +86,8 @@ RIGHT = {
     "tags": ["a", "b"],
     "required_tags": [],
     "platforms": ["x86_64-el9"],
+    "is_open": True,
+    "container": False,
     "cpu_s": 1.5,
     "acknowledged": [3],
 }
@@ -107,10 +110,10 @@ def test_each_body_gets_lists_of_its_own() -> None:
 
 
 def test_another_kind_of_field_is_no_plain_one() -> None:
-    with pytest.raises(TypeError, match="open is no plain field but Flag"):
+    with pytest.raises(TypeError, match="open is no plain field but DateField"):
 
         class Odd(PlainSerializer):
-            open = Flag()
+            open = serializers.DateField()
 
 
 def test_a_serializer_that_validates_for_itself_is_not_plain() -> None:

@@ -16,7 +16,9 @@ LHCB = SimulatedVO(vo_id=1, name="lhcb")
 USERS = SimulatedGroup(group_id=1, vo_id=1, name="users", share=1)
 PRODUCTION = SimulatedGroup(group_id=2, vo_id=1, name="production", share=3, shares_jobs=True)
 ALICE, BOB, MARY = 1, 2, 3
-ROUNDING = Rounding(cpu_segments_s=(500, 5000, 50000, 300000), memory_step_mb=500)
+ROUNDING = Rounding(
+    cpu_segments_s=(500, 5000, 50000, 300000), memory_step_mb=500, wall_time_step_s=600, disk_step_mb=1000
+)
 
 
 def work(

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from taskqueues.domain.definition import NoSiteLeftError, QueueDefinition, Rounding, define
 
-ROUNDING = Rounding(cpu_segments_s=(500, 5000, 50000, 300000), memory_step_mb=500)
+ROUNDING = Rounding(
+    cpu_segments_s=(500, 5000, 50000, 300000), memory_step_mb=500, wall_time_step_s=600, disk_step_mb=1000
+)
 LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "grid_middlewares", "platforms", "tags")
 names = st.lists(st.sampled_from(["A", "B", "C", "D", "E", "é", "a"]), max_size=6)
 
@@ -44,6 +46,12 @@ def test_lists_with_other_values_make_another_queue(field: str, values: list[str
         ("job_type", "User", "user"),
         ("processors", 1, 2),
         ("memory_mb", 500, 501),
+        ("wall_time_s", 600, 601),
+        ("wall_time_s", 0, 1),
+        ("gpus", 0, 1),
+        ("disk_mb", 1000, 1001),
+        ("disk_mb", 0, 1),
+        ("container", False, True),
     ],
 )
 def test_every_single_value_is_part_of_the_signature(field: str, one: object, other: object) -> None:
@@ -56,6 +64,21 @@ def test_every_field_is_part_of_the_signature() -> None:
         other = (*value, "x") if isinstance(value, tuple) else (f"{value}x" if isinstance(value, str) else value + 1)
         changed: dict[str, Any] = {field: other}
         assert replace(definition, **changed).signature() != definition.signature(), field
+
+
+def test_a_queue_of_jobs_that_ask_nothing_new_keeps_the_signature_that_databases_have() -> None:
+    # Written down when wall-clock time, GPUs, disk and containers were not yet asked for.
+    earlier = "1900c8529caa44556b3ddb45ade41554df8d0cbabb191d1fbe9ed0cf4abb82c4"
+    definition = make(tags=["GPU", "a"], sites=["S"], banned_sites=["T"], memory_mb=10, processors=2)
+    assert definition.signature().hex() == earlier
+    assert make(tags=["GPU", "a"], sites=["S"], memory_mb=10, processors=2, gpus=1).signature().hex() != earlier
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000))
+def test_wall_clock_times_and_disks_of_one_step_share_a_queue(one: int, other: int) -> None:
+    for field, step in (("wall_time_s", 600), ("disk_mb", 1000)):
+        same_step = -(-one // step) == -(-other // step)
+        assert (make(**{field: one}).signature() == make(**{field: other}).signature()) == same_step
 
 
 def test_values_cannot_slip_from_one_field_into_the_next() -> None:

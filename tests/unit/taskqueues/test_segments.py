@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueues.domain.segments import cpu_segment_s, memory_step_mb
+from taskqueues.domain.segments import cpu_segment_s, in_steps
 
 SEGMENTS = (500, 5000, 50000, 300000)
 times = st.integers(0, 10**7)
@@ -31,11 +31,11 @@ def test_a_segment_holds_every_time_up_to_the_last(asked: int) -> None:
 
 @pytest.mark.parametrize(("asked", "rounded"), [(0, 0), (1, 500), (500, 500), (1999, 2000), (2000, 2000), (2001, 2500)])
 def test_memory_is_rounded_up_to_a_step_and_zero_says_nothing(asked: int, rounded: int) -> None:
-    assert memory_step_mb(asked, step_mb=500) == rounded
+    assert in_steps(asked, step=500) == rounded
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5000))
 def test_rounded_memory_is_the_least_multiple_that_holds_it(asked: int, step: int) -> None:
-    rounded = memory_step_mb(asked, step_mb=step)
+    rounded = in_steps(asked, step=step)
     assert rounded % step == 0
     assert 0 <= rounded - asked < step

@@ -47,6 +47,17 @@ class DescriptionBody(EditBody):
     tags = _names("Tags that the resource must offer.")
     processors = serializers.IntegerField(required=False, min_value=1, help_text="Cores; default 1.")
     memory_mb = serializers.IntegerField(required=False, min_value=0, help_text="Memory in MB; 0: says nothing.")
+    wall_time_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        help_text="Wall-clock seconds that the payload may take, after which it is stopped; 0: says nothing.",
+    )
+    gpus = serializers.IntegerField(required=False, min_value=0, help_text="GPUs; default 0.")
+    disk_mb = serializers.IntegerField(required=False, min_value=0, help_text="Disk space in MB; 0: says nothing.")
+    container = _text(
+        "Image in which it runs: docker://…, oras://…, library://…, https://…, /cvmfs/…/image.sif, or a file of its "
+        "directory; empty: none."
+    )
     requirements = serializers.DictField(
         required=False, help_text='Parameters of resources that it needs: {"Memory": 4000} (RFC7).'
     )

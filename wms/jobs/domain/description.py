@@ -21,6 +21,12 @@ MAX_CPU_TIME_S: Final = 2**31 - 1
 #: Below PostgreSQL's integer by more than it is rounded up for the task queue.
 MAX_MEMORY_MB: Final = 2 * 10**9
 MAX_PROCESSORS: Final = 1024
+#: A year: more is a mistake of units.
+MAX_WALL_TIME_S: Final = 366 * 24 * 3600
+MAX_GPUS: Final = 1024
+MAX_DISK_MB: Final = 2 * 10**9
+#: Where container runtimes get images from. Not "instance://": that is a container of somebody else's.
+IMAGE_SOURCES: Final = ("docker://", "oras://", "library://", "https://", "http://")
 MAX_PRIORITY: Final = 10
 PILOT_TYPES: Final = frozenset({"private", "generic"})
 
@@ -47,8 +53,10 @@ class JobDescription:
     """One job as its owner described it: hashable, and equal to what ``parse(as_json(…))`` gives.
 
     ``cpu_time_s`` is in reference-core seconds per core; ``setup`` None is the VO's default; an empty list accepts
-    anything. ``environment`` and ``requirements`` are sorted pairs. ``parameters`` is no field: a parametric
-    description describes many jobs, and ``parametric.expand`` makes the descriptions of the single ones.
+    anything. Of ``memory_mb``, ``wall_time_s`` (of the payload, from start to end) and ``disk_mb`` 0 says nothing.
+    ``container`` is the image in which it runs; empty: in none. ``environment`` and ``requirements`` are sorted pairs.
+    ``parameters`` is no field: a parametric description describes many jobs, and ``parametric.expand`` makes the
+    descriptions of the single ones.
     """
 
     executable: str
@@ -69,6 +77,10 @@ class JobDescription:
     tags: tuple[str, ...] = ()
     processors: int = 1
     memory_mb: int = 0
+    wall_time_s: int = 0
+    gpus: int = 0
+    disk_mb: int = 0
+    container: str = ""
     requirements: tuple[tuple[str, RequirementValue], ...] = ()
     software: tuple[str, ...] = ()
     input_sandbox: tuple[str, ...] = ()
@@ -116,6 +128,10 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         tags=reader.names("tags"),
         processors=reader.whole("processors", 1, least=1, most=MAX_PROCESSORS),
         memory_mb=reader.whole("memory_mb", 0, least=0, most=MAX_MEMORY_MB, unit=" of megabytes"),
+        wall_time_s=reader.whole("wall_time_s", 0, least=0, most=MAX_WALL_TIME_S, unit=" of seconds"),
+        gpus=reader.whole("gpus", 0, least=0, most=MAX_GPUS),
+        disk_mb=reader.whole("disk_mb", 0, least=0, most=MAX_DISK_MB, unit=" of megabytes"),
+        container=_container(reader),
         requirements=_requirements(reader),
         software=reader.names("software"),
         input_sandbox=_input_sandbox(reader),
@@ -202,6 +218,25 @@ def _pilot_types(reader: FieldReader) -> tuple[str, ...]:
             hint = did_you_mean(name, PILOT_TYPES)
             reader.fault("pilot_types", f'A pilot type is "private" or "generic", not {shown(name)}.{hint}')
     return names
+
+
+def _container(reader: FieldReader) -> str:
+    image = reader.text("container", "", most=MAX_PATH, empty=True)
+    if "://" in image:
+        source = f"{image.partition('://')[0]}://"
+        if source not in IMAGE_SOURCES:
+            hint = did_you_mean(source[:64], IMAGE_SOURCES)
+            reader.fault(
+                "container", f"Images come from {', '.join(IMAGE_SOURCES)} or a file, not {shown(source)}.{hint}"
+            )
+        elif len(image) == len(source) or any(map(str.isspace, image)):
+            reader.fault("container", f"{shown(image)} is no image; write such as {source}registry/name:tag.")
+    elif image.startswith("-"):
+        # It becomes an argument of the container runtime, which would take it for an option.
+        reader.fault("container", f"{shown(image)} is no image; a name does not begin with a dash.")
+    elif not image.startswith("/") and image and _leaves_directory(image):
+        reader.fault("container", _leaving(image))
+    return image
 
 
 def _requirements(reader: FieldReader) -> tuple[tuple[str, RequirementValue], ...]:

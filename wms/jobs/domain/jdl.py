@@ -25,6 +25,7 @@ TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         "DIRACSetup": "setup",
         "StdOutput": "std_output",
         "StdError": "std_error",
+        "Container": "container",
     }
 )
 NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -35,6 +36,11 @@ NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
         "Processors": "processors",
         "Memory": "memory_mb",
         "MemoryMB": "memory_mb",
+        "WallTime": "wall_time_s",
+        "NumberOfGPUs": "gpus",
+        "GPUs": "gpus",
+        "Disk": "disk_mb",
+        "DiskMB": "disk_mb",
     }
 )
 #: Lists; one value alone stands for a list of one.

@@ -32,6 +32,11 @@ class Asked(NamedTuple):
     tags: tuple[str, ...]
     processors: int
     memory_mb: int
+    wall_time_s: int
+    gpus: int
+    disk_mb: int
+    #: Whether a container runtime is needed; the image is the pilot's business.
+    container: bool
 
 
 class Demand(NamedTuple):
@@ -97,4 +102,9 @@ def _asked_by(job: Job) -> Asked:
         tags=tuple(wanted["tags"]),
         processors=wanted["processors"],
         memory_mb=wanted["memory_mb"],
+        # Jobs that were submitted before descriptions had these fields ask nothing of them.
+        wall_time_s=wanted.get("wall_time_s", 0),
+        gpus=wanted.get("gpus", 0),
+        disk_mb=wanted.get("disk_mb", 0),
+        container=bool(wanted.get("container")),
     )

@@ -148,6 +148,10 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
         tags=description.tags,
         processors=description.processors,
         memory_mb=description.memory_mb,
+        wall_time_s=description.wall_time_s,
+        gpus=description.gpus,
+        disk_mb=description.disk_mb,
+        container=bool(description.container),
     )
     return new, asked
 

@@ -9,11 +9,11 @@ from msgspec import UNSET, Meta, UnsetType
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from wms.kernel.rest.fields import Number, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
 from wms.kernel.rest.serializers import StrictSerializer
 
 #: Not their subclasses, which may take less.
-_PLAIN: Final = frozenset({Text, WholeNumber, Number, serializers.UUIDField, serializers.ListField})
+_PLAIN: Final = frozenset({Text, WholeNumber, Number, Flag, serializers.UUIDField, serializers.ListField})
 
 
 class PlainSerializer(StrictSerializer):
@@ -79,6 +79,8 @@ def _type_of(field: serializers.Field[Any, Any, Any, Any]) -> Any:  # noqa: ANN4
                 return Annotated[int, Meta(ge=field.min_value, le=field.max_value)]
             case Number():
                 return Annotated[float, Meta(ge=field.min_value, le=field.max_value)]
+            case Flag():
+                return bool
             case serializers.UUIDField():
                 return UUID
             case serializers.ListField():

@@ -11,7 +11,16 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from wms.accounts.models import Group
-from wms.jobs.domain.description import MAX_CPU_TIME_S, MAX_PRIORITY
+from wms.jobs.domain.description import (
+    MAX_CPU_TIME_S,
+    MAX_DISK_MB,
+    MAX_GPUS,
+    MAX_MEMORY_MB,
+    MAX_PATH,
+    MAX_PRIORITY,
+    MAX_PROCESSORS,
+    MAX_WALL_TIME_S,
+)
 from wms.jobs.services.submission import RequestIdConflictError
 from wms.kernel.errors import WmsError
 
@@ -34,6 +43,21 @@ class Names(forms.CharField):
     def clean(self, value: object) -> list[str]:
         """Return the names in their order."""
         return [name for part in str(super().clean(value)).replace(",", "\n").splitlines() if (name := part.strip())]
+
+
+class Amount(forms.IntegerField):
+    """How much of something; left out: the least."""
+
+    def __init__(self, *, least: int = 0, most: int, label: str | None = None, help_text: str = "") -> None:
+        super().__init__(
+            required=False, min_value=least, max_value=most, initial=least, label=label, help_text=help_text
+        )
+        self._least = least
+
+    def clean(self, value: object) -> int:
+        """Return the number."""
+        number: int | None = super().clean(value)
+        return self._least if number is None else number
 
 
 class Lines(forms.CharField):
@@ -122,6 +146,12 @@ class SimpleForm(SubmissionForm):
         "arguments",
         "job_name",
         "cpu_time_s",
+        "wall_time_s",
+        "processors",
+        "memory_mb",
+        "gpus",
+        "disk_mb",
+        "container",
         "priority",
         "sites",
         "banned_sites",
@@ -129,7 +159,8 @@ class SimpleForm(SubmissionForm):
     )
     field_order = (
         *("executable", "arguments", "input_files", "output_sandbox", "values"),
-        *("job_name", "cpu_time_s", "priority", "sites", "banned_sites", "group"),
+        *("job_name", "cpu_time_s", "wall_time_s", "processors", "memory_mb", "gpus", "disk_mb", "container"),
+        *("priority", "sites", "banned_sites", "group"),
     )
 
     executable = forms.CharField(
@@ -154,6 +185,20 @@ class SimpleForm(SubmissionForm):
         initial=86400,
         label="CPU time in seconds",
         help_text="Of a reference core, per core.",
+    )
+    wall_time_s = Amount(
+        most=MAX_WALL_TIME_S,
+        label="Wall-clock time in seconds",
+        help_text="From its start to its end, after which it is stopped; 0: as long as its place lasts.",
+    )
+    processors = Amount(least=1, most=MAX_PROCESSORS, help_text="Cores.")
+    memory_mb = Amount(most=MAX_MEMORY_MB, label="Memory in MB", help_text="0: no matter.")
+    gpus = Amount(most=MAX_GPUS, label="GPUs")
+    disk_mb = Amount(most=MAX_DISK_MB, label="Disk space in MB", help_text="0: no matter.")
+    container = forms.CharField(
+        required=False,
+        max_length=MAX_PATH,
+        help_text="Image in which it runs: docker://…, /cvmfs/…/image.sif, or one of the input files; empty: none.",
     )
     priority = forms.IntegerField(
         min_value=0, max_value=MAX_PRIORITY, initial=1, help_text="0 to 10: chance beside your other jobs."

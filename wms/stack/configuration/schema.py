@@ -232,6 +232,10 @@ class QueueEntry(Entry):
     platforms: Annotated[tuple[str, ...], SetOf(name())] = ()
     processors: Annotated[int, WholeNumber(least=1)] = 1
     memory_mb: Annotated[int, WholeNumber()] = 0
+    wall_time_s: Annotated[int | None, Nothing(WholeNumber(least=1))] = None
+    gpus: Annotated[int, WholeNumber()] = 0
+    disk_mb: Annotated[int, WholeNumber()] = 0
+    container: Annotated[bool, Flag()] = False
     job_types: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     required_tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()

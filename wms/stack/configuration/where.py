@@ -278,6 +278,10 @@ class QueueSection(Section[QueueEntry, Queue]):
             platforms=sorted_names(row.platforms),
             processors=row.processors,
             memory_mb=row.memory_mb,
+            wall_time_s=row.wall_time_s,
+            gpus=row.gpus,
+            disk_mb=row.disk_mb,
+            container=row.container,
             job_types=sorted_names(row.job_types),
             tags=sorted_names(row.tags),
             required_tags=sorted_names(row.required_tags),
@@ -294,11 +298,8 @@ class QueueSection(Section[QueueEntry, Queue]):
             change.identity, Queue(name=change.entry.name, ce=self._ces.rows[change.identity[:2]])
         )
         put_level(row, change)
-        row.cpu_time_s, row.processors, row.memory_mb = (
-            change.entry.cpu_time_s,
-            change.entry.processors,
-            change.entry.memory_mb,
-        )
+        for offered in ("cpu_time_s", "wall_time_s", "processors", "memory_mb", "gpus", "disk_mb", "container"):
+            setattr(row, offered, getattr(change.entry, offered))
         row.platforms, row.job_types = list(change.entry.platforms), list(change.entry.job_types)
         row.tags, row.required_tags = list(change.entry.tags), list(change.entry.required_tags)
         row.max_waiting_pilots, row.max_pilots = change.entry.max_waiting_pilots, change.entry.max_pilots

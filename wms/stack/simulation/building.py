@@ -86,13 +86,17 @@ class _Building:
             tags=entry.tags,
             processors=entry.processors,
             memory_mb=entry.memory_mb,
+            wall_time_s=entry.wall_time_s,
+            gpus=entry.gpus,
+            disk_mb=entry.disk_mb,
+            container=bool(entry.container),
         )
         return Work(
             definition=definition,
             user_priority=entry.priority,
             jobs_per_day=entry.jobs_per_day,
             waiting_at_start=entry.waiting,
-            run_time=RunTime(mean_s=entry.run_time.mean_s, sigma=entry.run_time.sigma, most_s=entry.cpu_time_s),
+            run_time=RunTime(mean_s=entry.run_time.mean_s, sigma=entry.run_time.sigma, most_s=_most_s(entry)),
         )
 
     def slots(self) -> Iterable[Slots]:
@@ -130,11 +134,20 @@ class _Building:
             job_types=queue.job_types,
             processors=queue.processors,
             memory_mb=queue.memory_mb,
+            wall_time_s=queue.wall_time_s,
+            gpus=queue.gpus,
+            disk_mb=queue.disk_mb,
+            container=queue.container,
         )
 
     def _platforms(self, queue: QueueEntry) -> tuple[str, ...] | None:
         nodes = queue.platforms
         return tuple(sorted({*nodes, *chain(*(self._runs_on.get(node, ()) for node in nodes))})) if nodes else None
+
+
+def _most_s(entry: LoadEntry) -> int:
+    """Return after how long the jobs are stopped, on a machine of the reference's speed."""
+    return min(entry.cpu_time_s, entry.wall_time_s) if entry.wall_time_s else entry.cpu_time_s
 
 
 def _numbers(names: Iterable[str]) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ _WORD = Text(255)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimeEntry(Entry):
-    """``run_time`` of a load: how long its jobs run, lognormal around a mean; at most its ``cpu_time_s``."""
+    """``run_time`` of a load: how long its jobs run, lognormal around a mean; then their time limits stop them."""
 
     mean_s: Annotated[float, Number(least=1.0, most=1e8)]
     sigma: Annotated[float, Number(most=5.0)] = 0.0
@@ -41,6 +41,10 @@ class LoadEntry(Entry):
     tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     processors: Annotated[int, WholeNumber(least=1)] = 1
     memory_mb: Annotated[int, WholeNumber()] = 0
+    wall_time_s: Annotated[int, WholeNumber()] = 0
+    gpus: Annotated[int, WholeNumber()] = 0
+    disk_mb: Annotated[int, WholeNumber()] = 0
+    container: Annotated[str, Text(1024, empty=True)] = ""
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""

@@ -41,6 +41,8 @@ class Command(BaseCommand):
         rounding = Rounding(
             cpu_segments_s=settings.WMS_CPU_SEGMENTS_S,
             memory_step_mb=settings.WMS_MEMORY_STEP_MB,
+            wall_time_step_s=settings.WMS_WALL_TIME_STEP_S,
+            disk_step_mb=settings.WMS_DISK_STEP_MB,
         )
         scenario = scenario_of(entries, load, rounding=rounding)
         for number in unserved(scenario):

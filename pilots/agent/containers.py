@@ -1,0 +1,106 @@
+"""Payloads in containers: run by the node's own runtime, with the job's directories where they are without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from pilots.agent.lease import Lease
+from pilots.agent.payload import Program
+from pilots.agent.preparation import RESCHEDULE, CannotRunError, own_file, words_of
+from pilots.agent.workspace import Workspace
+
+#: Apptainer is what Singularity is called since 2021; they understand the same commands.
+RUNTIMES = ("apptainer", "singularity")
+#: How a site says where images are kept, unpacked, and what they see of the node.
+_OF_SITE = ("CACHEDIR", "TMPDIR", "BIND", "BINDPATH")
+_CVMFS = Path("/cvmfs")
+#: Inside the container: leave a mark, then become the payload. Nothing else tells its exit codes from the runtime's.
+_BEGIN = 'echo begun > "$0" && exec "$@"'
+_MARK = ".wms-container-begun"
+_LAST_BYTES = 4096
+_MAX_REASON = 150
+
+
+class NotBegunError(CannotRunError):
+    """The container did not start: its image is no good, or the node's runtime is not."""
+
+
+def runtime() -> str | None:
+    """Return the program of the node that runs containers; None: there is none."""
+    return next(filter(None, map(shutil.which, RUNTIMES)), None)
+
+
+def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:
+    """Return what is to be executed for a job that runs in a container, whose image must have a shell.
+
+    A file of the sandbox is run as it is without a container; any other program is one of the image.
+
+    Raises:
+        CannotRunError: the node has no runtime or not the image, or the arguments cannot be split.
+    """
+    job, program = lease.job, runtime()
+    if program is None:
+        raise CannotRunError(RESCHEDULE, f"The node has no container runtime ({' or '.join(RUNTIMES)})")
+    options = ["--home", str(workspace.job), "--pwd", str(workspace.job), "--bind", str(workspace.tmp)]
+    if _CVMFS.is_dir():
+        options += ["--bind", str(_CVMFS)]
+    if job.gpus:
+        options.append("--nv")
+    executable = own_file(job.executable, workspace.job) or job.executable
+    begin = ["/bin/sh", "-c", _BEGIN, str(workspace.tmp / _MARK)]
+    return Program(
+        executable=Path(program),
+        arguments=[program, "exec", *options, _image(lease, workspace), *begin, str(executable), *words_of(lease)],
+        environment={**environment, **_settings(workspace)},
+        directory=workspace.job,
+    )
+
+
+def check_begun(lease: Lease, workspace: Workspace) -> None:
+    """Accept an end of the runtime that is the payload's own.
+
+    Raises:
+        NotBegunError: the payload was never reached; the runtime of another node may do better.
+    """
+    if not (workspace.tmp / _MARK).exists():
+        reason = _last_line(workspace.job / lease.job.std_error)
+        raise NotBegunError(RESCHEDULE, f"The container could not be started{reason and ': '}{reason}")
+
+
+def _image(lease: Lease, workspace: Workspace) -> str:
+    name = lease.job.container
+    if "://" in name:
+        return name
+    if name.startswith("/"):
+        if not Path(name).exists():
+            raise CannotRunError(RESCHEDULE, f"The container image is missing on the node: {name}")
+        return name
+    own = workspace.job / name
+    if not own.exists():
+        sentence = f"There is no container image {name} among the job's files"
+        raise CannotRunError(None, f"{sentence}; one of a registry is written docker://{name}")
+    return str(own)
+
+
+def _settings(workspace: Workspace) -> Mapping[str, str]:
+    """Return the runtime's settings: the site's, and a cache that is gone with the job where the site has none."""
+    found = {}
+    for prefix in (name.upper() for name in RUNTIMES):
+        found[f"{prefix}_CACHEDIR"] = str(workspace.scratch / "images")
+        for variable in (f"{prefix}_{name}" for name in _OF_SITE):
+            if variable in os.environ:
+                found[variable] = os.environ[variable]
+    return found
+
+
+def _last_line(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
+            lines = file.read(_LAST_BYTES).decode("utf-8", "replace").replace("\0", "").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip()[:_MAX_REASON] for line in reversed(lines) if line.strip()), "")

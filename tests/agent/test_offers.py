@@ -1,0 +1,172 @@
+"""What a pilot offers of wall-clock time, GPUs and disk, and what its payloads get of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilots.agent import accelerators
+from pilots.agent.configuration import Place
+from pilots.agent.node import NodeReport
+from pilots.agent.offer import Resources, resources_of
+from pilots.agent.options import parse
+from tests.agent.conftest import StartAgent
+from tests.agent.scripted import ScriptedServer
+
+
+def offer_to(server: ScriptedServer) -> dict[str, Any]:
+    offer: dict[str, Any] = server.requests_to("/matches/")[0].body
+    return offer
+
+
+def slot(**told: Any) -> Resources:
+    nothing: dict[str, Any] = {"processors": 1, "memory_mb": 0, "gpus": 0, "disk_mb": 0, "container": False}
+    nothing |= {"platforms": (), "tags": (), "required_tags": ()}
+    return Resources(**{"cpu_time_s": 300_000, "wall_time_s": None, **nothing, **told})
+
+
+# ---- GPUs
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({}, ("0", "2", "10")),
+        ({"CUDA_VISIBLE_DEVICES": "2,0"}, ("2", "0")),
+        ({"CUDA_VISIBLE_DEVICES": " GPU-8f2 , MIG-1"}, ("GPU-8f2", "MIG-1")),
+        ({"CUDA_VISIBLE_DEVICES": "1,1"}, ("1",)),
+        ({"CUDA_VISIBLE_DEVICES": "0,-1,1"}, ("0",)),
+        ({"CUDA_VISIBLE_DEVICES": ""}, ()),
+        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ()),
+        ({"SLURM_JOB_GPUS": "3"}, ("3",)),
+        ({"CUDA_VISIBLE_DEVICES": "0", "SLURM_JOB_GPUS": "3"}, ("0",)),
+    ],
+)
+def test_the_gpus_of_a_slot_are_those_of_its_grant_else_those_of_the_node(
+    tmp_path: Path, environment: dict[str, str], found: tuple[str, ...]
+) -> None:
+    for name in ("nvidia10", "nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    assert accelerators.of_slot(environment, devices=tmp_path) == found
+
+
+def test_a_node_without_devices_has_no_gpus(tmp_path: Path) -> None:
+    assert accelerators.of_slot({}, devices=tmp_path / "none") == ()
+
+
+@pytest.mark.parametrize(
+    ("promised", "options", "offered"), [(1, (), 1), (4, (), 2), (0, (), 0), (None, (), 2), (1, ("--gpus", "3"), 3)]
+)
+def test_gpus_are_offered_as_the_queue_has_them_and_never_more_than_the_slot_has(
+    server: ScriptedServer, start: StartAgent, promised: int | None, options: tuple[str, ...], offered: int
+) -> None:
+    server.configuration["place"]["gpus"] = promised
+    start(*options, environment={"CUDA_VISIBLE_DEVICES": "5,3"}).wait()
+    assert offer_to(server)["gpus"] == offered
+
+
+def test_a_payload_sees_as_many_gpus_as_its_job_asked_for(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["place"]["gpus"] = 2
+    show = "-c 'echo \"${CUDA_VISIBLE_DEVICES-unset} ${WMS_GPUS-unset}\"'"
+    server.add_job("/bin/sh", show, gpus=1)
+    server.add_job("/bin/sh", show)
+    start(environment={"CUDA_VISIBLE_DEVICES": "5,3"}).wait()
+    assert [lease.files()["std.out"] for lease in server.leases] == ["5 1\n", "unset unset\n"]
+
+
+# ---- disk
+
+
+def test_disk_is_offered_as_the_queue_has_it_and_never_more_than_is_free(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.configuration["place"]["disk_mb"] = 10
+    start().wait()
+    assert offer_to(server)["disk_mb"] == 10
+
+
+@pytest.mark.parametrize("promised", [10**9, None])
+def test_without_a_word_of_the_server_the_disk_is_what_the_node_has(
+    server: ScriptedServer, start: StartAgent, promised: int | None
+) -> None:
+    server.configuration["place"]["disk_mb"] = promised
+    start().wait()
+    assert 0 < offer_to(server)["disk_mb"] <= server.node_reports[0]["node"]["disk_free_mb"] < 10**9
+
+
+def test_the_command_line_goes_before_all(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["place"].update(disk_mb=10, wall_time_s=4000)
+    start("--disk-mb", "20", "--wall-time-s", "5000").wait()
+    assert (offer_to(server)["disk_mb"], offer_to(server)["wall_time_s"]) == (20, 5000)
+
+
+def test_less_than_nothing_is_a_wrong_usage(start: StartAgent) -> None:
+    assert start("--gpus", "-1").wait() == 2
+
+
+def test_more_disk_than_the_server_can_write_down_is_as_much_as_it_can() -> None:
+    node = NodeReport(
+        host_name="",
+        batch_id="",
+        platform="x86_64-el9",
+        processors=1,
+        memory_mb=None,
+        disk_mb=1e13,
+        gpus=(),
+        container_runtime=None,
+        checks=(),
+        facts={},
+    )
+    options = parse(["--server", "http://localhost", "--token-file", "-"])
+    assert resources_of(options, Place(), node).disk_mb == 2**31 - 1
+
+
+# ---- wall-clock time
+
+
+def test_the_wall_clock_time_left_is_offered_where_it_is_known(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["place"]["wall_time_s"] = 86_400
+    start().wait()
+    assert offer_to(server)["wall_time_s"] == 86_400
+
+
+def test_a_slot_of_unknown_length_is_not_said_to_be_limited(server: ScriptedServer, start: StartAgent) -> None:
+    start().wait()
+    assert "wall_time_s" not in offer_to(server)
+
+
+def test_the_start_of_a_slot_counts_as_the_whole_and_later_what_is_left() -> None:
+    day = slot(wall_time_s=86_400)
+    assert [day.wall_left_s(elapsed_s) for elapsed_s in (5, 864, 865, 86_400, 90_000)] == [86_400, 86_400, 85_535, 0, 0]
+    assert slot(wall_time_s=600).wall_left_s(9.5) == 600
+    assert slot().wall_left_s(10**6) is None
+
+
+def test_no_more_cpu_time_is_offered_than_the_slot_lasts_for() -> None:
+    # A machine of thrice the reference's speed: 300,000 s of CPU time in 100,000 s.
+    fast = slot(wall_time_s=100_000)
+    assert [fast.cpu_left_s(elapsed_s) for elapsed_s in (900, 50_000, 100_000)] == [300_000, 150_000, 0]
+    # What lasts longer than its CPU time ends with that.
+    assert slot(wall_time_s=450_000).cpu_left_s(50_000) == 250_000
+
+
+def test_a_payload_may_run_until_its_slot_ends_or_as_long_as_it_said() -> None:
+    assert slot(wall_time_s=1000).payload_wall_s(100, asked_s=5000) == 900
+    assert slot(cpu_time_s=1000).payload_wall_s(100, asked_s=0) == 1400
+    assert slot(cpu_time_s=1000).payload_wall_s(100, asked_s=5000) == 5000
+
+
+def test_a_payload_over_the_wall_clock_time_of_its_job_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("sleep", "987653", wall_time_s=1)
+    assert start().wait() == 0
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    assert server.lease.finished["minor_status"].startswith("Wall-clock limit exceeded: ")
+    assert server.lease.finished["minor_status"].endswith(" s of 1 s")
+
+
+def test_a_payload_within_its_wall_clock_time_is_left_alone(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("sleep", "0.5", wall_time_s=600)
+    assert start().wait() == 0
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
