@@ -263,6 +263,28 @@ def keep_pool(pool_id: str) -> bool:
         return cursor.fetchone() is not None
 
 
+#: The ORM's insertion that ignores conflicts does not tell whether there was one.
+_INSERT_POOL = """
+INSERT INTO taskqueues_submitpool (id, vo_id, requirements, refreshed_at, last_used_at)
+VALUES (%(id)s, %(vo)s, %(requirements)s, %(now)s, %(now)s)
+    ON CONFLICT DO NOTHING
+RETURNING id
+"""
+
+
+@transaction_required
+def insert_pool(pool_id: str, *, vo_id: int, requirements: Mapping[str, object], now: datetime) -> bool:
+    """Insert the submit pool, unless it exists; of two that do so at once one waits here for the other.
+
+    Returns:
+        Whether it was inserted here.
+    """
+    values: dict[str, str | int | datetime] = {"id": pool_id, "vo": vo_id, "requirements": json.dumps(requirements)}
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_POOL, {**values, "now": now})
+        return cursor.fetchone() is not None
+
+
 #: One array for each pool: to make objects of a million memberships takes longer than to compare them.
 _MEMBERS_OF_POOLS = """
 SELECT submitpool_id, array_agg(queue_id ORDER BY queue_id)

@@ -62,9 +62,9 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
     for pool_id in sorted(wanted):
         while not sql.keep_pool(pool_id):
             supply = supply or supply_of(vo)
-            pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted[pool_id], refreshed_at=now, last_used_at=now)
-            # Of two that make it at once one waits here for the other, and then finds it.
-            SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
+            if not sql.insert_pool(pool_id, vo_id=vo.pk, requirements=wanted[pool_id], now=now):
+                # NB: it is another's, with its queues, or was, and is removed again: nothing of it is held here.
+                continue
             sql.add_members({pool_id: supply.eligible(wanted[pool_id])})
             # A resource that changes while this transaction is open is not seen here, nor is the pool by the refresh
             # that follows the change.
