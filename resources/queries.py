@@ -7,10 +7,11 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
 
+import numpy as np
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 
 from resources import sql
-from resources.domain.eligibility import Supply
+from resources.domain.eligibility import LevelSayings, Supply
 from resources.domain.parameters import LevelParameters, Parameters, inherit
 from resources.domain.requirements import Kinds, Requirements, Units, canonical, check
 from resources.domain.words import RequirementKind, ResourceState
@@ -128,48 +129,16 @@ def _elements(rows: QuerySet[Platform] | QuerySet[Queue], column: str) -> frozen
 class _Described:
     """Every queue at the sites that serve a VO."""
 
-    #: Parameters, and the primary keys of the queues where they are in force.
-    groups: Sequence[tuple[Parameters, Sequence[int]]]
+    supply: Supply
     #: {primary key of a queue: (that of its CE, its name)}; also of queues at other sites.
     queues: Mapping[int, tuple[int, str]]
     #: {primary key of a CE: (name of its site, its own)}.
     ces: Mapping[int, tuple[str, str]]
 
 
-def _described(vo: VO) -> _Described:
-    said, sayings = _Said(vo), sql.sayings(vo_id=vo.pk, vo=vo.name)
-    sites = {pk: (name, said.at(NO_PARAMETERS, *own)) for pk, name, *own in sayings.sites}
-    ces, inherited = {}, {}
-    for pk, name, site_id, *own in sayings.ces:
-        if site_id in sites:
-            ces[pk] = (sites[site_id][0], name)
-            inherited[pk] = said.at(sites[site_id][1], *own)
-    groups: dict[int, tuple[Parameters, list[int]]] = {}
-    queues: dict[int, tuple[int, str]] = {}
-    for general, of_vo, pks, ce_ids, names in sayings.queues:
-        queues.update(zip(pks, zip(ce_ids, names, strict=True), strict=True))
-        # What they inherit is one object for all that inherit the same.
-        group_of: dict[int, list[int]] = {}
-        for pk, ce_id in zip(pks, ce_ids, strict=True):
-            above = inherited.get(ce_id)
-            if above is None:  # the site serves others, or it came between the statements
-                continue
-            group = group_of.get(id(above))
-            if group is None:
-                parameters = said.at(above, general, of_vo)
-                group = group_of[id(above)] = groups.setdefault(id(parameters), (parameters, []))[1]
-            group.append(pk)
-    return _Described(groups=list(groups.values()), queues=queues, ces=ces)
-
-
-def parameters_by_queue(vo: VO) -> Mapping[int, Parameters]:
-    """Return {primary key: parameters in force} of every queue at the sites that serve *vo* (RFC7)."""
-    return {pk: parameters for parameters, pks in _described(vo).groups for pk in pks}
-
-
 def supply_of(vo: VO) -> Supply:
     """Return the queues that serve *vo*, for who has many requirements to compare with them."""
-    return Supply(_described(vo).groups, kinds=requirement_kinds(vo))
+    return _described(vo).supply
 
 
 def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
@@ -181,7 +150,7 @@ def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
     """
     described = _described(vo)
     tree: dict[str, dict[str, list[str]]] = {}
-    for pk in Supply(described.groups, kinds=requirement_kinds(vo)).eligible(requirements):
+    for pk in described.supply.eligible(requirements):
         ce_id, name = described.queues[pk]
         site, ce = described.ces[ce_id]
         tree.setdefault(site, {}).setdefault(ce, []).append(name)
@@ -191,23 +160,52 @@ def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
     }
 
 
+def _described(vo: VO) -> _Described:
+    told = sql.sayings(vo_id=vo.pk, vo=vo.name)
+    at_site, at_ce, at_queue = (_Said(vo) for _ in range(3))
+    sites = {pk: (name, at_site.position(*own)) for pk, name, *own in told.sites}
+    ces = {
+        pk: (sites[site_id], name, at_ce.position(*own))
+        for pk, name, site_id, *own in told.ces
+        if site_id in sites  # it serves others, or came between the statements
+    }
+    rows = []
+    queues: dict[int, tuple[int, str]] = {}
+    for general, of_vo, pks, ce_ids, names in told.queues:
+        position = at_queue.position(general, of_vo)
+        queues.update(zip(pks, zip(ce_ids, names, strict=True), strict=True))
+        for pk, ce_id in zip(pks, ce_ids, strict=True):
+            ce = ces.get(ce_id)
+            if ce is not None:
+                rows.append((pk, ce[0][1], ce[2], position))
+    ids, *levels = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4).T
+    said_at = zip((at_site, at_ce, at_queue), levels, strict=True)
+    return _Described(
+        supply=Supply(
+            ids, [LevelSayings(at.sayings, of_queue) for at, of_queue in said_at], kinds=requirement_kinds(vo)
+        ),
+        queues=queues,
+        ces={pk: (site[0], name) for pk, (site, name, _) in ces.items()},
+    )
+
+
 class _Said:
-    """What levels say to one VO; what many of them say alike is worked out once."""
+    """What the rows of one level say to one VO; what several say alike is read once."""
 
     def __init__(self, vo: VO) -> None:
         self._vo = vo
-        # NB: by the identity of what is inherited, which is kept alive as one of the values, or is NO_PARAMETERS.
-        self._known: dict[tuple[int, str, str], Parameters] = {}
+        self.sayings: list[Parameters] = []
+        self._positions: dict[tuple[str, str], int] = {}
 
-    def at(self, inherited: Parameters, general: str, of_vo: str) -> Parameters:
-        """Return what is in force at a level that says these JSON texts to all VOs and to this one."""
-        if (general, of_vo) == ("{}", "{}"):
-            return inherited
-        key = (id(inherited), general, of_vo)
-        if key not in self._known:
+    def position(self, general: str, of_vo: str) -> int:
+        """Return the position, among the sayings, of what these JSON texts say to all VOs and to this one."""
+        key = (general, of_vo)
+        position = self._positions.get(key)
+        if position is None:
+            position = self._positions[key] = len(self.sayings)
             own = LevelParameters.read(json.loads(general), {self._vo.name: json.loads(of_vo)}, vo=self._vo.name)
-            self._known[key] = inherit(inherited, own)
-        return self._known[key]
+            self.sayings.append(inherit(NO_PARAMETERS, own))
+        return position
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------

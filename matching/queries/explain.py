@@ -10,10 +10,18 @@ from operator import attrgetter
 import numpy as np
 
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
-from matching.queries.wording import Asked, detail, reason
+from matching.queries.wording import Asked, RequiredOf, detail, reason
 from resources.domain.words import PilotType
 from resources.models import Queue
-from resources.queries import queues_at_hand, resolve_place, serves, why_closed
+from resources.queries import (
+    queues_at_hand,
+    requirement_kinds,
+    requirement_units,
+    resolve_place,
+    serves,
+    supply_of,
+    why_closed,
+)
 from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer
@@ -87,7 +95,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     if task_queue is None or row is None:  # its last job has been taken since
         return Explanation(job=job, summary=not_waiting(job))
     judge = _Judge(snapshot.columns.take(np.array([row])))
-    asked = Asked(task_queue=task_queue, description=job.description)
+    asked = Asked(task_queue=task_queue, description=job.description, requirements=_required(job))
     places = _places(judge, asked, memo=snapshot.memo, now=now)
     conditions = _conditions(judge, asked, places)
     standing = _standing(snapshot, row)
@@ -99,6 +107,15 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         conditions=conditions,
         queues=_nearest([place for place in places if site in {None, place.offer.site}], judge, asked),
     )
+
+
+def _required(job: Job) -> RequiredOf | None:
+    """Return what the job requires of resources, beside what the queues say at this moment; None: nothing."""
+    stated = job.description["requirements"]
+    if not stated:
+        return None
+    vo = job.vo
+    return RequiredOf(stated=stated, kinds=requirement_kinds(vo), units=requirement_units(vo), supply=supply_of(vo))
 
 
 class _Judge:
@@ -259,4 +276,7 @@ def _nearest(places: Sequence[_Place], judge: _Judge, asked: Asked) -> list[Expl
 def _reasons(place: _Place, judge: _Judge, asked: Asked) -> list[str]:
     # A queue that takes no jobs fails the condition on sites, be its site the right one or not.
     against = [name for name in place.failed if name != "site" or not judge.would_be_welcome(place.offer)]
-    return [*filter(None, [place.why_closed]), *(reason(name, asked, place.offer) for name in against)]
+    return [
+        *filter(None, [place.why_closed]),
+        *(reason(name, asked, place.offer, queue_id=place.queue.pk) for name in against),
+    ]

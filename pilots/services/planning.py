@@ -1,7 +1,7 @@
 """What a cycle of the directors sends where: the demand as the match sees it, the room that is left (PIL §2.3)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -16,11 +16,12 @@ from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue
 from taskqueues.domain.conditions import fitting, fitting_privately
 from taskqueues.models import TaskQueue
-from taskqueues.queries import jobs_in
+from taskqueues.queries import jobs_in, pools_by_queue, pools_of_queue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO
+from wms.kernel.memo import ReadBeforehand, Remembered
 
 _NONE = np.empty(0, dtype=np.intp)
 
@@ -94,11 +95,8 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
     task_queues = {row.pk: row for row in rows}
     jobs = jobs_in(task_queues)
     snapshot = index.renewed()
-    fits = {
-        (queue.pk, vo.pk): _fit(queue, snapshot, vo=vo, now=now)
-        for vo in VO.objects.filter(pk__in={row.vo_id for row in task_queues.values()}).order_by("pk")
-        for queue in queues
-    }
+    vos = VO.objects.filter(pk__in={row.vo_id for row in task_queues.values()}).order_by("pk")
+    fits = {(queue.pk, vo.pk): fit for vo in vos for queue, fit in _fits(queues, snapshot, vo=vo, now=now)}
     return _Picture(
         queues={queue.pk: queue for queue in queues},
         task_queues=task_queues,
@@ -112,9 +110,17 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
     )
 
 
-def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime) -> _Fit:
+def _fits(queues: Sequence[Queue], snapshot: Snapshot, *, vo: VO, now: datetime) -> Iterator[tuple[Queue, _Fit]]:
+    """Yield what each queue could serve of one VO; the submit pools are asked for once for all of them (RFC7)."""
+    pools = pools_by_queue(vo)
+    known = ReadBeforehand({pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, {})
+    for queue in queues:
+        yield queue, _fit(queue, snapshot, vo=vo, now=now, known=known)
+
+
+def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime, known: Remembered) -> _Fit:
     """Ask the conditions of the match."""
-    columns, offer = snapshot.columns, offer_of_queue(queue, vo=vo, now=now)
+    columns, offer = snapshot.columns, offer_of_queue(queue, vo=vo, now=now, known=known)
     private = fitting_privately(columns, offer) if _accepts(queue.ce, PilotType.PRIVATE) else _NONE
     return _Fit(
         generic=frozenset(columns.task_queue_id[fitting(columns, offer)].tolist()),

@@ -182,6 +182,14 @@ def in_words(value: object, *, unit: str = "") -> str:
     return f"{words} {unit}" if unit and all(map(_is_number, several)) else words
 
 
+def requirements_in_words(requirements: Mapping[str, object], *, units: Units = NO_UNITS) -> str:
+    """Return what is required as people read it, such as "Memory = 4000 MB and CPUModel = Xeon", names as spelled."""
+    return " and ".join(
+        f"{name} = {in_words(value, unit=units.get(name.strip().casefold(), ''))}"
+        for name, value in requirements.items()
+    )
+
+
 def _sentence(name: str, asked: Value, offered: Value | None, *, unit: str) -> str:
     if offered is None:
         return f"{name}: not described there, {in_words(asked, unit=unit)} asked for"

@@ -15,6 +15,8 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "submit-many": "10,000 jobs in one request, of one definition and of 1,000",
         "index": "memory of a web process's index of task queues, and the time of its readings",
         "recalculate": "all priorities, while another process matches",
+        "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",
+        "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "kill": "100,000 jobs by one request with a filter",
     }
 )

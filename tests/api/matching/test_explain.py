@@ -168,7 +168,7 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
         (
             {"submit_pools": ["a" * 8]},
             {},
-            "asks for the submit pool aaaaaaaa; this queue does not provide that",
+            "asks for the submit pool aaaaaaaa; this queue lacks: memory: 4000 there, 8000 asked for",
         ),
     ],
 )
@@ -196,7 +196,9 @@ def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClie
         job = submitted(alice, requirements={"Memory": required})
         said = explained(alice, job)
         assert said["queues"][0]["fits"] is fits
-    assert said["queues"][0]["reasons"] == ["requires Memory = 8000; this queue does not provide that"]
+    assert said["queues"][0]["reasons"] == [
+        "requires Memory = 8000; this queue lacks: memory: 4000 there, 8000 asked for"
+    ]
     assert said["summary"] == ("It waits because no queue that serves lhcb provides what it requires: Memory = 8000.")
 
 

@@ -1,6 +1,7 @@
 """What is known, eligible and open among the configured resources."""
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -94,6 +95,10 @@ def ids(vo: VO, **requirements: object) -> list[int]:
     return queries.supply_of(vo).eligible(canonical(requirements))
 
 
+def parameters(vo: VO, queue: Queue) -> Mapping[str, object]:
+    return queries.supply_of(vo).offered(queue.pk, ["memory", "scratch", "odd"])
+
+
 def test_eligible_are_the_queues_whose_effective_parameters_meet_the_requirements(lhcb: VO, atlas: VO) -> None:
     site = make_site(parameters={"Memory": 2000}, vo_parameters={"lhcb": {"Memory": 4000}})
     inherits = make_queue(ce=make_ce(site=site))
@@ -124,16 +129,16 @@ def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
 def test_a_queue_has_its_own_parameters_and_those_that_it_inherits(lhcb: VO, atlas: VO) -> None:
     ce = make_ce(name="ce1", site=make_site(name="CERN", parameters={"Memory": 2000, "Scratch": 1}))
     queue = make_queue(name="grid", ce=ce, vo_parameters={"lhcb": {"memory": 4000}})
-    assert queries.parameters_by_queue(lhcb) == {queue.pk: {"memory": 4000, "scratch": 1}}
-    assert queries.parameters_by_queue(atlas) == {queue.pk: {"memory": 2000, "scratch": 1}}
+    assert parameters(lhcb, queue) == {"memory": 4000, "scratch": 1}
+    assert parameters(atlas, queue) == {"memory": 2000, "scratch": 1}
 
 
 def test_a_parameter_written_by_hand_that_nobody_can_read_is_not_offered(lhcb: VO) -> None:
     queue = make_queue(parameters={"Memory": 1, "Odd": {"a": 1}})
     Queue.objects.filter(pk=queue.pk).update(vo_parameters=["lhcb"])
-    assert queries.parameters_by_queue(lhcb) == {queue.pk: {"memory": 1}}
+    assert parameters(lhcb, queue) == {"memory": 1}
     Queue.objects.filter(pk=queue.pk).update(vo_parameters={"lhcb": None})
-    assert queries.parameters_by_queue(lhcb) == {queue.pk: {"memory": 1}}
+    assert parameters(lhcb, queue) == {"memory": 1}
 
 
 def test_a_ban_does_not_make_a_queue_ineligible(lhcb: VO) -> None:
