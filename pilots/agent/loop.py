@@ -156,7 +156,7 @@ class Pilot:
     def _offer(self, resources: Resources, configuration: Configuration) -> Record:
         offer = offer_of(resources, elapsed_s=self._elapsed_s())
         where = whereabouts_of(self._options, configuration.place)
-        return offer if where is None else {**offer, "submit_pools": list(self._pools.at(where))}
+        return offer if where is None else self._pools.added_to(offer, where)
 
     def _match(self, offer: Record, configuration: Configuration) -> Lease | NothingFits:
         return self._ask("match", lambda: self._server.match(offer, configuration=configuration, bell=self._bell))

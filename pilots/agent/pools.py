@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from pilots.agent import log
 from pilots.agent.client import RefusedError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Place
+from pilots.agent.fields import Record
 from pilots.agent.options import Options
 
 #: A list in an offer can only narrow, so an old one would keep the jobs of newer pools away.
@@ -38,18 +40,25 @@ class Pools:
     def __init__(self, ask: Callable[[Whereabouts], tuple[str, ...]]) -> None:
         """Ask nothing yet; *ask* is how the server is asked."""
         self._ask = ask
-        self._asked_at: float | None = None
-        self._pools: tuple[str, ...] = ()
+        self._asked_at = -math.inf
+        self._pools: tuple[str, ...] | None = None
 
-    def at(self, whereabouts: Whereabouts) -> tuple[str, ...]:
-        """Return the pools of the place; at one that the server does not know there are none."""
-        if self._asked_at is None or monotonic() - self._asked_at > ASKED_AGAIN_S:
+    def at(self, whereabouts: Whereabouts) -> tuple[str, ...] | None:
+        """Return the pools of the place; None: the server does not know the place."""
+        if monotonic() - self._asked_at > ASKED_AGAIN_S:
             try:
                 self._pools = self._ask(whereabouts)
             except RefusedError as error:
                 if error.code != UNKNOWN_PLACE:
                     raise
                 log.event("pools.unknown_place", detail=error.detail)
-                self._pools = ()
+                self._pools = None
             self._asked_at = monotonic()
         return self._pools
+
+    def added_to(self, offer: Record, whereabouts: Whereabouts) -> Record:
+        """Return the offer with the place and its pools; at an unknown place, jobs without requirements only."""
+        pools = self.at(whereabouts)
+        if pools is None:
+            return {**offer, "submit_pools": []}
+        return {**offer, **whereabouts._asdict(), "submit_pools": list(pools)}

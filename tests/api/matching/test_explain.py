@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from pilots.models import Pilot
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.words import PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities
@@ -168,7 +168,7 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
         (
             {"submit_pools": ["a" * 8]},
             {},
-            "asks for the submit pool aaaaaaaa; this queue lacks: memory: 4000 there, 8000 asked for",
+            "asks for the submit pool aaaaaaaa; this queue does not provide that",
         ),
     ],
 )
@@ -188,6 +188,40 @@ def test_the_first_sentence_says_what_no_queue_offers(world: World, alice: APICl
         "It waits because no queue that serves lhcb fits it: it asks for the tag gpu; queues offer none, and it asks "
         "for 8 processors; queues offer 1."
     )
+
+
+def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what_it_lacks(
+    world: World, alice: APIClient
+) -> None:
+    factories.make_requirement_definition(name="memory", kind=RequirementKind.CAPACITY, unit="MB")
+    Queue.objects.update(parameters={"Memory": 4000, "CPUModel": "Xeon"})
+    only = Queue.objects.get()
+    factories.make_queue(ce=only.ce, name="small", parameters={"Memory": 1000, "CPUModel": "Xeon"})
+    factories.make_queue(ce=only.ce, name="silent")
+    said = explained(alice, submitted(alice, requirements={"Memory": 2000, "CPUModel": ["Xeon", "Epyc"]}))
+    assert condition(said, "submit_pool") == (
+        *(1, 2),
+        "requires CPUModel = Xeon or Epyc and Memory = 2000 MB; CPUModel holds back 1 queue and Memory holds back "
+        "2 queues",
+    )
+    reasons = {queue["queue"]: queue["reasons"] for queue in said["queues"]}
+    required = "requires CPUModel = Xeon or Epyc and Memory = 2000 MB; this queue lacks: "
+    assert reasons == {
+        only.name: [],
+        "small": [required + "memory: 1000 MB there, 2000 MB asked for"],
+        "silent": [
+            required
+            + "cpumodel: not described there, Epyc or Xeon asked for; memory: not described there, 2000 MB asked for"
+        ],
+    }
+
+
+def test_a_queue_that_changed_a_moment_ago_counts_from_the_next_refresh_on(world: World, alice: APIClient) -> None:
+    Queue.objects.update(parameters={"Memory": 1000})
+    job = submitted(alice, requirements={"Memory": 2000})
+    Queue.objects.update(parameters={"Memory": 4000})
+    (reason,) = explained(alice, job)["queues"][0]["reasons"]
+    assert reason.endswith("this queue has changed, and counts from the next refresh of the submit pools on")
 
 
 def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClient) -> None:
