@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -162,7 +163,7 @@ def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
 
 def _described(vo: VO) -> _Described:
     told = sql.sayings(vo_id=vo.pk, vo=vo.name)
-    at_site, at_ce, at_queue = (_Said(vo) for _ in range(3))
+    at_site, at_ce, at_queue = (_Said() for _ in range(3))
     sites = {pk: (name, at_site.position(*own)) for pk, name, *own in told.sites}
     ces = {
         pk: (sites[site_id], name, at_ce.position(*own))
@@ -192,8 +193,7 @@ def _described(vo: VO) -> _Described:
 class _Said:
     """What the rows of one level say to one VO; what several say alike is read once."""
 
-    def __init__(self, vo: VO) -> None:
-        self._vo = vo
+    def __init__(self) -> None:
         self.sayings: list[Parameters] = []
         self._positions: dict[tuple[str, str], int] = {}
 
@@ -203,9 +203,16 @@ class _Said:
         position = self._positions.get(key)
         if position is None:
             position = self._positions[key] = len(self.sayings)
-            own = LevelParameters.read(json.loads(general), {self._vo.name: json.loads(of_vo)}, vo=self._vo.name)
-            self.sayings.append(inherit(NO_PARAMETERS, own))
+            self.sayings.append(_saying(general, of_vo))
         return position
+
+
+#: A thousand sites take longer to be read than to be compared, and say for weeks what they said before.
+@lru_cache(maxsize=10_000)
+def _saying(general: str, of_vo: str) -> Parameters:
+    """Return, in canonical form, what a level says by these JSON texts: for all VOs, and for the one in question."""
+    own = LevelParameters.read(json.loads(general), {"": json.loads(of_vo)}, vo="")
+    return MappingProxyType(dict(inherit(NO_PARAMETERS, own)))
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------

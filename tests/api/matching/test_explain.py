@@ -199,20 +199,19 @@ def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what
     factories.make_queue(ce=only.ce, name="small", parameters={"Memory": 1000, "CPUModel": "Xeon"})
     factories.make_queue(ce=only.ce, name="silent")
     said = explained(alice, submitted(alice, requirements={"Memory": 2000, "CPUModel": ["Xeon", "Epyc"]}))
+    required = "requires Memory = 2000 MB and CPUModel = Xeon or Epyc"
     assert condition(said, "submit_pool") == (
         *(1, 2),
-        "requires CPUModel = Xeon or Epyc and Memory = 2000 MB; CPUModel holds back 1 queue and Memory holds back "
-        "2 queues",
+        f"{required}; CPUModel holds back 1 queue and Memory holds back 2 queues",
     )
     reasons = {queue["queue"]: queue["reasons"] for queue in said["queues"]}
-    required = "requires CPUModel = Xeon or Epyc and Memory = 2000 MB; this queue lacks: "
+    nothing_said = (
+        "cpumodel: not described there, Epyc or Xeon asked for; memory: not described there, 2000 MB asked for"
+    )
     assert reasons == {
         only.name: [],
-        "small": [required + "memory: 1000 MB there, 2000 MB asked for"],
-        "silent": [
-            required
-            + "cpumodel: not described there, Epyc or Xeon asked for; memory: not described there, 2000 MB asked for"
-        ],
+        "small": [f"{required}; this queue lacks: memory: 1000 MB there, 2000 MB asked for"],
+        "silent": [f"{required}; this queue lacks: {nothing_said}"],
     }
 
 
