@@ -340,3 +340,21 @@ class LimitHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.began_at} of limit {self.limit_id}"
+
+
+class StaleSubmitPools(models.Model):
+    """One row says that submit pools of a VO are to be refreshed, for what decides about their queues has changed.
+
+    Rows are only added and removed, never updated: who changes resources waits for nobody here.
+    """
+
+    vo = models.ForeignKey(VO, models.CASCADE, related_name="+", db_index=False)
+    # No foreign key: the pool may be gone when its turn comes.
+    pool = models.CharField(max_length=64, blank=True, help_text="Id of the one that was made; empty: all of the VO.")
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "stale submit pools"
+
+    def __str__(self) -> str:
+        return f"submit pools of VO {self.vo_id}"

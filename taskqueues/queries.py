@@ -9,6 +9,7 @@ from django.db.models import Count, F, FloatField, IntegerField, OuterRef, Query
 from django.db.models.functions import Coalesce
 
 from resources.models import Queue
+from taskqueues import sql
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
@@ -28,6 +29,11 @@ def jobs_in(task_queue_ids: Collection[int]) -> Mapping[int, int]:
 def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
     """Return the ids, sorted, of the VO's submit pools that *queue* belongs to (RFC7, getSubmitPoolsForQueue)."""
     return tuple(SubmitPool.objects.filter(vo=vo, queues=queue).order_by("pk").values_list("pk", flat=True))
+
+
+def pools_by_queue(vo: VO) -> Mapping[int, tuple[str, ...]]:
+    """Return {queue id: as ``pools_of_queue``} of all queues, for who asks for many; a queue of none is missing."""
+    return {queue_id: tuple(pools) for queue_id, pools in sql.pools_of_queues(vo_id=vo.pk).items()}
 
 
 def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str, ...]]:

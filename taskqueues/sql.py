@@ -261,3 +261,123 @@ def keep_pool(pool_id: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_POOL, [pool_id])
         return cursor.fetchone() is not None
+
+
+#: The ORM's insertion that ignores conflicts does not tell whether there was one.
+_INSERT_POOL = """
+INSERT INTO taskqueues_submitpool (id, vo_id, requirements, refreshed_at, last_used_at)
+VALUES (%(id)s, %(vo)s, %(requirements)s, %(now)s, %(now)s)
+    ON CONFLICT DO NOTHING
+RETURNING id
+"""
+
+
+@transaction_required
+def insert_pool(pool_id: str, *, vo_id: int, requirements: Mapping[str, object], now: datetime) -> bool:
+    """Insert the submit pool, unless it exists; of two that do so at once one waits here for the other.
+
+    Returns:
+        Whether it was inserted here.
+    """
+    values: dict[str, str | int | datetime] = {"id": pool_id, "vo": vo_id, "requirements": json.dumps(requirements)}
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_POOL, {**values, "now": now})
+        return cursor.fetchone() is not None
+
+
+#: One array for each pool: to make objects of a million memberships takes longer than to compare them.
+_MEMBERS_OF_POOLS = """
+SELECT submitpool_id, array_agg(queue_id ORDER BY queue_id)
+  FROM taskqueues_submitpool_queues
+ WHERE submitpool_id = ANY(%s)
+ GROUP BY submitpool_id
+"""
+
+
+def members_of_pools(pool_ids: Collection[str]) -> dict[str, list[int]]:
+    """Return {pool: primary keys of its queues, sorted}; a pool without queues is missing."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MEMBERS_OF_POOLS, [list(pool_ids)])
+        return dict(cursor.fetchall())
+
+
+#: A list of pools for each queue, the other way round.
+_POOLS_OF_QUEUES = """
+SELECT member.queue_id, array_agg(pool.id ORDER BY pool.id)
+  FROM taskqueues_submitpool AS pool JOIN taskqueues_submitpool_queues AS member ON member.submitpool_id = pool.id
+ WHERE pool.vo_id = %s
+ GROUP BY member.queue_id
+"""
+
+
+def pools_of_queues(*, vo_id: int) -> dict[int, list[str]]:
+    """Return {primary key of a queue: the VO's pools that it belongs to, sorted}; a queue of none is missing."""
+    with connection.cursor() as cursor:
+        cursor.execute(_POOLS_OF_QUEUES, [vo_id])
+        return dict(cursor.fetchall())
+
+
+#: Memberships as two arrays of numbers, pools by their position: each id would be sent with each of its queues.
+_MEMBERS = """
+SELECT pool.id AS submitpool_id, member.queue_id
+  FROM unnest(%(positions)s::integer[], %(queues)s::bigint[]) AS member (position, queue_id)
+  JOIN unnest(%(pools)s::text[]) WITH ORDINALITY AS pool (id, position) USING (position)
+"""
+
+_REMOVE_MEMBERS = f"""
+WITH gone AS MATERIALIZED ({_MEMBERS})
+DELETE FROM taskqueues_submitpool_queues AS member
+ USING gone
+ WHERE member.submitpool_id = gone.submitpool_id AND member.queue_id = gone.queue_id
+"""  # noqa: S608 - both are constants
+
+#: Queues are kept until the end of the transaction: one that is deleted meanwhile is left out, not an error at the end.
+_ADD_MEMBERS = f"""
+WITH added AS MATERIALIZED ({_MEMBERS}), kept AS MATERIALIZED (
+    SELECT id FROM resources_queue WHERE id IN (SELECT queue_id FROM added) ORDER BY id FOR KEY SHARE
+)
+INSERT INTO taskqueues_submitpool_queues (submitpool_id, queue_id)
+SELECT added.submitpool_id, added.queue_id FROM added JOIN kept ON kept.id = added.queue_id
+    ON CONFLICT DO NOTHING
+"""  # noqa: S608 - both are constants
+
+
+@transaction_required
+def remove_members(gone: Mapping[str, Collection[int]]) -> None:
+    """Take queues out of pools: {pool: primary keys of queues}. The caller holds the pools."""
+    _write_members(_REMOVE_MEMBERS, gone)
+
+
+@transaction_required
+def add_members(added: Mapping[str, Collection[int]]) -> None:
+    """Put queues into pools; as ``remove_members``. A queue that is there, or is no more, changes nothing."""
+    _write_members(_ADD_MEMBERS, added)
+
+
+def _write_members(statement: str, members: Mapping[str, Collection[int]]) -> None:
+    # A statement that writes nothing would still tell every index that the configuration has changed.
+    if not any(members.values()):
+        return
+    pools = list(members)
+    positions = [position for position, pool in enumerate(pools, start=1) for _ in members[pool]]
+    queues = [queue_id for pool in pools for queue_id in members[pool]]
+    values: dict[str, str | list[str]] = {"pools": pools, "positions": array_of(positions), "queues": array_of(queues)}
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+#: In the order in which submissions note their use of pools of one VO, or the two would wait for each other.
+_NOTE_REFRESHED = """
+WITH pool AS MATERIALIZED (
+    SELECT id FROM taskqueues_submitpool WHERE id = ANY(%(pools)s) ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE taskqueues_submitpool SET refreshed_at = %(now)s WHERE id IN (SELECT id FROM pool) RETURNING id
+"""
+
+
+@transaction_required
+def note_refreshed(pool_ids: Collection[str], *, now: datetime) -> frozenset[str]:
+    """Set when the pools were refreshed, which holds them; return those that still exist."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE_REFRESHED, {"pools": list(pool_ids), "now": now})
+        return frozenset(pool_id for (pool_id,) in cursor.fetchall())

@@ -37,5 +37,11 @@ def remove_old_changes() -> None:
 
 @shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)
 def refresh_submit_pools() -> None:
-    """Every 15 minutes: which queues satisfy which pool, and which pools nobody needs any more (RFC7)."""
+    """Every 15 minutes: which queues satisfy which pool (RFC7)."""
     submit_pools.refresh_all(now=timezone.now())
+
+
+@shared_task(name="taskqueues.refresh_stale_submit_pools", ignore_result=True, acks_late=True)
+def refresh_stale_submit_pools() -> None:
+    """Every 5 seconds, and after an edit: the pools whose resources or definitions have changed (RFC7)."""
+    submit_pools.refresh_stale(now=timezone.now())

@@ -30,6 +30,10 @@ BEAT: dict[str, Entry] = {
     "remove-old-changes": every(60, "taskqueues.remove_old_changes"),
     # RFC 7: "refreshed at regular intervals (for example each 15 minutes)".
     "refresh-submit-pools": every(900, "taskqueues.refresh_submit_pools"),
+    # DESIGN §3.4: "and when a resource changes"; edits ask for it at once, and this is for when that was lost.
+    "refresh-stale-submit-pools": every(5, "taskqueues.refresh_stale_submit_pools"),
+    # RFC 7: unused pools are "cleaned up by a dedicated agent running at regular intervals".
+    "remove-unused-submit-pools": every(900, "jobs.remove_unused_submit_pools"),
     # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".
     "expire-leases": every(5, "matching.expire_leases"),
     # DESIGN §3.3: use counts with a half-life of 3 days. Each run reads every open lease: not more often than needed.

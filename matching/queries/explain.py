@@ -11,10 +11,18 @@ import numpy as np
 
 from matching.queries.closings import closings_now
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
-from matching.queries.wording import Asked, detail, reason, throttled_in_words
+from matching.queries.wording import Asked, RequiredOf, detail, reason, throttled_in_words
 from resources.domain.words import PilotType
 from resources.models import Queue
-from resources.queries import queues_at_hand, resolve_place, serves, why_closed
+from resources.queries import (
+    queues_at_hand,
+    requirement_kinds,
+    requirement_units,
+    resolve_place,
+    serves,
+    supply_of,
+    why_closed,
+)
 from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer
@@ -89,7 +97,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     if task_queue is None or row is None:  # its last job has been taken since
         return Explanation(job=job, summary=not_waiting(job))
     judge = _Judge(snapshot.columns.take(np.array([row])))
-    asked = Asked(task_queue=task_queue, description=job.description)
+    asked = Asked(task_queue=task_queue, description=job.description, requirements=_required(job))
     places = _places(judge, asked, memo=snapshot.memo, now=now)
     holding = {why: None for place in places for why in place.held_back}
     conditions = _conditions(judge, asked, places)
@@ -103,6 +111,15 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         queues=_nearest([place for place in places if site in {None, place.offer.site}], judge, asked),
         limits=tuple(holding),
     )
+
+
+def _required(job: Job) -> RequiredOf | None:
+    """Return what the job requires of resources, beside what the queues say at this moment; None: nothing."""
+    stated = job.description["requirements"]
+    if not stated:
+        return None
+    vo = job.vo
+    return RequiredOf(stated=stated, kinds=requirement_kinds(vo), units=requirement_units(vo), supply=supply_of(vo))
 
 
 class _Judge:
@@ -307,5 +324,5 @@ def _reasons(place: _Place, judge: _Judge, asked: Asked) -> list[str]:
     return [
         *filter(None, [place.why_closed]),
         *place.held_back,
-        *(reason(name, asked, place.offer) for name in against),
+        *(reason(name, asked, place.offer, queue_id=place.queue.pk) for name in against),
     ]

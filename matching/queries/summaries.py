@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from matching.queries.wording import Asked, counted, requirements_in_words
+from matching.queries.wording import Asked, counted
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -102,8 +102,8 @@ def _closed(why: Sequence[str]) -> str:
 def _nothing_fits(asked: Asked, found: Findings, *, vo: VO) -> str:
     if not found.queues:
         return f"It waits because no queue is configured at any site that serves {vo}."
-    if "submit_pool" in found.never_met and asked.description["requirements"]:
-        required = requirements_in_words(asked.description["requirements"])
+    if "submit_pool" in found.never_met and asked.requirements is not None:
+        required = asked.requirements.in_words()
         return f"It waits because no queue that serves {vo} provides what it requires: {required}."
     if found.never_met:
         return f"It waits because no queue that serves {vo} fits it: it {', and it '.join(found.never_met.values())}."

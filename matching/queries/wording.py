@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from resources.domain.eligibility import Supply
+from resources.domain.parameters import canonical_name
+from resources.domain.requirements import Kinds, Units, canonical, requirements_in_words, unmet
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from wms.jobs.domain.fields import shown
@@ -20,6 +23,35 @@ class Asked:
     #: With its owner and group.
     task_queue: TaskQueue
     description: Mapping[str, Any]
+    #: What it requires of resources, and the queues' word on that; none: it requires nothing, or names pools itself.
+    requirements: "RequiredOf | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredOf:
+    """What a job requires of resources (RFC7), compared with what the queues of its VO say of themselves."""
+
+    #: As the owner spelled them.
+    stated: Mapping[str, object]
+    kinds: Kinds
+    units: Units
+    supply: Supply
+
+    def in_words(self) -> str:
+        """Return such as "Memory = 4000 MB"."""
+        return requirements_in_words(self.stated, units=self.units)
+
+    def held_back(self) -> str:
+        """Return which requirement holds how many queues back; empty: none does."""
+        spelled = {canonical_name(name): name for name in self.stated}
+        counts = self.supply.held_back(canonical(self.stated))
+        held = [f"{spelled[name]} holds back {counted(number, 'queue')}" for name, number in counts.items() if number]
+        return " and ".join([", ".join(held[:-1]), held[-1]]) if len(held) > 1 else "".join(held)
+
+    def lacking(self, queue_id: int) -> str:
+        """Return what one queue lacks; empty: it meets everything."""
+        required = canonical(self.stated)
+        return "; ".join(unmet(required, self.supply.offered(queue_id, required), self.kinds, self.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +71,13 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def reason(name: str, asked: Asked, offer: ResourceOffer) -> str:
+def reason(name: str, asked: Asked, offer: ResourceOffer, *, queue_id: int) -> str:
     """Return why the condition does not accept the offer of one queue."""
+    if name == "submit_pool" and asked.requirements is not None:
+        lacking = asked.requirements.lacking(queue_id)
+        return f"requires {asked.requirements.in_words()}; this queue " + (
+            f"lacks: {lacking}" if lacking else "has changed, and counts from the next refresh of the submit pools on"
+        )
     words = WORDS[name]
     offered = words.offers(offer)
     return words.asks(asked) + (f"; {words.one} {offered}" if offered else "")
@@ -54,14 +91,6 @@ def detail(name: str, asked: Asked, offers: Iterable[ResourceOffer]) -> str:
     # Shorter ones first, so that numbers stand in their order.
     offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
     return words.asks(asked) + (f"; {words.many} {_listed(offered, last=' or ')}" if offered else "")
-
-
-def requirements_in_words(requirements: Mapping[str, object]) -> str:
-    """Return a job's requirements on parameters of resources, such as "Memory = 4000"."""
-    return " and ".join(
-        f"{name} = {' or '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
-        for name, value in requirements.items()
-    )
 
 
 def throttled_in_words(offer: ResourceOffer) -> str:
@@ -117,8 +146,9 @@ def _container(asked: Asked) -> str:
 
 
 def _submit_pool(asked: Asked) -> str:
-    if asked.description["requirements"]:
-        return f"requires {requirements_in_words(asked.description['requirements'])}"
+    if asked.requirements is not None:
+        held_back = asked.requirements.held_back()
+        return f"requires {asked.requirements.in_words()}" + (f"; {held_back}" if held_back else "")
     return _names("submit pool", asked.task_queue.submit_pools) or "has no requirements"
 
 

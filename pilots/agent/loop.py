@@ -22,6 +22,7 @@ from pilots.agent.lease import Lease
 from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of, resources_of
 from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
+from pilots.agent.pools import Pools, whereabouts_of
 from pilots.agent.server import NothingFits, Server
 from pilots.agent.slot import Slot
 from pilots.agent.version import PROTOCOL
@@ -67,6 +68,9 @@ class Pilot:
         self._stop = StopRequest(self._bell)
         self._persistence = Persistence(self._bell)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
+        self._pools = Pools(
+            lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
+        )
         self._jobs = 0
         #: From when on containers are offered again.
         self._containers_at = -math.inf
@@ -113,7 +117,7 @@ class Pilot:
             if monotonic() - self._looked_at > _LOOK_AGAIN_S:
                 configuration, resources = self._prepare()
             self._refuse_to_go_on(resources)
-            found = self._match(offer_of(resources, elapsed_s=self._elapsed_s()), configuration)
+            found = self._match(self._offer(resources, configuration), configuration)
             if isinstance(found, Lease):
                 self._carry_out(found, configuration, resources)
                 backoff.reset()
@@ -154,6 +158,11 @@ class Pilot:
             raise Leaving(f"{self._jobs} jobs done, as many as wanted")
         if resources.cpu_left_s(self._elapsed_s()) < min(MIN_CPU_TIME_S, resources.cpu_time_s):
             raise Leaving("out of time")
+
+    def _offer(self, resources: Resources, configuration: Configuration) -> Record:
+        offer = offer_of(resources, elapsed_s=self._elapsed_s())
+        where = whereabouts_of(self._options, configuration.place)
+        return offer if where is None else self._pools.added_to(offer, where)
 
     def _match(self, offer: Record, configuration: Configuration) -> Lease | NothingFits:
         return self._ask("match", lambda: self._server.match(offer, configuration=configuration, bell=self._bell))

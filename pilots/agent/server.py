@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlencode
 
 from pilots.agent import configuration, fields
 from pilots.agent.bell import Bell
@@ -68,6 +69,12 @@ class Server:
         """Tell what the check of the node found, or ``{"leaving": why}``; the answer may renew the token."""
         answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=found)
         self._token = fields.text(answer.record(), "token", self._token)
+
+    def submit_pools(self, *, site: str, ce: str, queue: str) -> tuple[str, ...]:
+        """Return the submit pools that a queue belongs to (RFC7, getSubmitPoolsForQueue)."""
+        query = urlencode({"site": site, "ce": ce, "queue": queue})
+        answer = self._client.call("GET", f"/api/submit-pools/?{query}", token=self._token)
+        return fields.names(answer.record(), "submit_pools")
 
     def match(self, offer: Record, *, configuration: Configuration, bell: Bell) -> Lease | NothingFits:
         """Ask for a job; the same ``request_id`` gets the same lease, so that a lost answer loses no job."""

@@ -16,12 +16,13 @@ from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue
 from taskqueues.domain.conditions import fitting, fitting_privately
 from taskqueues.models import TaskQueue
-from taskqueues.queries import is_on, jobs_in
+from taskqueues.queries import is_on, jobs_in, pools_by_queue, pools_of_queue
 from taskqueues.services.closings import closings_of
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO
+from wms.kernel.memo import ReadBeforehand, Remembered
 
 _NONE = np.empty(0, dtype=np.intp)
 
@@ -98,11 +99,8 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
     task_queues = {row.pk: row for row in rows}
     jobs = jobs_in(task_queues)
     snapshot = index.renewed()
-    fits = {
-        (queue.pk, vo.pk): _fit(queue, snapshot, vo=vo, now=now)
-        for vo in VO.objects.filter(pk__in={row.vo_id for row in task_queues.values()}).order_by("pk")
-        for queue in queues
-    }
+    vos = VO.objects.filter(pk__in={row.vo_id for row in task_queues.values()}).order_by("pk")
+    fits = {(queue.pk, vo.pk): fit for vo in vos for queue, fit in _fits(queues, snapshot, vo=vo, now=now)}
     return _Picture(
         queues={queue.pk: queue for queue in queues},
         task_queues=task_queues,
@@ -154,9 +152,17 @@ def _sent_under(bound: Bound, sent: Sequence[Sent]) -> int:
     return sum(bound.holds_for(queue_id=one.queue_id, task_queue_id=one.task_queue_id) for one in sent)
 
 
-def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime) -> _Fit:
+def _fits(queues: Sequence[Queue], snapshot: Snapshot, *, vo: VO, now: datetime) -> Iterator[tuple[Queue, _Fit]]:
+    """Yield what each queue could serve of one VO; the submit pools are asked for once for all of them (RFC7)."""
+    pools = pools_by_queue(vo)
+    known = ReadBeforehand({pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, {})
+    for queue in queues:
+        yield queue, _fit(queue, snapshot, vo=vo, now=now, known=known)
+
+
+def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime, known: Remembered) -> _Fit:
     """Ask the conditions of the match."""
-    columns, offer = snapshot.columns, offer_of_queue(queue, vo=vo, now=now)
+    columns, offer = snapshot.columns, offer_of_queue(queue, vo=vo, now=now, known=known)
     private = fitting_privately(columns, offer) if _accepts(queue.ce, PilotType.PRIVATE) else _NONE
     return _Fit(
         generic=frozenset(columns.task_queue_id[fitting(columns, offer)].tolist()),

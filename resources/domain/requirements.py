@@ -25,7 +25,11 @@ Requirements = Mapping[str, Value]
 #: How names are compared, by case-folded name; a name that is missing is compared as its value suggests.
 Kinds = Mapping[str, RequirementKind]
 
+#: Units of capacities, such as MB, by case-folded name; for people, nothing is converted.
+Units = Mapping[str, str]
+
 NO_KINDS: Kinds = MappingProxyType({})
+NO_UNITS: Units = MappingProxyType({})
 MAX_NAMES = 100
 _FIELD = "requirements"
 _NO_EXPRESSIONS = (
@@ -85,35 +89,40 @@ def submit_pool_id(vo: str, requirements: Requirements) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def check(requirements: Requirements, *, known: Iterable[str], kinds: Kinds = NO_KINDS) -> None:
+def check(
+    requirements: Requirements, *, known: Iterable[str], kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
+) -> None:
     """Refuse names that no resource carries and no definition knows, and values that cannot be compared.
 
     Args:
         requirements: in canonical form.
         known: names as configured, in any case.
-        kinds: see Kinds.
+        kinds, units: see Kinds and Units.
 
     Raises:
         RequirementsError: naming the nearest known name (a typing error would otherwise wait for ever).
     """
-    spellings = {name.casefold(): name for name in known}
+    spellings = {name.strip().casefold(): name for name in known}
     problems: dict[str, list[str]] = {}
     for name, value in requirements.items():
         if name not in spellings:
             hint = did_you_mean(name, spellings.values())
             problems[f"{_FIELD}.{name}"] = [f"no resource of your VO describes this.{hint}"]
         elif kinds.get(name) is RequirementKind.CAPACITY and not all(map(_is_number, values_of(value))):
-            problems[f"{_FIELD}.{name}"] = ["this is a capacity; give a number."]
+            unit = f" in {units[name]}" if units.get(name) else ""
+            problems[f"{_FIELD}.{name}"] = [f"this is a capacity{unit}; give a number."]
     if problems:
         raise _refused(problems)
 
 
 def satisfied(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS) -> bool:
     """Return whether a resource with these parameters is eligible: nothing in ``unmet`` speaks against it."""
-    return all(_meets(name, value, parameters.get(name), kinds) for name, value in requirements.items())
+    return all(meets(name, value, parameters.get(name), kinds) for name, value in requirements.items())
 
 
-def unmet(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS) -> tuple[str, ...]:
+def unmet(
+    requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
+) -> tuple[str, ...]:
     """Return one sentence for each requirement that a resource does not meet; empty: it is eligible.
 
     A parameter that is absent is not met. By kind (the definition's, else: a number is a capacity, everything else a
@@ -127,18 +136,19 @@ def unmet(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_
     Args:
         requirements: in canonical form.
         parameters: as ``parameters.effective`` returns them.
-        kinds: see Kinds.
+        kinds, units: see Kinds and Units.
 
     Source: RFC7, the list after the example.
     """
     return tuple(
-        _sentence(name, value, parameters.get(name))
+        _sentence(name, value, parameters.get(name), unit=units.get(name, ""))
         for name, value in requirements.items()
-        if not _meets(name, value, parameters.get(name), kinds)
+        if not meets(name, value, parameters.get(name), kinds)
     )
 
 
-def _meets(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> bool:
+def meets(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> bool:
+    """Return whether a resource that offers *offered* (None: nothing) under *name* meets what is asked of it."""
     if offered is None:
         return False
     # NB: canonical requirements that come from the database have lists where tuples were.
@@ -161,15 +171,26 @@ def _kind_by_value(wanted: tuple[Scalar, ...]) -> RequirementKind:
     return RequirementKind.CAPACITY if len(wanted) == 1 and _is_number(wanted[0]) else RequirementKind.SET
 
 
-def _is_number(value: Scalar) -> TypeGuard[int | float]:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _sentence(name: str, asked: Value, offered: Value | None) -> str:
+def in_words(value: object, *, unit: str = "") -> str:
+    """Return a value as people read it, such as "4000 MB" or "AppVersion1 or AppVersion2"."""
+    several = value if isinstance(value, tuple | list) else (value,)
+    words = " or ".join(str(scalar).lower() if isinstance(scalar, bool) else str(scalar) for scalar in several)
+    return f"{words} {unit}" if unit and all(map(_is_number, several)) else words
+
+
+def requirements_in_words(requirements: Mapping[str, object], *, units: Units = NO_UNITS) -> str:
+    """Return what is required as people read it, such as "Memory = 4000 MB and CPUModel = Xeon", names as spelled."""
+    return " and ".join(
+        f"{name} = {in_words(value, unit=units.get(name.strip().casefold(), ''))}"
+        for name, value in requirements.items()
+    )
+
+
+def _sentence(name: str, asked: Value, offered: Value | None, *, unit: str) -> str:
     if offered is None:
-        return f"{name}: not described there, {_text(asked)} asked for"
-    return f"{name}: {_text(offered)} there, {_text(asked)} asked for"
-
-
-def _text(value: Value) -> str:
-    return " or ".join(str(scalar) for scalar in _several(value))
+        return f"{name}: not described there, {in_words(asked, unit=unit)} asked for"
+    return f"{name}: {in_words(offered, unit=unit)} there, {in_words(asked, unit=unit)} asked for"

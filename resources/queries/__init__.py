@@ -4,15 +4,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
+import numpy as np
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
-from django.db.models.functions import Cast
 
 from resources import sql
+from resources.domain.eligibility import LevelSayings, Supply
 from resources.domain.parameters import LevelParameters, Parameters, inherit
-from resources.domain.requirements import Kinds, Requirements, canonical, check, satisfied
+from resources.domain.requirements import Kinds, Requirements, Units, canonical, check
 from resources.domain.words import RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken
 from wms.accounts.domain import digest_of
@@ -23,6 +25,9 @@ from wms.kernel.names import did_you_mean
 
 # ---- Known names -----------------------------------------------------------------------------------------------------
 
+
+#: Queues by site and CE.
+Tree = Mapping[str, Mapping[str, Sequence[str]]]
 
 NO_PARAMETERS: Parameters = MappingProxyType({})
 
@@ -79,6 +84,11 @@ def requirement_kinds(vo: VO) -> Kinds:
     return {name.casefold(): RequirementKind(kind) for name, kind in _definitions(vo).values_list("name", "kind")}
 
 
+def requirement_units(vo: VO) -> Units:
+    """Return the units of the names defined for *vo* that have one, by case-folded name."""
+    return {name.casefold(): unit for name, unit in _definitions(vo).exclude(unit="").values_list("name", "unit")}
+
+
 def understood_requirements(vo: VO, requirements: object) -> Requirements:
     """Return the canonical form of what a job of *vo* requires.
 
@@ -87,7 +97,7 @@ def understood_requirements(vo: VO, requirements: object) -> Requirements:
     """
     form = canonical(requirements)
     if form:
-        check(form, known=requirement_names(vo), kinds=requirement_kinds(vo))
+        check(form, known=requirement_names(vo), kinds=requirement_kinds(vo), units=requirement_units(vo))
     return form
 
 
@@ -117,90 +127,92 @@ def _elements(rows: QuerySet[Platform] | QuerySet[Queue], column: str) -> frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedQueue:
-    """A queue with the parameters in force there, for one VO."""
+class _Described:
+    """Every queue at the sites that serve a VO."""
 
-    queue_id: int
-    site: str
-    ce: str
-    queue: str
-    #: NB: one object for all queues that say the same, so that they are compared with requirements once.
-    parameters: Parameters
-
-
-def described_queues(vo: VO) -> list[DescribedQueue]:
-    """Return every queue at the sites that serve *vo*, by primary key, with its parameters for *vo* (RFC7)."""
-    said = _Said(vo)
-    sites = {pk: (name, said.at(NO_PARAMETERS, *own)) for pk, name, *own in _texts(Site.objects.serving(vo), "name")}
-    ces = {
-        pk: (name, sites[site_id][0], said.at(sites[site_id][1], *own))
-        for pk, name, site_id, *own in _texts(_ces_of(vo), "name", "site_id")
-        if site_id in sites  # else it came between the two statements
-    }
-    return [
-        DescribedQueue(
-            queue_id=pk, site=ces[ce_id][1], ce=ces[ce_id][0], queue=name, parameters=said.at(ces[ce_id][2], *own)
-        )
-        for pk, name, ce_id, *own in _texts(_queues_of(vo), "name", "ce_id")
-        if ce_id in ces
-    ]
+    supply: Supply
+    #: {primary key of a queue: (that of its CE, its name)}; also of queues at other sites.
+    queues: Mapping[int, tuple[int, str]]
+    #: {primary key of a CE: (name of its site, its own)}.
+    ces: Mapping[int, tuple[str, str]]
 
 
-def eligible_queue_ids(vo: VO, requirements: Requirements) -> list[int]:
-    """Return the primary keys, sorted, of the queues that serve *vo* and meet *requirements* (canonical).
+def supply_of(vo: VO) -> Supply:
+    """Return the queues that serve *vo*, for who has many requirements to compare with them."""
+    return _described(vo).supply
+
+
+def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
+    """Return the queues that serve *vo* and meet *requirements* (canonical), as site > CE > queues, sorted by name.
 
     Whether they take jobs at the moment is another question: a ban passes, eligibility is a fact of the resource.
+
+    Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
     """
-    return eligible_among(described_queues(vo), requirements, kinds=requirement_kinds(vo))
+    described = _described(vo)
+    tree: dict[str, dict[str, list[str]]] = {}
+    for pk in described.supply.eligible(requirements):
+        ce_id, name = described.queues[pk]
+        site, ce = described.ces[ce_id]
+        tree.setdefault(site, {}).setdefault(ce, []).append(name)
+    return {
+        site: {ce: tuple(sorted(names)) for ce, names in sorted(of_site.items())}
+        for site, of_site in sorted(tree.items())
+    }
 
 
-def eligible_among(queues: Sequence[DescribedQueue], requirements: Requirements, *, kinds: Kinds) -> list[int]:
-    """Return the primary keys of those *queues* that meet *requirements*, in their order.
-
-    For who has many requirements to compare with the same queues.
-    """
-    verdicts: dict[int, bool] = {}
-    found = []
-    for queue in queues:
-        verdict = verdicts.get(id(queue.parameters))
-        if verdict is None:
-            verdict = verdicts[id(queue.parameters)] = satisfied(requirements, queue.parameters, kinds)
-        if verdict:
-            found.append(queue.queue_id)
-    return found
-
-
-def eligible_queues(vo: VO, requirements: Requirements) -> list[Queue]:
-    """Return the rows of eligible_queue_ids, by primary key."""
-    return list(Queue.objects.filter(pk__in=eligible_queue_ids(vo, requirements)).order_by("pk"))
+def _described(vo: VO) -> _Described:
+    told = sql.sayings(vo_id=vo.pk, vo=vo.name)
+    at_site, at_ce, at_queue = (_Said() for _ in range(3))
+    sites = {pk: (name, at_site.position(*own)) for pk, name, *own in told.sites}
+    ces = {
+        pk: (sites[site_id], name, at_ce.position(*own))
+        for pk, name, site_id, *own in told.ces
+        if site_id in sites  # it serves others, or came between the statements
+    }
+    rows = []
+    queues: dict[int, tuple[int, str]] = {}
+    for general, of_vo, pks, ce_ids, names in told.queues:
+        position = at_queue.position(general, of_vo)
+        queues.update(zip(pks, zip(ce_ids, names, strict=True), strict=True))
+        for pk, ce_id in zip(pks, ce_ids, strict=True):
+            ce = ces.get(ce_id)
+            if ce is not None:
+                rows.append((pk, ce[0][1], ce[2], position))
+    ids, *levels = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4).T
+    said_at = zip((at_site, at_ce, at_queue), levels, strict=True)
+    return _Described(
+        supply=Supply(
+            ids, [LevelSayings(at.sayings, of_queue) for at, of_queue in said_at], kinds=requirement_kinds(vo)
+        ),
+        queues=queues,
+        ces={pk: (site[0], name) for pk, (site, name, _) in ces.items()},
+    )
 
 
 class _Said:
-    """What levels say to one VO; what many of them say alike is worked out once."""
+    """What the rows of one level say to one VO; what several say alike is read once."""
 
-    def __init__(self, vo: VO) -> None:
-        self._vo = vo
-        # NB: by the identity of what is inherited, which is kept alive as one of the values, or is NO_PARAMETERS.
-        self._known: dict[tuple[int, str, str], Parameters] = {}
+    def __init__(self) -> None:
+        self.sayings: list[Parameters] = []
+        self._positions: dict[tuple[str, str], int] = {}
 
-    def at(self, inherited: Parameters, general: str, by_vo: str) -> Parameters:
-        """Return what is in force at a level whose two columns hold these JSON texts."""
-        if (general, by_vo) == ("{}", "{}"):
-            return inherited
-        key = (id(inherited), general, by_vo)
-        if key not in self._known:
-            own = LevelParameters.read(json.loads(general), json.loads(by_vo), vo=self._vo.name)
-            self._known[key] = inherit(inherited, own)
-        return self._known[key]
+    def position(self, general: str, of_vo: str) -> int:
+        """Return the position, among the sayings, of what these JSON texts say to all VOs and to this one."""
+        key = (general, of_vo)
+        position = self._positions.get(key)
+        if position is None:
+            position = self._positions[key] = len(self.sayings)
+            self.sayings.append(_saying(general, of_vo))
+        return position
 
 
-def _texts(rows: QuerySet[Any], *columns: str) -> Iterable[tuple[Any, ...]]:
-    """Return (primary key, columns, the two columns of parameters as JSON texts) of each row, by primary key."""
-    texts = {"general": Cast("parameters", TextField()), "by_vo": Cast("vo_parameters", TextField())}
-    found: Iterable[tuple[Any, ...]] = (
-        rows.annotate(**texts).order_by("pk").values_list("pk", *columns, "general", "by_vo")
-    )
-    return found
+#: A thousand sites take longer to be read than to be compared, and say for weeks what they said before.
+@lru_cache(maxsize=10_000)
+def _saying(general: str, of_vo: str) -> Parameters:
+    """Return, in canonical form, what a level says by these JSON texts: for all VOs, and for the one in question."""
+    own = LevelParameters.read(json.loads(general), {"": json.loads(of_vo)}, vo="")
+    return MappingProxyType(dict(inherit(NO_PARAMETERS, own)))
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------

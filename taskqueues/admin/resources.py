@@ -21,8 +21,11 @@ from resources.models import ComputingElement, Queue, RequirementDefinition, Sit
 from resources.services import issue_site_token
 from resources.services.throttles import recompute
 from taskqueues.services import submit_pools
+from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
+from wms.accounts.models import VO
 from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
+from wms.kernel.nudge import nudge
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
@@ -43,21 +46,42 @@ class RefreshingAdmin(VORights, RowLevelAdmin[M]):
 
     managers_may = EVERYTHING
 
+    def concerned(self, row: M) -> list[VO] | None:
+        """Return the VOs whose jobs' eligibility depends on the row; None: of all."""
+        raise NotImplementedError
+
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
-        """Save what belongs to the row, and look again which queues meet what."""
+        """Save what belongs to the row, and have the pools of who it concerned, or concerns now, refreshed."""
+        before = self.concerned(form.instance)
         super().save_related(request, form, formsets, change)
-        submit_pools.refresh(now=timezone.now())
+        refresh_soon(before, self.concerned(form.instance))
 
     def delete_model(self, request: HttpRequest, obj: M) -> None:
-        """Delete the row, and look again which queues meet what."""
+        """Delete the row, and have the pools refreshed."""
+        submit_pools.hold_refreshes()
+        before = self.concerned(obj)
         super().delete_model(request, obj)
-        submit_pools.refresh(now=timezone.now())
+        refresh_soon(before)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:
-        """Delete the rows, and look again which queues meet what."""
+        """Delete the rows, and have the pools refreshed."""
         with transaction.atomic():
+            submit_pools.hold_refreshes()
+            before = [self.concerned(row) for row in queryset]
             super().delete_queryset(request, queryset)
-            submit_pools.refresh(now=timezone.now())
+            refresh_soon(*before)
+
+
+def refresh_soon(*concerned: list[VO] | None) -> None:
+    """Mark the pools of these VOs, with None of all, and ask for their refresh after the commit."""
+    everybody = any(vos is None for vos in concerned)
+    vos = None if everybody else {vo.pk: vo for some in concerned for vo in some or ()}.values()
+    submit_pools.mark_stale(vos, now=timezone.now())
+    nudge(refresh_stale_submit_pools)
+
+
+def _served_by(site: Site) -> list[VO] | None:
+    return list(site.vos.all()) or None
 
 
 class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
@@ -112,6 +136,10 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         ),
         STATE_FIELDSET,
     )
+
+    def concerned(self, row: Site) -> list[VO] | None:
+        """Return the VOs that it serves."""
+        return _served_by(row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
         """Return the sites with their VOs and the number of their CEs."""
@@ -208,6 +236,10 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
         STATE_FIELDSET,
     )
 
+    def concerned(self, row: ComputingElement) -> list[VO] | None:
+        """Return the VOs that its site serves."""
+        return _served_by(row.site)
+
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the CEs of the sites that serve the VOs."""
         return Q(site__in=sites_serving(vos))
@@ -267,6 +299,10 @@ class QueueAdmin(LevelAdmin[Queue]):
         STATE_FIELDSET,
     )
 
+    def concerned(self, row: Queue) -> list[VO] | None:
+        """Return the VOs that its site serves."""
+        return _served_by(row.ce.site)
+
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the queues of the sites that serve the VOs."""
         return Q(ce__site__in=sites_serving(vos))
@@ -290,6 +326,10 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
     list_filter = ("kind",)
     search_fields = ("name",)
     ordering = ("name",)
+
+    def concerned(self, row: RequirementDefinition) -> list[VO] | None:
+        """Return the VOs for which it holds."""
+        return list(row.vos.all()) or None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequirementDefinition]:
         """Return the definitions with their VOs."""

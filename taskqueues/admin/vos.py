@@ -4,10 +4,12 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Q
+from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from taskqueues.admin.resources import refresh_soon
 from taskqueues.services.priorities import mark_groups_of
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
@@ -53,3 +55,14 @@ class VOAdmin(VOLevelAdmin[VO]):
         super().save_model(request, obj, form, change)
         mark_groups_of(vo_id=obj.pk, now=timezone.now())
         nudge(recalculate_changed_groups)
+
+    def delete_model(self, request: HttpRequest, obj: VO) -> None:
+        """Delete it, and have submit pools refreshed: a site that served no other VO now serves all."""
+        super().delete_model(request, obj)
+        refresh_soon(None)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[VO]) -> None:
+        """Delete them, likewise."""
+        with transaction.atomic():
+            super().delete_queryset(request, queryset)
+            refresh_soon(None)

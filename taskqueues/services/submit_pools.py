@@ -1,22 +1,30 @@
-"""SubmitPools: a VO's distinct job requirements and the queues that satisfy them (RFC7)."""
+"""SubmitPools: a VO's distinct job requirements and the queues that satisfy them (RFC7).
 
-from collections.abc import Sequence
+Whoever changes what decides about eligibility marks the VO (``mark_stale``) in the same transaction; the refresh comes
+afterwards, asked for at once and by beat. It has one VO to itself by an advisory lock, and holds pools only while it
+writes what has changed.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef, QuerySet
 
-from resources.domain.requirements import Kinds, canonical, submit_pool_id
-from resources.queries import DescribedQueue, described_queues, eligible_among, requirement_kinds
+from resources.domain.eligibility import Supply
+from resources.domain.requirements import canonical, submit_pool_id
+from resources.queries import supply_of
 from taskqueues import sql
-from taskqueues.models import SubmitPool, TaskQueue
+from taskqueues.models import StaleSubmitPools, SubmitPool, TaskQueue
 from wms.accounts.models import VO
 from wms.kernel.db import LockKey, lock, transaction_required
 
 #: A pool's last use is written at most this often: every submission writing it would make them wait for each other.
 USE_IS_NOTED_EVERY = timedelta(minutes=1)
+#: Pools removed in one transaction: submissions that need one of them wait for it.
+REMOVED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +33,9 @@ class RegisteredPool:
 
     id: str
     queues: int
+
+
+# ---- Registration ----------------------------------------------------------------------------------------------------
 
 
 @transaction_required
@@ -46,50 +57,147 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
     """
     forms = [canonical(each) for each in requirements]
     wanted = {submit_pool_id(vo.name, form): form for form in forms}
-    looked_at: tuple[list[DescribedQueue], Kinds] | None = None
+    supply: Supply | None = None
     # In one order for all, or two requests that make the same pools would wait for each other.
     for pool_id in sorted(wanted):
         while not sql.keep_pool(pool_id):
-            looked_at = looked_at or (described_queues(vo), requirement_kinds(vo))
-            pool = SubmitPool(id=pool_id, vo=vo, requirements=wanted[pool_id], refreshed_at=now, last_used_at=now)
-            # Of two that make it at once one waits here for the other, and then finds it.
-            SubmitPool.objects.bulk_create([pool], ignore_conflicts=True)
-            described, kinds = looked_at
-            pool.queues.set(eligible_among(described, wanted[pool_id], kinds=kinds))
-    pools = SubmitPool.objects.filter(pk__in=wanted)
-    unnoted = pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).order_by("pk")
-    noted = list(unnoted.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
-    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
-    queues = dict(pools.annotate(count=Count("queues")).values_list("pk", "count"))
+            supply = supply or supply_of(vo)
+            if not sql.insert_pool(pool_id, vo_id=vo.pk, requirements=wanted[pool_id], now=now):
+                # NB: it is another's, with its queues, or was, and is removed again: nothing of it is held here.
+                continue
+            sql.add_members({pool_id: supply.eligible(wanted[pool_id])})
+            # A resource that changes while this transaction is open is not seen here, nor is the pool by the refresh
+            # that follows the change.
+            StaleSubmitPools.objects.create(vo=vo, pool=pool_id, changed_at=now)
+    queues = dict(_keep_in_use(wanted, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
     ids = [submit_pool_id(vo.name, form) for form in forms]
     return [RegisteredPool(id=pool_id, queues=queues[pool_id]) for pool_id in ids]
 
 
 @transaction_required
-def refresh(*, now: datetime) -> None:
-    """Find again which queues satisfy which pool: every 15 minutes, and when a resource has changed (RFC7)."""
+def keep_named(pool_ids: Collection[str], *, vo: VO, now: datetime) -> Mapping[str, int]:
+    """Keep those of the pools that exist, for jobs that name them themselves; return how many queues each has."""
+    known = SubmitPool.objects.filter(vo=vo, pk__in=pool_ids).order_by("pk").values_list("pk", flat=True)
+    kept = [pool_id for pool_id in list(known) if sql.keep_pool(pool_id)]
+    return dict(_keep_in_use(kept, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
+
+
+def _keep_in_use(pool_ids: Iterable[str], *, now: datetime) -> QuerySet[SubmitPool]:
+    """Note that the pools are used, and return them."""
+    pools = SubmitPool.objects.filter(pk__in=list(pool_ids))
+    unnoted = pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).order_by("pk")
+    noted = list(unnoted.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
+    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
+    return pools
+
+
+# ---- Refresh ---------------------------------------------------------------------------------------------------------
+
+
+@transaction_required
+def mark_stale(vos: Iterable[VO] | None, *, now: datetime) -> None:
+    """Note that what decides where jobs of these VOs (None: of every VO) are eligible has changed.
+
+    A VO without pools needs no mark: one that is being made at this moment marks itself.
+    """
+    concerned = VO.objects.filter(Exists(SubmitPool.objects.filter(vo=OuterRef("pk"))))
+    if vos is not None:
+        concerned = concerned.filter(pk__in=[vo.pk for vo in vos])
+    StaleSubmitPools.objects.bulk_create([StaleSubmitPools(vo=vo, changed_at=now) for vo in concerned.order_by("pk")])
+
+
+@transaction_required
+def hold_refreshes() -> None:
+    """Let no refresh run beside this transaction, which deletes queues; call it before anything else is locked.
+
+    Both would delete the same memberships, each in its own order.
+    """
     lock(LockKey.REFRESH_SUBMIT_POOLS)
-    for vo in VO.objects.filter(submit_pools__isnull=False).distinct().order_by("pk"):
-        described, kinds = described_queues(vo), requirement_kinds(vo)
-        for pool in SubmitPool.objects.filter(vo=vo).order_by("pk"):
-            pool.queues.set(eligible_among(described, pool.requirements, kinds=kinds))
-    # In the order in which submissions note their use (by VO, then by id), or the two would wait for each other.
-    list(SubmitPool.objects.order_by("vo", "pk").select_for_update(of=("self",), no_key=True).values_list("pk"))
-    SubmitPool.objects.update(refreshed_at=now)
 
 
-def refresh_all(*, now: datetime) -> None:
-    """Refresh every pool, after removing those that no waiting job has needed for a while (RFC7)."""
+def refresh_stale(*, now: datetime) -> int:
+    """Refresh the pools that were marked; return how many. Without marks, one look at an empty table."""
+    stale = VO.objects.filter(pk__in=StaleSubmitPools.objects.values("vo")).order_by("pk")
+    return sum(_refresh_vo(vo, now=now, only_stale=True) for vo in stale)
+
+
+def refresh_all(*, now: datetime) -> int:
+    """Refresh every pool (RFC7, "at regular intervals"); return how many."""
+    vos = VO.objects.filter(Exists(SubmitPool.objects.filter(vo=OuterRef("pk")))).order_by("pk")
+    return sum(_refresh_vo(vo, now=now, only_stale=False) for vo in vos)
+
+
+def _refresh_vo(vo: VO, *, now: datetime, only_stale: bool) -> int:
     with transaction.atomic(durable=True):
-        _remove_unused(now=now)
+        lock(LockKey.REFRESH_SUBMIT_POOLS)
+        # What is marked from here on is of the next run, so the marks are read before what they are about.
+        marks = dict(StaleSubmitPools.objects.filter(vo=vo).values_list("pk", "pool"))
+        if only_stale and not marks:
+            return 0
+        pools = SubmitPool.objects.filter(vo=vo)
+        if only_stale and "" not in marks.values():
+            pools = pools.filter(pk__in=set(marks.values()))
+        refreshed = _refresh(pools, supply=supply_of(vo), now=now)
+        StaleSubmitPools.objects.filter(pk__among=marks).delete()
+        return refreshed
+
+
+def _refresh(pools: QuerySet[SubmitPool], *, supply: Supply, now: datetime) -> int:
+    """Write which queues came into which pools, and which left them; return how many pools there are."""
+    requirements = dict(pools.values_list("pk", "requirements"))
+    known = sql.members_of_pools(requirements)
+    added: dict[str, Collection[int]] = {}
+    gone: dict[str, Collection[int]] = {}
+    for pool_id, wanted in requirements.items():
+        before, after = known.get(pool_id, []), supply.eligible(wanted)
+        if before != after:
+            added[pool_id] = sorted({*after}.difference(before))
+            gone[pool_id] = sorted({*before}.difference(after))
+    # Only from here on do submissions that need these pools wait.
+    living = sql.note_refreshed(requirements, now=now)
+    sql.remove_members({pool_id: queues for pool_id, queues in gone.items() if pool_id in living})
+    sql.add_members({pool_id: queues for pool_id, queues in added.items() if pool_id in living})
+    return len(living)
+
+
+# ---- Removal ---------------------------------------------------------------------------------------------------------
+
+
+def remove_unused(*, now: datetime, in_use: Callable[[Collection[str]], Collection[str]]) -> int:
+    """Remove the pools that no job has needed for the time of grace (RFC7); return how many.
+
+    Args:
+        now: the time.
+        in_use: returns those of the pools that jobs refer to which stand in no task queue: who knows them is above.
+    """
     with transaction.atomic(durable=True):
-        refresh(now=now)
+        _note_use(now=now, in_use=in_use)
+    with transaction.atomic(durable=True):
+        unused = SubmitPool.objects.filter(last_used_at__lt=now - timedelta(seconds=settings.WMS_SUBMIT_POOL_GRACE_S))
+        seen = unused.order_by("vo", "pk").select_for_update(skip_locked=True, of=("self",))
+        locked = list(seen.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
+        # Looked at in new statements: a queue that names one may have been committed before the lock was taken. From
+        # here on no job comes into a queue that needs one of them; a job that leaves its queue for a pilot after the
+        # first look was seen by it, and one that left before is seen by the second.
+        unneeded = set(locked) - _waited_for(locked) if locked else set()
+        removed = unneeded - set(in_use(unneeded)) if unneeded else set()
+        SubmitPool.objects.filter(pk__in=removed).delete()
+        return len(removed)
 
 
-def _remove_unused(*, now: datetime) -> None:
-    unused = SubmitPool.objects.filter(last_used_at__lt=now - timedelta(seconds=settings.WMS_SUBMIT_POOL_GRACE_S))
-    needed = Exists(TaskQueue.objects.filter(submit_pools__contains=[OuterRef("pk")]))
-    seen = unused.filter(~needed).order_by("pk").select_for_update(skip_locked=True, of=("self",))
-    locked = list(seen.values_list("pk", flat=True))
-    # Looked at again in a new statement: a queue that names it may have been committed before the lock was taken.
-    SubmitPool.objects.filter(pk__in=locked).filter(~needed).delete()
+def _note_use(*, now: datetime, in_use: Callable[[Collection[str]], Collection[str]]) -> None:
+    """Count the time of grace from now for the pools that jobs need, which may have waited for days."""
+    unnoted = set(SubmitPool.objects.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).values_list("pk", flat=True))
+    if not unnoted:
+        return
+    needed = _waited_for(unnoted)
+    needed.update(in_use(unnoted - needed) if unnoted > needed else ())
+    held = SubmitPool.objects.filter(pk__in=needed & unnoted).order_by("vo", "pk")
+    noted = list(held.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
+    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
+
+
+def _waited_for(pool_ids: Collection[str]) -> set[str]:
+    """Return those of the pools that a task queue names."""
+    named = TaskQueue.objects.filter(submit_pools__overlap=list(pool_ids)).values_list("submit_pools", flat=True)
+    return {pool_id for pools in named.iterator() for pool_id in pools}.intersection(pool_ids)

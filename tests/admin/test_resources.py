@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken
-from taskqueues.models import Limit, SubmitPool
+from taskqueues.models import Limit, StaleSubmitPools, SubmitPool
+from taskqueues.services import submit_pools
 from tests.admin.conftest import (
     Shared,
     World,
@@ -18,6 +21,7 @@ from tests.admin.conftest import (
     changelist,
     errors_of,
 )
+from tests.factories import NOW, make_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -55,13 +59,51 @@ def of_site(**others: Any) -> dict[str, Any]:
     }
 
 
-def test_a_manager_changes_a_queue_and_the_submit_pools_follow(manager: Client, mine: World) -> None:
+def refreshed(pool: SubmitPool) -> set[Queue]:
+    """Return the pool's queues after the refresh that beat, or the nudge, begins within seconds."""
+    submit_pools.refresh_stale(now=NOW)
+    return set(SubmitPool.objects.get(pk=pool.pk).queues.all())
+
+
+def test_a_manager_changes_a_queue_and_the_submit_pools_follow(
+    manager: Client, mine: World, theirs: World, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
     assert not mine.submit_pool.queues.exists()
-    response = manager.post(change(mine.queue), of_queue(parameters='{"Memory": 8000}'))
+    with django_capture_on_commit_callbacks() as callbacks:
+        response = manager.post(change(mine.queue), of_queue(parameters='{"Memory": 8000}'))
     assert response.status_code == 302
+    assert len(callbacks) == 1
     mine.queue.refresh_from_db()
     assert (mine.queue.parameters, mine.queue.platforms) == ({"Memory": 8000}, ["a", "b"])
-    assert list(mine.submit_pool.queues.all()) == [mine.queue]
+    assert set(StaleSubmitPools.objects.values_list("vo", flat=True)) == {mine.vo.pk}
+    assert refreshed(mine.submit_pool) == {mine.queue}
+    assert refreshed(theirs.submit_pool) == set()
+
+
+@pytest.mark.parametrize("level", ["site", "ce"])
+def test_what_a_site_or_a_ce_says_reaches_the_submit_pools(level: str, operator: Client, mine: World) -> None:
+    of_ce = {"type": "local", "identity": "none", "options": "{}", "vo_parameters": "{}"}
+    form = of_site(vos=[mine.vo.pk]) if level == "site" else of_ce
+    response = operator.post(change(getattr(mine, level)), {**form, "parameters": '{"Memory": 8000}'})
+    assert response.status_code == 302
+    assert refreshed(mine.submit_pool) == {mine.queue}
+
+
+def test_a_site_that_serves_another_vo_concerns_the_pools_of_both(operator: Client, mine: World, theirs: World) -> None:
+    Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
+    SubmitPool.objects.get(pk=mine.submit_pool.pk).queues.add(mine.queue)
+    assert operator.post(change(mine.site), of_site(vos=[theirs.vo.pk])).status_code == 302
+    assert refreshed(mine.submit_pool) == set()
+    assert refreshed(theirs.submit_pool) == {mine.queue}
+
+
+def test_a_definition_that_is_added_or_changed_reaches_the_submit_pools(operator: Client, mine: World) -> None:
+    Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 8000})
+    assert operator.post(add(RequirementDefinition), {"name": "Memory", "kind": "capacity"}).status_code == 302
+    assert refreshed(mine.submit_pool) == {mine.queue}
+    definition = RequirementDefinition.objects.get(name="Memory")
+    assert operator.post(change(definition), {"kind": "exact", "unit": "MB"}).status_code == 302
+    assert refreshed(mine.submit_pool) == set()
 
 
 def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine: World) -> None:
@@ -70,7 +112,16 @@ def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine
     action = {"action": "delete_selected", "post": "yes"}
     selected = {"_selected_action": [str(RequirementDefinition.objects.get(name="Memory").pk)]}
     assert operator.post(changelist(RequirementDefinition), {**action, **selected}).status_code == 302
-    assert list(SubmitPool.objects.get(pk=mine.submit_pool.pk).queues.all()) == [mine.queue]
+    assert refreshed(mine.submit_pool) == {mine.queue}
+
+
+def test_a_deleted_queue_leaves_its_submit_pools(operator: Client, mine: World) -> None:
+    queue = make_queue(ce=mine.ce, parameters={"Memory": 8000})
+    mine.submit_pool.queues.add(queue)
+    path = reverse("admin:resources_queue_delete", args=[queue.pk])
+    assert operator.post(path, {"post": "yes"}).status_code == 302
+    assert not mine.submit_pool.queues.exists()
+    assert refreshed(mine.submit_pool) == set()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "index": "memory of a web process's index of task queues, and the time of its readings",
         "closings": "matches with throttles, limits and submit pools, in turns with matches without them",
         "recalculate": "all priorities, while another process matches",
+        "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",
+        "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "kill": "100,000 jobs by one request with a filter",
     }
 )

@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
-from tests.factories import make_group, make_user
+from tests.factories import make_group, make_queue, make_user
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.models import Job, Sandbox, Submission
@@ -280,3 +280,24 @@ def test_warnings_are_shown_with_the_new_jobs(portal: Client) -> None:
 def test_a_request_id_that_is_none_is_refused(portal: Client) -> None:
     assert portal.post("/jobs/submit/jdl/", of_jdl(JDL, request_id="x")).status_code == 400
     assert not Job.objects.exists()
+
+
+def test_the_same_attributes_may_come_as_cfg(portal: Client) -> None:
+    text = "Executable = run.sh\nCPUTime = 500\nJobName = of a cfg\n"
+    assert portal.post("/jobs/submit/jdl/", of_jdl(text, syntax="cfg")).status_code == 302
+    assert Job.objects.get().job_name == "of a cfg"
+
+
+def test_a_wrong_cfg_is_told_where_beside_its_text(portal: Client) -> None:
+    response = portal.post("/jobs/submit/jdl/", of_jdl("Executable = a\nCPUTme = 5", syntax="cfg"))
+    assert response.status_code == 400
+    assert "Line 2, column 1" in response.context["form"].errors["jdl"][0]
+
+
+def test_requirements_that_no_queue_meets_today_are_told_with_the_new_jobs(portal: Client) -> None:
+    make_queue(name="small", parameters={"Memory": 2000})
+    text = "Executable = a\nCPUTime = 500\nRequirements { Memory = 4000 }"
+    response = portal.post("/jobs/submit/jdl/", of_jdl(text, syntax="cfg"), follow=True)
+    assert "No queue meets the requirements Memory = 4000 today" in response.content.decode()
+    page = portal.get(f"/jobs/{Job.objects.get().pk}/").content.decode()
+    assert "Memory holds back" in page

@@ -187,8 +187,11 @@ def test_a_request_asked_again_gets_the_same_answer_and_nothing_new(alice: Calle
     assert len(alice("GET", "/jobs/?owner=alice", status=200)["results"]) == 1
 
 
-def test_cfg_is_known_by_name_and_refused(alice: Caller) -> None:
-    assert alice.refused("POST", "/jobs/", {"cfg": "Executable = a"}, status=400) == "cfg_not_supported"
+def test_cfg_is_read_as_jdl_is(alice: Caller) -> None:
+    (of_cfg,) = submit(alice, {"cfg": "Executable = run.sh\nCPUTime = 3600\nTag = a, b"})
+    (of_jdl,) = submit(alice, {"jdl": 'Executable = "run.sh"; CPUTime = 3600; Tag = {"a", "b"};'})
+    assert job(alice, of_cfg)["description"] == job(alice, of_jdl)["description"]
+    assert alice.refused("POST", "/jobs/", {"cfg": "Executable"}, status=400) == "invalid_cfg"
 
 
 def test_an_unknown_field_is_refused_with_the_nearest_known_name(alice: Caller) -> None:

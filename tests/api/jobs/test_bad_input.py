@@ -45,7 +45,16 @@ UNKNOWN_SANDBOX = "sha256:" + "0" * 64
         ({"jdl": 'Executable = "a"; Site = "LCG.CERN.hc";'}, "sites", "LCG.CERN.ch"),
         ({"jdl": 'Executable = "a";', "executable": "b"}, "executable", "beside jdl"),
         ({"jdl": 'Executable = "a"; OwnerGroup = "lhcb_user";', "group": "lhcb_prod"}, "group", "one group"),
-        ({"cfg": "Executable = a"}, "cfg", "jdl"),
+        ({"cfg": 5}, "cfg", "string"),
+        (
+            {"cfg": "Executable = a\nCPUTme = 5"},
+            "cfg",
+            "Line 2, column 1: There is no attribute `CPUTme`.",
+        ),
+        ({"cfg": "Executable = a\nSite = LCG.CERN.hc"}, "sites", "LCG.CERN.ch"),
+        ({"cfg": "Executable = a", "executable": "b"}, "executable", "beside cfg"),
+        ({"cfg": "Executable = a", "jdl": 'Executable = "b";'}, "cfg", "beside jdl"),
+        ({"jobs": [{"cfg": "Executable = a"}, {"cfg": "}"}]}, "jobs.1.cfg", "Line 1"),
         ({"jobs": []}, "jobs", "1 to 10000"),
         ({"jobs": {"executable": "a"}}, "jobs", "list"),
         ({"jobs": [{"executable": "a"}], "executable": "a"}, "executable", "beside jobs"),
@@ -92,12 +101,6 @@ def test_a_body_that_is_no_object_is_one_clear_error(
     assert response.status_code == 400
     assert response.json()["detail"]
     assert everything() == before
-
-
-def test_cfg_is_named_as_not_supported(alice: APIClient) -> None:
-    for body in ({"cfg": "x"}, {"jobs": [{"cfg": "x"}]}):
-        response = alice.post(JOBS, body, format="json")
-        assert (response.status_code, response.json()["code"]) == (400, "cfg_not_supported")
 
 
 def test_every_wrong_job_of_a_list_is_named(alice: APIClient) -> None:

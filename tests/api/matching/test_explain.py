@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from pilots.models import Pilot
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.words import PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities
@@ -198,13 +198,48 @@ def test_the_first_sentence_says_what_no_queue_offers(world: World, alice: APICl
     )
 
 
+def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what_it_lacks(
+    world: World, alice: APIClient
+) -> None:
+    factories.make_requirement_definition(name="memory", kind=RequirementKind.CAPACITY, unit="MB")
+    Queue.objects.update(parameters={"Memory": 4000, "CPUModel": "Xeon"})
+    only = Queue.objects.get()
+    factories.make_queue(ce=only.ce, name="small", parameters={"Memory": 1000, "CPUModel": "Xeon"})
+    factories.make_queue(ce=only.ce, name="silent")
+    said = explained(alice, submitted(alice, requirements={"Memory": 2000, "CPUModel": ["Xeon", "Epyc"]}))
+    required = "requires Memory = 2000 MB and CPUModel = Xeon or Epyc"
+    assert condition(said, "submit_pool") == (
+        *(1, 2),
+        f"{required}; CPUModel holds back 1 queue and Memory holds back 2 queues",
+    )
+    reasons = {queue["queue"]: queue["reasons"] for queue in said["queues"]}
+    nothing_said = (
+        "cpumodel: not described there, Epyc or Xeon asked for; memory: not described there, 2000 MB asked for"
+    )
+    assert reasons == {
+        only.name: [],
+        "small": [f"{required}; this queue lacks: memory: 1000 MB there, 2000 MB asked for"],
+        "silent": [f"{required}; this queue lacks: {nothing_said}"],
+    }
+
+
+def test_a_queue_that_changed_a_moment_ago_counts_from_the_next_refresh_on(world: World, alice: APIClient) -> None:
+    Queue.objects.update(parameters={"Memory": 1000})
+    job = submitted(alice, requirements={"Memory": 2000})
+    Queue.objects.update(parameters={"Memory": 4000})
+    (reason,) = explained(alice, job)["queues"][0]["reasons"]
+    assert reason.endswith("this queue has changed, and counts from the next refresh of the submit pools on")
+
+
 def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClient) -> None:
     Queue.objects.update(parameters={"Memory": 4000})
     for required, fits in ((4000, True), (8000, False)):
         job = submitted(alice, requirements={"Memory": required})
         said = explained(alice, job)
         assert said["queues"][0]["fits"] is fits
-    assert said["queues"][0]["reasons"] == ["requires Memory = 8000; this queue does not provide that"]
+    assert said["queues"][0]["reasons"] == [
+        "requires Memory = 8000; this queue lacks: memory: 4000 there, 8000 asked for"
+    ]
     assert said["summary"] == ("It waits because no queue that serves lhcb provides what it requires: Memory = 8000.")
 
 

@@ -167,8 +167,7 @@ def test_a_refresh_of_all_pools_does_not_deadlock_with_a_submission_that_needs_t
 
     def refresh() -> None:
         try:
-            with transaction.atomic():
-                submit_pools.refresh(now=later_use)
+            submit_pools.refresh_all(now=later_use)
         finally:
             connection.close()
 

@@ -1,6 +1,7 @@
 """What is known, eligible and open among the configured resources."""
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -90,6 +91,14 @@ def test_requirements_are_understood_by_the_names_and_kinds_of_the_vo(lhcb: VO) 
 # ---- Eligible queues -------------------------------------------------------------------------------------------------
 
 
+def ids(vo: VO, **requirements: object) -> list[int]:
+    return queries.supply_of(vo).eligible(canonical(requirements))
+
+
+def parameters(vo: VO, queue: Queue) -> Mapping[str, object]:
+    return queries.supply_of(vo).offered(queue.pk, ["memory", "scratch", "odd"])
+
+
 def test_eligible_are_the_queues_whose_effective_parameters_meet_the_requirements(lhcb: VO, atlas: VO) -> None:
     site = make_site(parameters={"Memory": 2000}, vo_parameters={"lhcb": {"Memory": 4000}})
     inherits = make_queue(ce=make_ce(site=site))
@@ -98,30 +107,63 @@ def test_eligible_are_the_queues_whose_effective_parameters_meet_the_requirement
     silent = make_queue()
     make_queue(ce=make_ce(site=make_site(vos=[atlas], parameters={"Memory": 9000})))
 
-    wanted = canonical({"Memory": 4000})
-    assert queries.eligible_queues(lhcb, wanted) == [inherits, at_ce]
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 3000})) == [inherits, less, at_ce]
-    assert queries.eligible_queues(lhcb, {}) == [inherits, less, at_ce, silent]
+    assert ids(lhcb, Memory=4000) == [inherits.pk, at_ce.pk]
+    assert ids(lhcb, Memory=3000) == [inherits.pk, less.pk, at_ce.pk]
+    assert ids(lhcb) == [inherits.pk, less.pk, at_ce.pk, silent.pk]
 
 
-def test_a_queue_is_described_by_its_path_and_what_it_inherits(lhcb: VO) -> None:
+def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
+    cern, pic = make_site(name="CERN", parameters={"Memory": 4000}), make_site(name="PIC")
+    first, second = make_ce(name="ce1", site=cern), make_ce(name="ce2", site=cern)
+    for name, ce in (("long", first), ("short", first), ("long", second), ("long", make_ce(name="ce1", site=pic))):
+        make_queue(name=name, ce=ce)
+    make_queue(name="small", ce=second, parameters={"Memory": 1})
+
+    assert queries.eligible_queues(lhcb, canonical({"Memory": 4000})) == {
+        "CERN": {"ce1": ("long", "short"), "ce2": ("long",)}
+    }
+    assert list(queries.eligible_queues(lhcb, {})) == ["CERN", "PIC"]
+    assert queries.eligible_queues(lhcb, canonical({"Memory": 4001})) == {}
+
+
+def test_a_queue_has_its_own_parameters_and_those_that_it_inherits(lhcb: VO, atlas: VO) -> None:
     ce = make_ce(name="ce1", site=make_site(name="CERN", parameters={"Memory": 2000, "Scratch": 1}))
     queue = make_queue(name="grid", ce=ce, vo_parameters={"lhcb": {"memory": 4000}})
-    (found,) = queries.described_queues(lhcb)
-    assert (found.queue_id, found.site, found.ce, found.queue) == (queue.pk, "CERN", "ce1", "grid")
-    assert found.parameters == {"memory": 4000, "scratch": 1}
+    assert parameters(lhcb, queue) == {"memory": 4000, "scratch": 1}
+    assert parameters(atlas, queue) == {"memory": 2000, "scratch": 1}
+
+
+def test_a_parameter_written_by_hand_that_nobody_can_read_is_not_offered(lhcb: VO) -> None:
+    queue = make_queue(parameters={"Memory": 1, "Odd": {"a": 1}})
+    Queue.objects.filter(pk=queue.pk).update(vo_parameters=["lhcb"])
+    assert parameters(lhcb, queue) == {"memory": 1}
+    Queue.objects.filter(pk=queue.pk).update(vo_parameters={"lhcb": None})
+    assert parameters(lhcb, queue) == {"memory": 1}
 
 
 def test_a_ban_does_not_make_a_queue_ineligible(lhcb: VO) -> None:
     queue = make_queue(state=ResourceState.BANNED, parameters={"Memory": 1})
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == [queue]
+    assert ids(lhcb, Memory=1) == [queue.pk]
 
 
 def test_definitions_decide_how_values_are_compared(lhcb: VO) -> None:
     queue = make_queue(parameters={"Memory": 8000})
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 4000})) == [queue]
+    assert ids(lhcb, Memory=4000) == [queue.pk]
     make_requirement_definition(name="memory", kind=RequirementKind.EXACT)
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 4000})) == []
+    assert ids(lhcb, Memory=4000) == []
+
+
+def test_each_requirement_holds_its_own_queues_back(lhcb: VO) -> None:
+    for memory in (1000, 2000, 3000):
+        make_queue(parameters={"Memory": memory, "CPUModel": "Xeon"})
+    make_queue(parameters={"CPUModel": "Epyc"})
+    supply = queries.supply_of(lhcb)
+    assert supply.held_back(canonical({"Memory": 2000, "CPUModel": "Xeon", "GPU": True})) == {
+        "cpumodel": 1,
+        "gpu": 4,
+        "memory": 2,
+    }
+    assert len(supply) == 4
 
 
 def test_a_thousand_sites_of_twenty_queues_are_searched_within_a_second(
@@ -145,9 +187,10 @@ def test_a_thousand_sites_of_twenty_queues_are_searched_within_a_second(
     wanted = canonical({"SoftwareTag": ["v2", "v3"], "Memory": 2500})
     with django_assert_num_queries(4):
         begun = time.process_time()
-        found = queries.eligible_queue_ids(lhcb, wanted)
+        found = queries.eligible_queues(lhcb, wanted)
         took_s = time.process_time() - begun
-    assert len(found) == sum(1 for i in range(1000) if i % 7 in {2, 3}) * 2 * 5
+    assert len(found) == sum(1 for i in range(1000) if i % 7 in {2, 3})
+    assert {(len(ces), *map(len, ces.values())) for ces in found.values()} == {(2, 5, 5)}
     assert took_s < 1.0
 
 

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from resources.domain.words import RequirementKind
 from resources.models import Queue
-from taskqueues.models import SubmitPool
+from taskqueues.models import StaleSubmitPools, SubmitPool
 from taskqueues.services import submit_pools
 from taskqueues.services.submit_pools import RegisteredPool
 from tests.factories import NOW, make_queue, make_requirement_definition, make_task_queue, make_vo
@@ -23,6 +23,11 @@ LATER = NOW + timedelta(hours=2)
 def register(vo: VO, **requirements: object) -> RegisteredPool:
     with transaction.atomic():
         return submit_pools.register(vo=vo, requirements=requirements, now=NOW)
+
+
+def mark(vos: list[VO] | None) -> None:
+    with transaction.atomic():
+        submit_pools.mark_stale(vos, now=NOW)
 
 
 def queues_of(pool: RegisteredPool) -> set[Queue]:
@@ -66,19 +71,86 @@ def test_a_changed_definition_changes_what_satisfies() -> None:
     assert queues_of(pool) == {queue}
     definition.kind = RequirementKind.EXACT
     definition.save()
-    with transaction.atomic():
-        submit_pools.refresh(now=NOW)
+    submit_pools.refresh_all(now=NOW)
     assert queues_of(pool) == set()
 
 
-def test_an_unused_pool_goes_after_its_grace_and_a_used_one_stays() -> None:
+def test_a_mark_refreshes_the_pools_of_its_vo_and_no_others() -> None:
+    vo, other = make_vo(), make_vo()
+    pools = [register(each, Memory=4000) for each in (vo, other)]
+    submit_pools.refresh_stale(now=NOW)
+    queue = make_queue(parameters={"Memory": 4000})
+    mark([vo])
+    assert submit_pools.refresh_stale(now=LATER) == 1
+    assert [queues_of(pool) for pool in pools] == [{queue}, set()]
+    assert dict(SubmitPool.objects.values_list("vo", "refreshed_at")) == {vo.pk: LATER, other.pk: NOW}
+    assert not StaleSubmitPools.objects.exists()
+    mark(None)
+    assert submit_pools.refresh_stale(now=LATER) == 2
+    assert [queues_of(pool) for pool in pools] == [{queue}, {queue}]
+
+
+def test_nothing_is_marked_for_a_vo_without_pools() -> None:
+    vo = make_vo()
+    mark([vo])
+    mark(None)
+    assert not StaleSubmitPools.objects.exists()
+    assert submit_pools.refresh_stale(now=NOW) == 0
+
+
+def test_a_new_pool_is_refreshed_once_more_by_itself() -> None:
+    """A resource that changes while its transaction is open was seen neither by it nor by the refresh that followed."""
+    vo = make_vo()
+    old = register(vo, Memory=4000)
+    submit_pools.refresh_stale(now=NOW)
+    new = register(vo, Memory=3000)
+    queue = make_queue(parameters={"Memory": 5000})
+    assert submit_pools.refresh_stale(now=LATER) == 1
+    assert [queues_of(pool) for pool in (old, new)] == [set(), {queue}]
+
+
+def test_a_refresh_writes_only_memberships_that_change() -> None:
+    vo = make_vo()
+    kept, lost = make_queue(parameters={"Memory": 4000}), make_queue(parameters={"Memory": 4000})
+    pool = register(vo, Memory=4000)
+    members = SubmitPool.queues.through._default_manager
+    before = members.get(queue=kept).pk
+    submit_pools.refresh_all(now=NOW)
+    lost.parameters = {}
+    lost.save()
+    won = make_queue(parameters={"Memory": 8000})
+    submit_pools.refresh_all(now=LATER)
+    assert queues_of(pool) == {kept, won}
+    assert members.get(queue=kept).pk == before
+
+
+def test_a_pool_goes_its_time_of_grace_after_the_last_job_left_its_queue() -> None:
     vo = make_vo()
     used, unused = register(vo, A=1), register(vo, B=1)
-    make_task_queue(submit_pools=[used.id])
-    submit_pools.refresh_all(now=NOW + timedelta(minutes=59))
-    assert set(SubmitPool.objects.values_list("pk", flat=True)) == {used.id, unused.id}
-    submit_pools.refresh_all(now=LATER)
-    assert set(SubmitPool.objects.values_list("pk", flat=True)) == {used.id}
+    task_queue = make_task_queue(submit_pools=[used.id])
+    removal = partial(submit_pools.remove_unused, in_use=lambda _pools: ())
+    assert removal(now=NOW + timedelta(minutes=59)) == 0
+    assert removal(now=LATER) == 1
+    assert {pool.pk for pool in SubmitPool.objects.all()} == {used.id} != {unused.id}
+    task_queue.delete()
+    assert removal(now=LATER + timedelta(minutes=59)) == 0
+    assert removal(now=LATER + timedelta(minutes=61)) == 1
+
+
+def test_a_pool_that_jobs_elsewhere_refer_to_stays() -> None:
+    vo = make_vo()
+    pools = [register(vo, A=1), register(vo, B=1)]
+    assert submit_pools.remove_unused(now=LATER, in_use=lambda asked: {pools[0].id} & {*asked}) == 1
+    assert SubmitPool.objects.get().pk == pools[0].id
+
+
+def test_a_pool_that_a_job_names_itself_is_kept_in_use() -> None:
+    vo, other = make_vo(), make_vo()
+    make_queue(parameters={"A": 1})
+    pool, theirs = register(vo, A=1), register(other, A=1)
+    with transaction.atomic():
+        assert submit_pools.keep_named([pool.id, theirs.id, "unknown"], vo=vo, now=LATER) == {pool.id: 1}
+    assert SubmitPool.objects.get(pk=pool.id).last_used_at == LATER
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resources.domain.eligibility import LevelSayings, Supply
 from resources.domain.parameters import LevelParameters, Value, effective
 from resources.domain.requirements import (
     Kinds,
@@ -101,6 +104,72 @@ def test_the_identifier_is_stable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"A": 1}, {"A": 1.0}),
+        ({"A": 1000}, {"A": 1e3}),
+        ({"A": 0}, {"A": -0.0}),
+        ({"A": [1, 1.0, 1]}, {"A": 1}),
+        ({"A": ("x", "y")}, {"A": ["y", "x", "x"]}),
+        ({"Straße": 1}, {"STRASSE": 1}),
+        ({" A ": 1}, {"a": 1}),
+        ({}, {}),
+    ],
+)
+def test_spellings_of_the_same(one: dict[str, object], other: dict[str, object]) -> None:
+    assert pool(one) == pool(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"A": 1}, {"A": True}),
+        ({"A": 0}, {"A": False}),
+        ({"A": [0, False]}, {"A": 0}),
+        ({"A": 1}, {"A": "1"}),
+        ({"A": True}, {"A": "true"}),
+        ({"A": 2**53}, {"A": 2**53 + 1}),
+        ({"A": 0.1}, {"A": 0.1000001}),
+        ({"A": ["a", "b"]}, {"A": "a,b"}),
+        ({"A": "a "}, {"A": "a"}),
+        ({"A": 1, "B": 1}, {"A": 1}),
+        ({"A": ""}, {}),
+    ],
+)
+def test_what_only_looks_the_same(one: dict[str, object], other: dict[str, object]) -> None:
+    assert pool(one) != pool(other)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), value_lists, max_size=4))
+def test_any_names_are_canonical_after_once_or_refused(record: dict[str, object]) -> None:
+    with suppress(RequirementsError):
+        assert canonical(canonical(record)) == canonical(record)
+
+
+@given(records, st.lists(records, max_size=6))
+def test_many_queues_at_once_as_each_by_itself(record: dict[str, object], described: list[dict[str, object]]) -> None:
+    asked, said = canonical(record), [offers(**parameters) for parameters in described]
+    numbers = np.arange(len(said), dtype=np.int64)
+    supply = Supply(numbers + 10, [LevelSayings([{}], numbers * 0), LevelSayings(said, numbers)])
+    assert supply.eligible(asked) == [
+        number + 10 for number, parameters in enumerate(said) if satisfied(asked, parameters)
+    ]
+    assert supply.held_back(asked) == {
+        name: sum(not satisfied({name: value}, parameters) for parameters in said) for name, value in asked.items()
+    }
+
+
+def test_units_are_shown_with_numbers() -> None:
+    asked, units = canonical({"Memory": [4000, 8000], "Tag": "x"}), {"memory": "MB", "tag": "pieces"}
+    assert unmet(asked, offers(Memory=2000), CAPACITY, units) == (
+        "memory: 2000 MB there, 4000 or 8000 MB asked for",
+        "tag: not described there, x asked for",
+    )
+    with pytest.raises(RequirementsError, match="a capacity in MB; give a number"):
+        check(canonical({"Memory": "much"}), known=["Memory"], kinds=CAPACITY, units=units)
+
+
+@pytest.mark.parametrize(
     ("requirements", "field"),
     [
         ("other.Memory > 4000", "requirements"),
@@ -110,6 +179,15 @@ def test_the_identifier_is_stable() -> None:
         ({"Memory": {"min": 1}}, "requirements.Memory"),
         ({"Memory": []}, "requirements.Memory"),
         ({"Memory": float("nan")}, "requirements.Memory"),
+        ({"Memory": float("inf")}, "requirements.Memory"),
+        ({"Memory": [1, float("-inf")]}, "requirements.Memory"),
+        ({"Memory": 2**63}, "requirements.Memory"),
+        ({"Memory": 10**400}, "requirements.Memory"),
+        ({"Memory": [[1]]}, "requirements.Memory"),
+        ({"Memory": ["a", ["b"]]}, "requirements.Memory"),
+        ({"ß": 1, "SS": 1}, "requirements.SS"),
+        ({" a": 1, "A ": 2}, "requirements.A "),
+        ({"a\0": 1}, "requirements.a\0"),
         ({"Memory": 1, "memory": 1}, "requirements.memory"),
         ({"": 1}, "requirements."),
         ({f"n{i}": 1 for i in range(101)}, "requirements"),

@@ -76,13 +76,17 @@ class DescriptionBody(EditBody):
         help_text='{"values": […]}, or {"count", "start", "step", "factor"}, or several of them by name.',
     )
     jdl = serializers.CharField(required=False, help_text="The same as JDL text, instead of the fields.")
+    cfg = serializers.CharField(
+        required=False,
+        help_text="The same in the syntax of DIRAC's CFG files, with the names of the JDL: lines `Name = value`, lists "
+        "by commas, `Requirements { Memory = 4000 }`, comments after `#`.",
+    )
 
 
 class SubmissionBody(DescriptionBody):
-    """Fields of one description, or `jdl`, or `jobs`; beside it `group` and `request_id`."""
+    """Fields of one description, or `jdl`, or `cfg`, or `jobs`; beside it `group` and `request_id`."""
 
     jobs = DescriptionBody(many=True, required=False, help_text=f"1 to {MAX_JOBS} descriptions, instead of one.")
-    cfg = serializers.CharField(required=False, help_text="Not supported yet.")
     group = serializers.CharField(
         required=False, allow_null=True, help_text="To act in; default: the user's default or only one."
     )

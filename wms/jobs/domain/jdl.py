@@ -4,10 +4,11 @@ Attribute names are DIRAC's, in any letter case. A value may be any constant exp
 (``CPUTime = 3600 * 24``). Here only the form is checked; ``description.parse`` checks the values.
 """
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
 from wms.kernel.names import did_you_mean
@@ -98,14 +99,14 @@ class InvalidJdlError(ClassAdError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JdlJob:
-    """What a JDL text says: the JSON description, and the group to act in (``OwnerGroup``), which is apart from it."""
+class DescribedJob:
+    """What a text says: the JSON description, and the group to act in (``OwnerGroup``), which is apart from it."""
 
     description: dict[str, Json]
     group: str | None
 
 
-def parse_jdl(text: str) -> JdlJob:
+def parse_jdl(text: str) -> DescribedJob:
     """Return the job description that *text* gives, in the JSON names of the contract and still unchecked.
 
     Args:
@@ -115,113 +116,115 @@ def parse_jdl(text: str) -> JdlJob:
         InvalidJdlError: with line and column.
     """
     try:
-        return _Reader(parse_classad(text, dotted_names=True)).job()
+        return _JdlReader(parse_classad(text, dotted_names=True)).job()
     except InvalidJdlError:
         raise
     except ClassAdError as error:
         raise InvalidJdlError(error.problem, text=text, at=error.at) from error
 
 
-class _Reader:
-    """Turns the attributes of one ad into fields."""
+class AttributeReader(ABC):
+    """Turns attributes, in whatever syntax they stand, into fields."""
 
-    def __init__(self, ad: ClassAd) -> None:
-        self._ad = ad
-        self._values = values_of(ad)
+    def __init__(self) -> None:
         self._description: dict[str, Json] = {}
         self._given_by: dict[str, str] = {}
         self._sequences: dict[str, dict[str, str]] = {}
         self._group: str | None = None
 
-    def job(self) -> JdlJob:
-        for name in self._ad.names:
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Return the attributes as they are written, each once, in their order."""
+
+    @abstractmethod
+    def constant(self, name: str) -> Json:
+        """Return the value of the attribute, whatever it is; raise what ``value_error`` returns."""
+
+    @abstractmethod
+    def text(self, name: str) -> str:
+        """Return the value, which must be a text."""
+
+    @abstractmethod
+    def number(self, name: str) -> int:
+        """Return the value, which must be an integer."""
+
+    @abstractmethod
+    def strings(self, name: str) -> list[str]:
+        """Return the value, which must be a list of texts or one."""
+
+    @abstractmethod
+    def arguments(self, name: str) -> Json:
+        """Return the value, a text or a list of words."""
+
+    @abstractmethod
+    def requirements(self, name: str) -> Json:
+        """Return the value, which must be a record of constants."""
+
+    @abstractmethod
+    def record(self, name: str) -> dict[str, Json] | None:
+        """Return the value if it is a record."""
+
+    @abstractmethod
+    def name_error(self, name: str, problem: str) -> ClassAdError:
+        """Return an error that points at the attribute's name."""
+
+    @abstractmethod
+    def value_error(self, name: str, problem: str) -> ClassAdError:
+        """Return an error that points at the attribute's value."""
+
+    #: How the syntax writes a list, for hints.
+    list_hint: ClassVar[str]
+
+    def job(self) -> DescribedJob:
+        """Return what all attributes say together."""
+        for name in self.names():
             self._read(name)
         self._add_parameters()
-        return JdlJob(description=self._description, group=self._group)
+        return DescribedJob(description=self._description, group=self._group)
 
     def _read(self, name: str) -> None:
         first, _, sequence = name.partition(".")
         known = _SPELLING.get(first.lower())
         if known is None or (sequence and known not in SEQUENCES):
-            raise self._ad.error(name, f"There is no attribute `{name[:64]}`.{did_you_mean(name[:64], ATTRIBUTES)}")
+            raise self.name_error(name, f"There is no attribute `{name[:64]}`.{did_you_mean(name[:64], ATTRIBUTES)}")
         if known in SEQUENCES:
             self._sequences.setdefault(sequence.lower(), {})[SEQUENCES[known]] = name
             return
         if known == "OwnerGroup":
-            self._group = self._text(name)
+            self._group = self.text(name)
             return
         field = _FIELD_OF[known]
         other = self._given_by.setdefault(field, name)
         if other != name:
-            raise self._ad.error(name, f"`{name}` and `{other}` mean the same; keep one of them.")
+            raise self.name_error(name, f"`{name}` and `{other}` mean the same; keep one of them.")
         self._description[field] = self._field(known, name)
 
     def _field(self, known: str, name: str) -> Json:
         if known in TEXTS:
-            return self._text(name)
+            return self.text(name)
         if known in NUMBERS:
-            return self._number(name)
+            return self.number(name)
         special: Mapping[str, Callable[[str], Json]] = {
-            "Arguments": self._arguments,
-            "Requirements": self._requirements,
+            "Arguments": self.arguments,
+            "Requirements": self.requirements,
             "Environment": self._environment,
             "InputData": self._input_data,
         }
-        return special.get(known, self._names)(name)
-
-    def _constant(self, name: str) -> Json:
-        """Return the value of the attribute *name*; it must not depend on anything outside the text."""
-        value = self._values[name]
-        if not _is_constant(value):
-            problem = f"The value of `{name}` is no constant: a name in it is undefined, or it cannot be computed."
-            raise self._value_error(name, problem)
-        return _as_json(value)
-
-    def _text(self, name: str) -> str:
-        value = self._constant(name)
-        if not isinstance(value, str):
-            raise self._value_error(name, f'`{name}` must be a string: {name} = "…";')
-        return value
-
-    def _number(self, name: str) -> int:
-        """Read an integer; users also write one in quotes, as DIRAC allows."""
-        value = self._constant(name)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
-            return int(value)
-        if type(value) is not int:
-            raise self._value_error(name, f"`{name}` must be an integer: {name} = 1;")
-        return value
-
-    def _names(self, name: str) -> list[str]:
-        value = self._constant(name)
-        if isinstance(value, str):
-            return [value] if value else []
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
-        return value
-
-    def _arguments(self, name: str) -> Json:
-        value = self._constant(name)
-        return str(value) if type(value) in {int, float} else value
+        return special.get(known, self.strings)(name)
 
     def _input_data(self, name: str) -> list[str]:
-        return [lfn[4:] if lfn[:4].upper() == "LFN:" else lfn for lfn in self._names(name)]
-
-    def _requirements(self, name: str) -> Json:
-        if not isinstance(self._values[name], Mapping):
-            raise self._value_error(name, _REQUIREMENTS_HINT)
-        return self._constant(name)
+        return [lfn[4:] if lfn[:4].upper() == "LFN:" else lfn for lfn in self.strings(name)]
 
     def _environment(self, name: str) -> Json:
-        value = self._constant(name)
-        if isinstance(value, dict):
+        value = self.record(name)
+        if value is not None:
             return {variable: str(content) if type(content) is int else content for variable, content in value.items()}
         environment: dict[str, str] = {}
-        for assignment in self._names(name):
+        for assignment in self.strings(name):
             variable, separator, content = assignment.partition("=")
             if not separator or variable in environment:
-                hint = f'`{name}` must be a list of assignments, each variable once: {{ "A=1", "B=2" }}'
-                raise self._value_error(name, f"{hint}, or a record.")
+                hint = f"`{name}` must be a list of assignments, each variable once: {self.list_hint}"
+                raise self.value_error(name, f"{hint}, or a record.")
             environment[variable] = content
         return environment
 
@@ -232,17 +235,77 @@ class _Reader:
             if "" not in parts:
                 name = next(iter(parts.values()))
                 _, dot, sequence = name.partition(".")
-                raise self._ad.error(name, f"`{name}` says nothing without `Parameters{dot}{sequence}`.")
-            form = {part: self._constant(name) for part, name in parts.items()}
+                raise self.name_error(name, f"`{name}` says nothing without `Parameters{dot}{sequence}`.")
+            form = {part: self.constant(name) for part, name in parts.items()}
             values = form.pop("")
             forms[parts[""].partition(".")[2]] = {"values" if isinstance(values, list) else "count": values, **form}
         if len(forms) > 1 and "" in forms:
             problem = "Either one sequence without a name or named ones: write `Parameters.name` for this one too."
-            raise self._ad.error("Parameters", problem)
+            raise self.name_error(self._sequences[""][""], problem)
         if forms:
             self._description["parameters"] = forms.get("", forms)
 
-    def _value_error(self, name: str, problem: str) -> ClassAdError:
+
+class _JdlReader(AttributeReader):
+    """Reads the attributes of one ad."""
+
+    list_hint = '{ "A=1", "B=2" }'
+
+    def __init__(self, ad: ClassAd) -> None:
+        super().__init__()
+        self._ad = ad
+        self._values = values_of(ad)
+
+    def names(self) -> Sequence[str]:
+        return self._ad.names
+
+    def constant(self, name: str) -> Json:
+        value = self._values[name]
+        if not _is_constant(value):
+            problem = f"The value of `{name}` is no constant: a name in it is undefined, or it cannot be computed."
+            raise self.value_error(name, problem)
+        return _as_json(value)
+
+    def text(self, name: str) -> str:
+        value = self.constant(name)
+        if not isinstance(value, str):
+            raise self.value_error(name, f'`{name}` must be a string: {name} = "…";')
+        return value
+
+    def number(self, name: str) -> int:
+        # Users also write one in quotes, as DIRAC allows.
+        value = self.constant(name)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
+            return int(value)
+        if type(value) is not int:
+            raise self.value_error(name, f"`{name}` must be an integer: {name} = 1;")
+        return value
+
+    def strings(self, name: str) -> list[str]:
+        value = self.constant(name)
+        if isinstance(value, str):
+            return [value] if value else []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
+        return value
+
+    def arguments(self, name: str) -> Json:
+        value = self.constant(name)
+        return str(value) if type(value) in {int, float} else value
+
+    def requirements(self, name: str) -> Json:
+        if not isinstance(self._values[name], Mapping):
+            raise self.value_error(name, _REQUIREMENTS_HINT)
+        return self.constant(name)
+
+    def record(self, name: str) -> dict[str, Json] | None:
+        value = self.constant(name)
+        return value if isinstance(value, dict) else None
+
+    def name_error(self, name: str, problem: str) -> ClassAdError:
+        return self._ad.error(name, problem)
+
+    def value_error(self, name: str, problem: str) -> ClassAdError:
         expression = self._ad.expression(name)
         return self._ad.error(name, problem) if expression is None else expression.error(problem)
 

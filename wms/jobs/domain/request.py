@@ -1,16 +1,19 @@
-"""The body of a submission: one description, a JDL text, or a list of both (API.md, POST /api/jobs/)."""
+"""The body of a submission: one description, a JDL or CFG text, or a list of both (API.md, POST /api/jobs/)."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
+from resources.domain.classad import ClassAdError
 from wms.jobs.domain import parametric
+from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, JobDescription
 from wms.jobs.domain.fields import shown
-from wms.jobs.domain.jdl import InvalidJdlError, parse_jdl
+from wms.jobs.domain.jdl import DescribedJob, parse_jdl
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 
@@ -19,7 +22,9 @@ MAX_JOBS: Final = 10_000
 MAX_WRONG_FIELDS: Final = 100
 #: Fields beside a description; they concern the request.
 ENVELOPE: Final = ("group", "request_id")
-FORMS: Final = ("jdl", "cfg", "jobs")
+#: {field: what reads the text that stands there instead of the other fields}.
+TEXT_FORMS: Final[Mapping[str, Callable[[str], DescribedJob]]] = MappingProxyType({"jdl": parse_jdl, "cfg": parse_cfg})
+FORMS: Final = (*TEXT_FORMS, "jobs")
 
 Errors = dict[str, list[str]]
 
@@ -28,12 +33,6 @@ class InvalidSubmissionError(RejectedError):
     """The request around the descriptions is wrong."""
 
     code = "invalid_submission"
-
-
-class CfgNotSupportedError(RejectedError):
-    """Descriptions in DIRAC's CFG form are not read yet."""
-
-    code = "cfg_not_supported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +64,7 @@ def parse_submission(body: object) -> SubmissionIn:
     Raises:
         InvalidSubmissionError: no object, or group, request id or list are wrong.
         InvalidDescriptionError: with the errors of all jobs; those of a list are named like ``jobs.3.executable``.
-        InvalidJdlError: the only description is a JDL text that cannot be read.
-        CfgNotSupportedError: the description is in CFG form.
+        InvalidJdlError, InvalidCfgError: the only description is a text that cannot be read.
     """
     if not isinstance(body, Mapping):
         raise _invalid("body", f"Send an object, a job description, not {shown(body)}.")
@@ -96,8 +94,6 @@ def _list(entries: object) -> tuple[list[WantedJob], set[str]]:
         try:
             single, named = _entry(entry, path=f"jobs.{position}.")
         except RejectedError as error:
-            if isinstance(error, CfgNotSupportedError):
-                raise
             errors |= {f"jobs.{position}.{field}": sentences for field, sentences in error.errors.items()}
             if len(errors) >= MAX_WRONG_FIELDS:
                 break
@@ -118,29 +114,27 @@ def _entry(entry: object, *, path: str) -> tuple[list[WantedJob], set[str]]:
 
 
 def _single(content: Mapping[str, object], *, path: str) -> tuple[list[WantedJob], set[str]]:
-    """Read one description, JDL or JSON, and the groups that it names."""
+    """Read one description, JDL, CFG or JSON, and the groups that it names."""
     groups: set[str] = set()
-    if "cfg" in content:
-        raise CfgNotSupportedError(
-            "Descriptions in CFG form are not read yet; send the same as JSON fields or as JDL.",
-            errors={f"{path}cfg": ["Not supported yet; use JSON fields or jdl."]},
-        )
-    if "jdl" in content:
-        _refuse_beside("jdl", content)
-        content, groups = _jdl(content["jdl"])
+    for form, parse in TEXT_FORMS.items():
+        if form in content:
+            _refuse_beside(form, content)
+            content, groups = _read_text(form, content[form], parse)
+            break
     return [
         WantedJob(description=description, path=path, parametric=parametric.is_parametric(content))
         for description in parametric.parse_all(content)
     ], groups
 
 
-def _jdl(text: object) -> tuple[Mapping[str, object], set[str]]:
+def _read_text(form: str, text: object, parse: Callable[[str], DescribedJob]) -> tuple[Mapping[str, object], set[str]]:
     if not isinstance(text, str):
-        raise InvalidDescriptionError({"jdl": [f"jdl must be a string, the text of the JDL, not {shown(text)}."]})
+        sentence = f"{form} must be a string, the text of the {form.upper()}, not {shown(text)}."
+        raise InvalidDescriptionError({form: [sentence]})
     try:
-        job = parse_jdl(text)
-    except InvalidJdlError as error:
-        error.errors["jdl"] = [error.detail]
+        job = parse(text)
+    except ClassAdError as error:
+        error.errors[form] = [error.detail]
         raise
     return job.description, set() if job.group is None else {job.group}
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from resources.domain.requirements import canonical, check
+from resources.domain.requirements import canonical, check, requirements_in_words
 from resources.queries import (
     job_types_taken,
     known_ces,
@@ -19,8 +19,8 @@ from resources.queries import (
     known_tags,
     requirement_kinds,
     requirement_names,
+    requirement_units,
 )
-from taskqueues.models import SubmitPool
 from taskqueues.services import queueing, submit_pools
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
@@ -187,14 +187,9 @@ def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
         for job_type in sorted({wanted.description.job_type for wanted in arrival.wanted} - taken):
             arrival.warn(f'No queue takes jobs of the type "{job_type}" {until}')
     if pools := arrival.values("submit_pools"):
-        for pool in sorted(pools - _known_pools(arrival.vo, pools)):
+        kept = submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
+        for pool in sorted(pool for pool in pools if not kept.get(pool)):
             arrival.warn(f'No queue belongs to the submit pool "{pool}" {until}')
-
-
-def _known_pools(vo: VO, pools: frozenset[str]) -> frozenset[str]:
-    return frozenset(
-        SubmitPool.objects.filter(vo=vo, pk__in=pools, queues__isnull=False).values_list("pk", flat=True).distinct()
-    )
 
 
 # ---- Input data ------------------------------------------------------------------------------------------------------
@@ -220,10 +215,10 @@ def _requirements(arrival: Arrival) -> None:
         )
         arrival.refuse(next(iter(by_key.values())), "requirements", sentence)
         return
-    names, kinds = requirement_names(arrival.vo), requirement_kinds(arrival.vo)
+    names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
     for wanted in by_key.values():
         try:
-            check(canonical(dict(wanted.description.requirements)), known=names, kinds=kinds)
+            check(canonical(dict(wanted.description.requirements)), known=names, kinds=kinds, units=units)
         except RejectedError as error:
             _refuse_as(arrival, wanted, error)
         if arrival.refused_enough:
@@ -235,7 +230,8 @@ def _requirements(arrival: Arrival) -> None:
     for key, wanted_set, pool in zip(by_key, wanted_sets, pools, strict=True):
         arrival.pools[key] = pool.id
         if pool.queues == 0:
-            arrival.warn(f"No queue meets the requirements {wanted_set} today; the job waits until one does.")
+            required = requirements_in_words(wanted_set, units=units)
+            arrival.warn(f"No queue meets the requirements {required} today; what asks for them waits until one does.")
 
 
 def _refuse_as(arrival: Arrival, wanted: WantedJob, error: RejectedError) -> None:

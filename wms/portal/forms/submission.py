@@ -243,17 +243,23 @@ EXAMPLE: Final = """[
 
 
 class JdlForm(SubmissionForm):
-    """A JDL text."""
+    """A text in one of DIRAC's two syntaxes."""
+
+    renamed = MappingProxyType({"cfg": "jdl"})
 
     jdl = forms.CharField(
-        label="JDL",
+        label="Description",
         strip=False,
         initial=EXAMPLE,
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "class": "code"}),
         help_text="DIRAC's attribute names; Parameters makes many jobs of one text.",
     )
-    field_order = ("jdl", "group")
+    syntax = forms.ChoiceField(
+        required=False,
+        choices=[("jdl", "JDL: [ Name = value; … ]"), ("cfg", "CFG: one Name = value in each line")],
+    )
+    field_order = ("jdl", "syntax", "group")
 
     def body(self) -> dict[str, object]:
         """Return the body."""
-        return {**super().body(), "jdl": self.cleaned_data["jdl"]}
+        return {**super().body(), self.cleaned_data["syntax"] or "jdl": self.cleaned_data["jdl"]}

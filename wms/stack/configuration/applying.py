@@ -55,6 +55,8 @@ def configure(source: bytes, *, environ: Mapping[str, str], now: datetime, dry_r
         _write(made, world=world, now=now)
         if dry_run:
             transaction.set_rollback(True)
+    # Beat would do it in seconds; who configures may submit at once.
+    submit_pools.refresh_stale(now=now)
     if made.differences and not dry_run:
         logger.info("configuration.applied", extra={"changes": len(made.differences)})
     return Outcome(differences=tuple(made.differences), warnings=tuple(sorted(set(reading.warnings))))
@@ -85,6 +87,11 @@ def _write(made: Plan, *, world: World, now: datetime) -> None:
             priorities.mark_changed(group_id=world.groups.rows[change.identity].pk, now=now)
         if section is world.vos and not change.is_new and change.changed & _OF_CORRECTIONS:
             priorities.mark_groups_of(vo_id=world.vos.rows[change.identity].pk, now=now)
+    _mark_stale_pools(made, world=world, now=now)
+
+
+def _mark_stale_pools(made: Plan, *, world: World, now: datetime) -> None:
+    """Mark the submit pools whose queues may be others now: of all VOs, for a file says much at once."""
     of_resources = [change for section, change in made.changes if section in world.of_resources()]
     if any(change.changed & _OF_ELIGIBILITY for change in of_resources):
-        submit_pools.refresh(now=now)
+        submit_pools.mark_stale(None, now=now)

@@ -1,0 +1,277 @@
+"""Job descriptions in the syntax of DIRAC's CFG files, with the attributes of the JDL.
+
+A line is ``Name = value``; a section is ``Name`` and a block of such lines in braces. A value is a text that ends with
+its line; where a list is wanted, commas separate its elements, and ``+=`` adds more to it. A value or an element in
+double quotes is what stands between them. ``#`` begins a comment at the beginning of a line or after a blank, so that
+``a#b`` is a value. Only ``Requirements`` and ``Environment`` are sections.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from resources.domain.classad import ClassAdError
+from wms.jobs.domain.jdl import AttributeReader, DescribedJob, Json
+
+MAX_BYTES: Final = 64 * 1024
+MAX_LINES: Final = 10_000
+#: Of sections in sections; none of ours holds another, but errors should say so, not that a brace is too many.
+MAX_DEPTH: Final = 8
+
+_SECTIONS: Final = frozenset({"requirements", "environment"})
+#: What stands in quotes is passed over, so that a # in it begins no comment.
+_COMMENT: Final = re.compile(r'(?P<quoted>"[^"]*")|(?:^|(?<=[ \t]))#.*')
+_ASSIGNMENT: Final = re.compile(r"(?P<name>[^={}]*?)[ \t]*(?P<operator>\+=|=)[ \t]*(?P<value>.*)")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)?")
+#: Names that jobs may require need not be words.
+_NAME_IN_SECTION: Final = re.compile(r"[^\s={}#\"](?:[^={}#\"]*[^\s={}#\"])?")
+_ELEMENT: Final = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"(?=\s*(?:,|$))|(?P<plain>[^,]*))\s*(?:,|$)')
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?")
+_WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}
+
+
+class InvalidCfgError(ClassAdError):
+    """The CFG text cannot be read, or is no job description; ``line`` and ``column`` say where."""
+
+    code = "invalid_cfg"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Option:
+    """One ``Name = value``."""
+
+    name: str
+    #: Several with ``+=``.
+    values: list[str]
+    #: Offsets in the text.
+    at: int
+    value_at: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Section:
+    """A block of lines; the outermost has no name."""
+
+    name: str = ""
+    at: int = 0
+    entries: "dict[str, _Option | _Section]" = field(default_factory=dict)
+
+
+_Entry: TypeAlias = _Option | _Section
+
+
+def parse_cfg(text: str) -> DescribedJob:
+    """Return the job description that *text* gives, in the JSON names of the contract and still unchecked.
+
+    Args:
+        text: at most 64 kB.
+
+    Raises:
+        InvalidCfgError: with line and column.
+    """
+    return _CfgReader(_Parser(text).section(), text).job()
+
+
+class _Parser:
+    """Reads the lines into sections."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._open: list[_Section] = [_Section()]
+        #: A name that stands alone, whose block is to begin.
+        self._announced: _Section | None = None
+
+    def section(self) -> _Section:
+        """Return the outermost section."""
+        if len(self._text.encode(errors="replace")) > MAX_BYTES:
+            raise self._error(f"A description has at most {MAX_BYTES} bytes; use a sandbox for data.", 0)
+        if (nul := self._text.find("\0")) >= 0:
+            raise self._error("Take out the NUL character, which nobody can store.", nul)
+        at = 0
+        for number, line in enumerate(self._text.split("\n")):
+            if number >= MAX_LINES:
+                raise self._error(f"A description has at most {MAX_LINES} lines.", at)
+            self._line(_COMMENT.sub(lambda found: found["quoted"] or "", line), at)
+            at += len(line) + 1
+        if self._announced is not None:
+            raise self._error(f"Write `=` and a value, or a block in braces, after `{self._announced.name}`.", at - 1)
+        if len(self._open) > 1:
+            raise self._error(f"The section `{self._open[-1].name}` is not closed; add a `}}`.", self._open[-1].at)
+        return self._open[0]
+
+    def _line(self, line: str, at: int) -> None:
+        rest = line.strip()
+        at += len(line) - len(line.lstrip())
+        while rest:
+            taken = self._part(rest, at)
+            at += taken + len(rest[taken:]) - len(rest[taken:].lstrip())
+            rest = rest[taken:].lstrip()
+
+    def _part(self, rest: str, at: int) -> int:
+        """Read what comes first in the rest of a line; return how many characters it takes."""
+        if rest[0] == "{":
+            return self._begin(at)
+        if self._announced is not None:
+            raise self._error(f"Write `=` and a value, or a block in braces, after `{self._announced.name}`.", at)
+        if rest[0] == "}":
+            if len(self._open) == 1:
+                raise self._error("This `}` closes nothing; take it out.", at)
+            self._open.pop()
+            return 1
+        assignment = _ASSIGNMENT.fullmatch(rest)
+        if assignment is not None:
+            self._set(assignment, at)
+            return len(rest)
+        name = re.split(r"[{}]", rest, maxsplit=1)[0]
+        self._announced = _Section(name=self._checked(name.strip(), at), at=at)
+        return len(name)
+
+    def _begin(self, at: int) -> int:
+        if self._announced is None:
+            raise self._error("Give the section a name: `Requirements {`.", at)
+        if len(self._open) > MAX_DEPTH:
+            raise self._error(f"Sections are at most {MAX_DEPTH} deep.", at)
+        self._add(self._announced.name, self._announced, self._announced.at)
+        self._open.append(self._announced)
+        self._announced = None
+        return 1
+
+    def _set(self, assignment: re.Match[str], at: int) -> None:
+        name, value = self._checked(assignment["name"], at), assignment["value"]
+        # A block on one line: { Memory = 4000 }
+        if len(self._open) > 1 and value.endswith("}") and value.count("{") < value.count("}"):
+            self._put(assignment["operator"], name, value[:-1].rstrip(), at, at + assignment.start("value"))
+            self._open.pop()
+            return
+        self._put(assignment["operator"], name, value, at, at + assignment.start("value"))
+
+    def _put(self, operator: str, name: str, value: str, at: int, value_at: int) -> None:
+        known = self._open[-1].entries.get(name.lower())
+        if operator == "+=" and isinstance(known, _Option):
+            known.values.append(value)
+            return
+        self._add(name, _Option(name=name, values=[value], at=at, value_at=value_at), at)
+
+    def _add(self, name: str, entry: _Entry, at: int) -> None:
+        if name.lower() in self._open[-1].entries:
+            raise self._error(f"`{name}` is given twice; keep one of them, or add to a list with `+=`.", at)
+        self._open[-1].entries[name.lower()] = entry
+
+    def _checked(self, name: str, at: int) -> str:
+        pattern = _NAME if len(self._open) == 1 else _NAME_IN_SECTION
+        if not pattern.fullmatch(name):
+            raise self._error("Write a name, then `=` and its value: CPUTime = 3600", at)
+        return name
+
+    def _error(self, problem: str, at: int) -> InvalidCfgError:
+        return InvalidCfgError(problem, text=self._text, at=max(0, min(at, len(self._text))))
+
+
+class _CfgReader(AttributeReader):
+    """Reads the options of the outermost section; all values are texts until it is known what is wanted."""
+
+    list_hint = "A=1, B=2"
+
+    def __init__(self, section: _Section, text: str) -> None:
+        super().__init__()
+        self._entries = section.entries
+        self._text = text
+
+    def names(self) -> Sequence[str]:
+        return [entry.name for entry in self._entries.values()]
+
+    def constant(self, name: str) -> Json:
+        return self._typed(self._option(name))
+
+    def text(self, name: str) -> str:
+        option = self._option(name)
+        if len(option.values) > 1:
+            raise self.value_error(name, f"`{name}` is no list, so that nothing can be added with `+=`.")
+        return _unquoted(option.values[0])
+
+    def number(self, name: str) -> int:
+        value = self.text(name)
+        if not (value.isascii() and value.isdigit() and len(value) <= 18):
+            raise self.value_error(name, f"`{name}` must be an integer: {name} = 1")
+        return int(value)
+
+    def strings(self, name: str) -> list[str]:
+        return [element for element, _ in self._elements(self._option(name))]
+
+    def arguments(self, name: str) -> Json:
+        return self.text(name)
+
+    def requirements(self, name: str) -> Json:
+        value = self.record(name)
+        if value is None:
+            hint = "Requirements must be a section: Requirements { Memory = 4000 }; an expression is not accepted."
+            raise self.value_error(name, hint)
+        return value
+
+    def record(self, name: str) -> dict[str, Json] | None:
+        entry = self._entries[name.lower()]
+        if isinstance(entry, _Option):
+            return None
+        environment = entry.name.lower() == "environment"
+        found: dict[str, Json] = {}
+        for inner in entry.entries.values():
+            if isinstance(inner, _Section):
+                raise self._error(f"`{entry.name}` holds names with values, no sections.", inner.at)
+            found[inner.name] = _unquoted(", ".join(inner.values)) if environment else self._typed(inner)
+        return found
+
+    def name_error(self, name: str, problem: str) -> ClassAdError:
+        return self._error(problem, self._entries[name.lower()].at)
+
+    def value_error(self, name: str, problem: str) -> ClassAdError:
+        entry = self._entries[name.lower()]
+        return self._error(problem, entry.value_at if isinstance(entry, _Option) else entry.at)
+
+    def _option(self, name: str) -> _Option:
+        entry = self._entries[name.lower()]
+        if isinstance(entry, _Section):
+            hint = " Only Requirements and Environment are sections." if name.lower() not in _SECTIONS else ""
+            raise self.name_error(name, f"`{name}` must be a value: {name} = …{hint}")
+        return entry
+
+    def _elements(self, option: _Option) -> list[tuple[str, bool]]:
+        """Return the elements of a list, and whether each was quoted; an empty value is an empty list."""
+        found: list[tuple[str, bool]] = []
+        for value in filter(None, option.values):
+            at = 0
+            while at < len(value) or value[at - 1] == ",":
+                element = _ELEMENT.match(value, at)
+                if element is None or not (element["quoted"] is not None or element["plain"].strip()):
+                    raise self._error(f"`{option.name}` has an empty element; take out a comma.", option.value_at)
+                quoted = element["quoted"] is not None
+                found.append((element["quoted"] if quoted else element["plain"].strip(), quoted))
+                at = max(element.end(), at + 1)
+                if value[element.end() - 1 : element.end()] != ",":
+                    break
+        return found
+
+    def _typed(self, option: _Option) -> Json:
+        """Return the list, or the only element: numbers, true and false are no texts, unless they are quoted."""
+        elements = [element if quoted else _scalar(element) for element, quoted in self._elements(option)]
+        if not elements:
+            raise self._error(f"`{option.name}` has no value.", option.at)
+        return elements[0] if len(elements) == 1 else elements
+
+    def _error(self, problem: str, at: int) -> InvalidCfgError:
+        return InvalidCfgError(problem, text=self._text, at=at)
+
+
+def _unquoted(value: str) -> str:
+    if len(value) > 1 and value[0] == value[-1] == '"' and '"' not in value[1:-1]:
+        return value[1:-1]
+    return value
+
+
+def _scalar(text: str) -> Json:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _REAL.fullmatch(text) else text

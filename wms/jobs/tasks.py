@@ -1,0 +1,12 @@
+"""Background work on jobs; safe to run twice, late or never (the next run makes up for it)."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from wms.jobs.services import pools
+
+
+@shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
+def remove_unused_submit_pools() -> None:
+    """Every 15 minutes: the submit pools that no job has needed for a while (RFC7)."""
+    pools.remove_unused(now=timezone.now())
