@@ -27,6 +27,7 @@ class LockKey(IntEnum):
     CONFIGURE = 4
     REMOVE_EMPTY_TASK_QUEUES = 5
     SEND_PILOTS = 6
+    REEVALUATE_INPUT_DATA = 7
 
 
 class DatabaseNow(Func):

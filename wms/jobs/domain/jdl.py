@@ -25,6 +25,9 @@ TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         "DIRACSetup": "setup",
         "StdOutput": "std_output",
         "StdError": "std_error",
+        "InputDataPolicy": "input_data_policy",
+        "OutputSE": "output_se",
+        "OutputPath": "output_path",
     }
 )
 NUMBERS: Final[Mapping[str, str]] = MappingProxyType(

@@ -1,0 +1,12 @@
+"""Background work on jobs; safe to run twice, late or never (the next run makes up for it)."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from wms.jobs.services import reevaluation
+
+
+@shared_task(name="jobs.reevaluate_input_data", ignore_result=True, acks_late=True)
+def reevaluate_input_data() -> None:
+    """Every 5 seconds: jobs whose files came or went move to where these are now (PIL §2.2)."""
+    reevaluation.reevaluate(now=timezone.now())
