@@ -23,6 +23,7 @@ from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
 from pilots.agent.server import NothingFits, Server
 from pilots.agent.slot import Slot
+from pilots.agent.storage import Storage
 from pilots.agent.version import PROTOCOL
 from pilots.agent.wrapper import Wrapper
 
@@ -66,6 +67,7 @@ class Pilot:
         self._stop = StopRequest(self._bell)
         self._persistence = Persistence(self._bell)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
+        self._storage = Storage(ca=options.ca)
         self._jobs = 0
         self._looked_at = -math.inf
 
@@ -160,6 +162,7 @@ class Pilot:
             bell=self._bell,
             stop=self._stop,
             persistence=self._persistence,
+            storage=self._storage,
             work_directory=self._options.work_dir,
             grace_s=self._options.grace_s,
         )

@@ -120,7 +120,7 @@ class ReplicaListView(ListAPIView[Replica]):
     @extend_schema(
         operation_id="replicas_list",
         summary="List where the files of the caller's VOs are; an operator sees all",
-        tags=["data"],
+        tags=["resources"],
         parameters=[ReplicaQuery],
         responses={200: ReplicaOut(many=True), **error_responses(400, 401, 403)},
     )
@@ -131,7 +131,7 @@ class ReplicaListView(ListAPIView[Replica]):
     @extend_schema(
         operation_id="replicas_register",
         summary="Register replicas of one VO's files, all or none; for its managers and operators",
-        tags=["data"],
+        tags=["resources"],
         request=RegistrationBody,
         responses={201: RegisteredOut, **error_responses(400, 401, 403, 413, 415)},
     )
@@ -151,7 +151,7 @@ class ReplicaRemovalView(APIView):
     @extend_schema(
         operation_id="replicas_remove",
         summary="Remove replicas of one VO's files, all or none; for its managers and operators",
-        tags=["data"],
+        tags=["resources"],
         request=RemovalBody,
         responses={200: RemovedOut, **error_responses(400, 401, 403, 413, 415)},
     )

@@ -148,7 +148,7 @@ def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, 
     response = alice.post(JOBS, {"jobs": jobs}, format="json")
 
     assert response.status_code == 201
-    words = [("quantum",), ("nowhere",), ("output_data",), ("400000", "300000"), ("Memory", "8000")]
+    words = [("output_data",), ("quantum",), ("nowhere",), ("400000", "300000"), ("Memory", "8000")]
     warnings = response.json()["warnings"]
     assert len(warnings) == len(words)
     for warning, expected in zip(warnings, words, strict=True):

@@ -59,15 +59,15 @@ def test_every_text_is_a_template_and_nothing_else_is() -> None:
     data: dict[str, object] = {
         "executable": "run_%s", "arguments": ["-s", "%s"], "job_name": "j%s", "job_group": "g%s", "std_output": "o%s",
         "std_error": "e%s", "input_data": ["/a/%s"], "output_sandbox": ["%s.root", "log"], "output_data": ["b/%s"],
-        "output_path": "/u/%s", "environment": {"SEED_%s": "%s", "N": "n"}, "sites": ["%s"], "tags": ["%s"], "software": ["%s"],
-        "requirements": {"%s": "%s"}, "parameters": {"values": ["A"]},
+        "output_path": "/u/%s", "environment": {"SEED_%s": "%s", "N": "n"}, "sites": ["%s"], "tags": ["%s"],
+        "software": ["%s"], "requirements": {"%s": "%s"}, "parameters": {"values": ["A"]},
     }  # fmt: skip
     assert expand(data) == [
         {
             "executable": "run_A", "arguments": ["-s", "A"], "job_name": "jA", "job_group": "gA", "std_output": "oA",
             "std_error": "eA", "input_data": ["/a/A"], "output_sandbox": ["A.root", "log"], "output_data": ["b/A"],
-            "output_path": "/u/A", "environment": {"SEED_%s": "A", "N": "n"}, "sites": ["%s"], "tags": ["%s"], "software": ["%s"],
-            "requirements": {"%s": "%s"},
+            "output_path": "/u/A", "environment": {"SEED_%s": "A", "N": "n"}, "sites": ["%s"], "tags": ["%s"],
+            "software": ["%s"], "requirements": {"%s": "%s"},
         }
     ]  # fmt: skip
 
