@@ -121,7 +121,7 @@ SELECT %s, lfn, 0 FROM unnest(%s::text[]) AS changed (lfn)
 _MAKE_LOAD: Final = """
 CREATE TEMPORARY TABLE resources_replica_load (
     line integer, vo_id bigint, lfn text COLLATE "C", storage_element_id bigint, size_bytes bigint, checksum text
-) ON COMMIT DROP
+)
 """
 _COPY_LOAD: Final = (
     "COPY resources_replica_load (line, vo_id, lfn, storage_element_id, size_bytes, checksum) FROM STDIN"
@@ -215,7 +215,7 @@ def mark(lfns: Collection[str], *, vo_id: int | None) -> None:
 
 @transaction_required
 def begin_load(rows: Iterable[LoadRow]) -> None:
-    """Copy the rows into a table that lasts until the end of the transaction."""
+    """Copy the rows into a table that lasts until they are written, or the transaction fails."""
     with connection.cursor() as cursor:
         cursor.execute(_MAKE_LOAD)
         with cursor.copy(_COPY_LOAD) as copy:
@@ -233,7 +233,9 @@ def repeated_lines(*, at_most: int) -> list[tuple[int, int]]:
 
 @transaction_required
 def write_load() -> list[Written]:
-    """Insert or update all that was loaded, in one statement."""
+    """Insert or update all that was loaded, in one statement, and remove the table."""
     with connection.cursor() as cursor:
         cursor.execute(_FROM_LOAD)
-        return [Written(*row) for row in cursor.fetchall()]
+        written = [Written(*row) for row in cursor.fetchall()]
+        cursor.execute("DROP TABLE resources_replica_load")
+    return written

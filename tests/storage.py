@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
+from uuid import uuid4
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -102,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _write_certificate(file: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "storage of a test")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"storage of a test {uuid4()}")])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()

@@ -14,6 +14,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "submit": "one job in one request over HTTP",
         "submit-many": "10,000 jobs in one request, of one definition and of 1,000",
         "index": "memory of a web process's index of task queues, and the time of its readings",
+        "replicas": "1,000,000 replicas from a file, and what is asked of them",
         "recalculate": "all priorities, while another process matches",
         "kill": "100,000 jobs by one request with a filter",
     }
