@@ -132,12 +132,19 @@ SELECT line, first FROM (
 ) AS told
  WHERE line <> first ORDER BY line LIMIT %s
 """
-#: In the order of the index, whose pages are then written once each.
+#: In the order of the index, whose pages are then written once each. What is known already, word for word, is left out
+#: first: a conflict locks its row, and so writes it, even where nothing is updated.
 _FROM_LOAD: Final = """
 WITH written AS (
     INSERT INTO resources_replica AS replica (vo_id, lfn, storage_element_id, size_bytes, checksum)
     SELECT vo_id, lfn, storage_element_id, size_bytes, checksum
-      FROM resources_replica_load
+      FROM resources_replica_load AS told
+     WHERE NOT EXISTS (
+           SELECT FROM resources_replica AS known
+            WHERE known.vo_id = told.vo_id AND known.lfn = told.lfn
+              AND known.storage_element_id = told.storage_element_id
+              AND (known.size_bytes, known.checksum) IS NOT DISTINCT FROM (told.size_bytes, told.checksum)
+     )
      ORDER BY vo_id, lfn, storage_element_id
         ON CONFLICT (vo_id, lfn, storage_element_id) DO UPDATE
        SET size_bytes = EXCLUDED.size_bytes, checksum = EXCLUDED.checksum
@@ -221,6 +228,7 @@ def begin_load(rows: Iterable[LoadRow]) -> None:
         with cursor.copy(_COPY_LOAD) as copy:
             for row in rows:
                 copy.write_row(row)
+        cursor.execute("ANALYZE resources_replica_load")
 
 
 @transaction_required

@@ -38,7 +38,7 @@ def run(ready: Surroundings, options: Options) -> Report:
         file = Path(directory, "replicas.csv")
         _write(file, replicas)
         for what in ("load of a file, all of it new", "load of the same file again"):
-            report.add(what, [timed(partial(_load, file))[1]], per_s=None)
+            report.add(what, [timed(partial(_load, file))[1]])
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE) resources_replica")
     chance = Random(options.seed)
@@ -53,9 +53,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     )
     report.add("look at all of them again after a load", [timed(partial(reevaluate, now=timezone.now()))[1]])
     later = timezone.now() + 2 * LAG
-    report.add(
-        "the second look, when what it overlooked has been committed", [timed(partial(reevaluate, now=later))[1]]
-    )
+    report.add("the second look, a minute later", [timed(partial(reevaluate, now=later))[1]])
     report.add("run without changes", [timed(partial(reevaluate, now=later))[1] for _ in range(options.repeat)])
     return report
 
