@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from resources import sql
-from resources.domain.files import sites_with_all, url_of
+from resources.domain.files import url_of
 from resources.models import Site, StorageElement
 
 
@@ -29,16 +29,6 @@ def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
 def element_sites(vo_id: int) -> Mapping[int, frozenset[str]]:
     """Return {id of a storage element: names of its sites that serve the VO}."""
     return sql.sites_of_elements(vo_id=vo_id)
-
-
-def sites_holding(vo_id: int, lists: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return {list of files: names of the sites that hold a copy of each of them}, for files of one VO.
-
-    Three statements, however many lists.
-    """
-    known = holders(vo_id, {lfn for files in lists for lfn in files})
-    sites_of = element_sites(vo_id)
-    return {files: sites_with_all(files, holders=known, sites_of=sites_of) for files in lists}
 
 
 def copies(vo_id: int, lfns: Collection[str]) -> Sequence[Copy]:

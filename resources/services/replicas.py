@@ -87,6 +87,12 @@ def record(replicas: Sequence[GivenReplica], *, vo: VO) -> Registered:
     return Registered(new=len(new), changed=len(written) - len(new))
 
 
+@transaction_required
+def mark_every_file() -> None:
+    """Mark all files of all VOs, as when storage elements changed their sites."""
+    sql.mark([""], vo_id=None)
+
+
 def element_ids(names: Collection[str], *, field: str) -> dict[str, int]:
     """Return {name: id} of the storage elements.
 

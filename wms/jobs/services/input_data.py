@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from resources.domain.files import sites_with_all
-from resources.queries.replicas import element_sites, holders, sites_holding
+from resources.queries.replicas import element_sites, holders
 from wms.jobs.domain.data import narrowed
 from wms.jobs.models import Job
 from wms.kernel.db import transaction_required
 
 
 class Located:
-    """Where the files of one request are: three statements, however many jobs and files."""
+    """Where files of one VO are: two statements, however many jobs and files."""
 
     def __init__(self, lists: Collection[tuple[str, ...]], *, vo_id: int) -> None:
         """Look all files of *lists* up."""
@@ -38,8 +38,8 @@ def locate(jobs: Sequence[Job]) -> dict[int, tuple[str, ...]]:
             lists.setdefault(job.vo_id, {})[job.pk] = tuple(job.description["input_data"])
     found: dict[int, tuple[str, ...]] = {}
     for vo_id, files_of in lists.items():
-        sites = sites_holding(vo_id, set(files_of.values()))
-        found |= {job_id: sites[files] for job_id, files in files_of.items()}
+        located = Located(set(files_of.values()), vo_id=vo_id)
+        found |= {job_id: located.sites(files) for job_id, files in files_of.items()}
     return found
 
 

@@ -8,9 +8,9 @@ from typing import Final
 from django.db import transaction
 from django.db.models import Q
 
-from resources import sql as replicas
 from resources.models import ReplicaChange
 from resources.queries.replicas import site_layout
+from resources.services import replicas
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobQuerySet, SiteLayout
 from wms.jobs.services import demand, input_data, transitions
@@ -66,7 +66,7 @@ def _mark_new_layout() -> None:
     with transaction.atomic(durable=True):
         if try_lock(LockKey.REEVALUATE_INPUT_DATA):
             SiteLayout.objects.update_or_create(pk=1, defaults={"digest": layout})
-            replicas.mark([""], vo_id=None)
+            replicas.mark_every_file()
 
 
 def _due(*, now: datetime) -> list[ReplicaChange]:
