@@ -242,11 +242,68 @@ class StorageElement(models.Model):
     """One row is one place where files of jobs are kept; the credential is stored encrypted."""
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
-    url = models.CharField("URL", max_length=500)
+    url = models.CharField(
+        "URL", max_length=500, help_text="file:// or https://; a file is kept at this, with its logical name after it."
+    )
     credential_encrypted = models.BinaryField(default=b"", editable=False)
 
     def __str__(self) -> str:
         return self.name
+
+
+class ReplicaQuerySet(models.QuerySet["Replica"]):
+    """Which replicas one may see."""
+
+    def visible_to(self, actor: User) -> Self:
+        """Keep those of the VOs that the actor belongs to or manages; for others the files do not exist."""
+        # Their ids, not a subquery: a million rows are found by the index on VO and name.
+        return self if actor.is_operator else self.filter(vo__in=list(VO.objects.visible_to(actor)))
+
+
+class Replica(models.Model):
+    """One row is one copy of a logical file on a storage element; a file belongs to one VO, which alone sees it.
+
+    NB: there are millions. Rows of a VO or a storage element that is gone are found by nobody: to look both up for each
+    row would take a load as long as all the rest of it, and to list them before a deletion would fill the memory.
+    """
+
+    vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    # In the order of bytes, which is quicker to compare and in which names with one beginning stand together.
+    lfn = models.CharField("LFN", max_length=255, db_collation="C", help_text="Logical file name.")
+    storage_element = models.ForeignKey(
+        StorageElement, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    size_bytes = models.PositiveBigIntegerField(null=True, help_text="Empty: not told.")
+    checksum = models.CharField(max_length=71, blank=True, help_text="adler32:… or sha256:…; empty: not told.")
+
+    objects = ReplicaQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            # Serves every look for files of a VO by name, or by the beginning of it.
+            models.UniqueConstraint(
+                name="a_storage_element_holds_a_file_of_a_vo_once", fields=["vo", "lfn", "storage_element"]
+            ),
+            models.CheckConstraint(name="replica_lfn_is_an_absolute_path", condition=Q(lfn__startswith="/")),
+        ]
+
+    def __str__(self) -> str:
+        return self.lfn
+
+
+class ReplicaChange(models.Model):
+    """One row says that replicas came or went, until the jobs that wait for them were looked at: the durable mark."""
+
+    vo = models.ForeignKey(
+        VO, models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False, help_text="Null: all."
+    )
+    lfn = models.CharField(max_length=255, blank=True, help_text="Empty: any file.")
+    # Looked at twice: a job that was submitted meanwhile, by a look at replicas from before, is seen the second time.
+    looked_at = models.DateTimeField(null=True, help_text="For the first time.")
+    job_id = models.BigIntegerField(default=0, help_text="Up to which jobs were looked at, when there are many.")
+
+    def __str__(self) -> str:
+        return f"change {self.pk}"
 
 
 class SiteToken(models.Model):

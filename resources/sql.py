@@ -3,10 +3,13 @@
 A site serves the VOs that it names, or all when it names none; the join gives a site that serves the VO once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from django.db import connection
+
+from wms.kernel.db import transaction_required
 
 _SITES = """
 SELECT site.name
@@ -96,3 +99,197 @@ def lists_of_job_types(*, vo_id: int) -> Sequence[Sequence[str]]:
     with connection.cursor() as cursor:
         cursor.execute(_JOB_TYPES, [vo_id])
         return [job_types for (job_types,) in cursor.fetchall()]
+
+
+# ---- Replicas: by thousands, and by the million ----------------------------------------------------------------------
+
+_HOLDERS: Final = """
+SELECT lfn, array_agg(storage_element_id)
+  FROM resources_replica
+ WHERE vo_id = %s AND lfn = ANY(%s)
+ GROUP BY lfn
+"""
+
+_SITES_OF_ELEMENTS: Final = """
+SELECT held.storageelement_id, array_agg(site.name)
+  FROM resources_site AS site
+  JOIN resources_site_storage_elements AS held ON held.site_id = site.id
+  LEFT JOIN resources_site_vos AS served ON served.site_id = site.id
+ WHERE served.vo_id = %s OR served.vo_id IS NULL
+ GROUP BY held.storageelement_id
+"""
+
+_COPIES: Final = """
+SELECT replica.lfn, element.id, element.name, element.url, replica.size_bytes, replica.checksum
+  FROM resources_replica AS replica
+  JOIN resources_storageelement AS element ON element.id = replica.storage_element_id
+ WHERE replica.vo_id = %s AND replica.lfn = ANY(%s)
+ ORDER BY replica.lfn, element.name
+"""
+
+#: The ORM cannot tell which rows were new. By name: two requests that tell of the same files wait for each other.
+_REGISTER: Final = """
+INSERT INTO resources_replica AS replica (vo_id, lfn, storage_element_id, size_bytes, checksum)
+SELECT %s, given.lfn, given.storage_element_id, given.size_bytes, given.checksum
+  FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[])
+       AS given (lfn, storage_element_id, size_bytes, checksum)
+ ORDER BY given.lfn COLLATE "C", given.storage_element_id
+    ON CONFLICT (vo_id, lfn, storage_element_id) DO UPDATE
+   SET size_bytes = EXCLUDED.size_bytes, checksum = EXCLUDED.checksum
+ WHERE (replica.size_bytes, replica.checksum) IS DISTINCT FROM (EXCLUDED.size_bytes, EXCLUDED.checksum)
+RETURNING lfn, xmax = 0
+"""
+
+#: A storage element that is null stands for all. The rows are locked by name first, as they are registered.
+_REMOVE: Final = """
+WITH given AS (
+    SELECT * FROM unnest(%s::text[], %s::bigint[]) AS given (lfn, storage_element_id)
+), locked AS MATERIALIZED (
+    SELECT replica.id
+      FROM resources_replica AS replica
+     WHERE replica.vo_id = %s AND replica.lfn IN (SELECT lfn FROM given)
+       AND EXISTS (
+           SELECT FROM given
+            WHERE given.lfn = replica.lfn
+              AND COALESCE(given.storage_element_id, replica.storage_element_id) = replica.storage_element_id
+       )
+     ORDER BY replica.lfn, replica.storage_element_id
+       FOR UPDATE
+)
+DELETE FROM resources_replica WHERE id IN (SELECT id FROM locked) RETURNING lfn
+"""
+
+_MARK: Final = """
+INSERT INTO resources_replicachange (vo_id, lfn, job_id)
+SELECT %s, lfn, 0 FROM unnest(%s::text[]) AS changed (lfn)
+"""
+
+_MAKE_LOAD: Final = """
+CREATE TEMPORARY TABLE resources_replica_load (
+    line integer, vo_id bigint, lfn text COLLATE "C", storage_element_id bigint, size_bytes bigint, checksum text
+)
+"""
+_COPY_LOAD: Final = (
+    "COPY resources_replica_load (line, vo_id, lfn, storage_element_id, size_bytes, checksum) FROM STDIN"
+)
+_REPEATED: Final = """
+SELECT line, first FROM (
+    SELECT line, min(line) OVER (PARTITION BY vo_id, lfn, storage_element_id) AS first FROM resources_replica_load
+) AS told
+ WHERE line <> first ORDER BY line LIMIT %s
+"""
+#: In the order of the index, whose pages are then written once each. What is known already, word for word, is left out
+#: first: a conflict locks its row, and so writes it, even where nothing is updated.
+_FROM_LOAD: Final = """
+WITH written AS (
+    INSERT INTO resources_replica AS replica (vo_id, lfn, storage_element_id, size_bytes, checksum)
+    SELECT vo_id, lfn, storage_element_id, size_bytes, checksum
+      FROM resources_replica_load AS told
+     WHERE NOT EXISTS (
+           SELECT FROM resources_replica AS known
+            WHERE known.vo_id = told.vo_id AND known.lfn = told.lfn
+              AND known.storage_element_id = told.storage_element_id
+              AND (known.size_bytes, known.checksum) IS NOT DISTINCT FROM (told.size_bytes, told.checksum)
+     )
+     ORDER BY vo_id, lfn, storage_element_id
+        ON CONFLICT (vo_id, lfn, storage_element_id) DO UPDATE
+       SET size_bytes = EXCLUDED.size_bytes, checksum = EXCLUDED.checksum
+     WHERE (replica.size_bytes, replica.checksum) IS DISTINCT FROM (EXCLUDED.size_bytes, EXCLUDED.checksum)
+    RETURNING vo_id, xmax = 0 AS is_new
+)
+SELECT vo_id, count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new) FROM written GROUP BY vo_id
+"""
+
+
+class LoadRow(NamedTuple):
+    """One replica as a line of a file tells of it."""
+
+    line: int
+    vo_id: int
+    lfn: str
+    storage_element_id: int
+    size_bytes: int | None
+    checksum: str
+
+
+class Written(NamedTuple):
+    """What a load wrote for one VO."""
+
+    vo_id: int
+    new: int
+    changed: int
+
+
+def holders(*, vo_id: int, lfns: Collection[str]) -> dict[str, frozenset[int]]:
+    """Return {file: ids of the storage elements that hold it}, of those of the files that have a replica."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLDERS, [vo_id, list(lfns)])
+        return {lfn: frozenset(elements) for lfn, elements in cursor.fetchall()}
+
+
+def sites_of_elements(*, vo_id: int) -> dict[int, frozenset[str]]:
+    """Return {id of a storage element: names of its sites that serve the VO}."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SITES_OF_ELEMENTS, [vo_id])
+        return {element: frozenset(sites) for element, sites in cursor.fetchall()}
+
+
+def copies(*, vo_id: int, lfns: Collection[str]) -> list[tuple[str, int, str, str, int | None, str]]:
+    """Return (file, id, name and URL of a storage element, size in bytes, checksum) of each replica."""
+    with connection.cursor() as cursor:
+        cursor.execute(_COPIES, [vo_id, list(lfns)])
+        return [(lfn, pk, name, url, size, checksum) for lfn, pk, name, url, size, checksum in cursor.fetchall()]
+
+
+@transaction_required
+def register(rows: Sequence[tuple[str, int, int | None, str]], *, vo_id: int) -> list[tuple[str, bool]]:
+    """Insert or update replicas (file, storage element, size, checksum); return (file, is new) of those written."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    with connection.cursor() as cursor:
+        cursor.execute(_REGISTER, [vo_id, *columns])
+        return [(lfn, is_new) for lfn, is_new in cursor.fetchall()]
+
+
+@transaction_required
+def remove(rows: Sequence[tuple[str, int | None]], *, vo_id: int) -> list[str]:
+    """Delete replicas (file, storage element or None for all); return the file of each that was there."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    with connection.cursor() as cursor:
+        cursor.execute(_REMOVE, [*columns, vo_id])
+        return [lfn for (lfn,) in cursor.fetchall()]
+
+
+@transaction_required
+def mark(lfns: Collection[str], *, vo_id: int | None) -> None:
+    """Note that replicas of the files came or went; the empty name stands for any file, no VO for all."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK, [vo_id, sorted(lfns)])
+
+
+@transaction_required
+def begin_load(rows: Iterable[LoadRow]) -> None:
+    """Copy the rows into a table that lasts until they are written, or the transaction fails."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MAKE_LOAD)
+        with cursor.copy(_COPY_LOAD) as copy:
+            for row in rows:
+                copy.write_row(row)
+        cursor.execute("ANALYZE resources_replica_load")
+
+
+@transaction_required
+def repeated_lines(*, at_most: int) -> list[tuple[int, int]]:
+    """Return (line, earlier line) of loaded rows that tell of the same replica."""
+    with connection.cursor() as cursor:
+        cursor.execute(_REPEATED, [at_most])
+        return [(line, first) for line, first in cursor.fetchall()]
+
+
+@transaction_required
+def write_load() -> list[Written]:
+    """Insert or update all that was loaded, in one statement, and remove the table."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FROM_LOAD)
+        written = [Written(*row) for row in cursor.fetchall()]
+        cursor.execute("DROP TABLE resources_replica_load")
+    return written

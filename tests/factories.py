@@ -17,7 +17,7 @@ from pilots.domain import ENDED, PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
-from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site
+from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.segments import cpu_segment_s
 from taskqueues.models import QueuedJob, TaskQueue
@@ -29,6 +29,7 @@ from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, Submission
 from wms.jobs.services.demand import put_back_in_queues
+from wms.kernel.secrets import encrypt
 
 #: A Monday; tests that pass times around use it as their "now".
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -223,6 +224,31 @@ def make_queue(
         state_until=state_until,
         parameters=dict(parameters or {}),
         vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
+    )
+
+
+def make_storage_element(
+    *,
+    name: str | None = None,
+    url: str = "https://storage.example.org/data",
+    credential: str = "",
+    sites: Sequence[Site] = (),
+) -> StorageElement:
+    """Return a storage element of the sites."""
+    element = StorageElement.objects.create(
+        name=name or _name("se"), url=url, credential_encrypted=encrypt(credential) if credential else b""
+    )
+    for site in sites:
+        site.storage_elements.add(element)
+    return element
+
+
+def make_replica(
+    lfn: str, *, vo: VO, storage_element: StorageElement, size_bytes: int | None = None, checksum: str = ""
+) -> Replica:
+    """Return a replica; nobody is told that it came."""
+    return Replica.objects.create(
+        vo=vo, lfn=lfn, storage_element=storage_element, size_bytes=size_bytes, checksum=checksum
     )
 
 

@@ -5,9 +5,11 @@ from typing import Any
 
 from rest_framework import serializers
 
+from matching.api.data import LeaseDataOut, data_out
 from matching.queries.preview import Preview
 from matching.services import job_tokens
 from matching.services.claim import Claimed
+from matching.services.data import LeaseData
 from matching.services.leases import Answer, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
@@ -114,6 +116,7 @@ class LeaseOut(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField(help_text="Unless renewed by a report before.")
     token = serializers.CharField(help_text="Opens this lease only.")
     job = serializers.DictField(help_text="id, owner, group, input_sandboxes, and the whole description.")
+    job_data = LeaseDataOut(required=False, help_text="Only for a job with input_data or output_data.")
 
 
 class LeasesOut(serializers.Serializer[Any]):
@@ -228,8 +231,8 @@ def answer_out(answer: Answer, *, token: str | None) -> dict[str, Any]:
     return AnswerOut(out if token is None else {**out, "token": token}).data
 
 
-def lease_out(lease: Claimed, *, now: datetime) -> dict[str, Any]:
-    """Return a lease, its token and the job as the pilot needs it."""
+def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[str, Any]:
+    """Return a lease, its token and the job, with its data if it has any, as the pilot needs it."""
     return {
         "match_id": lease.match_id,
         "expires_at": lease.expires_at,
@@ -241,6 +244,7 @@ def lease_out(lease: Claimed, *, now: datetime) -> dict[str, Any]:
             "group": lease.group_name,
             "input_sandboxes": lease.input_sandboxes,
         },
+        **({} if data is None else {"job_data": data_out(data)}),
     }
 
 

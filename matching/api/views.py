@@ -33,6 +33,7 @@ from matching.api.serializers import (
 )
 from matching.queries.preview import preview
 from matching.services import leases, offers
+from matching.services.data import data_of
 from matching.services.match import match
 from matching.services.patience import patience
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
@@ -82,7 +83,8 @@ class MatchesView(MachineView):
         if not found:
             wait_s = patience.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
             return Response(status=HTTPStatus.NO_CONTENT, headers={"Retry-After": str(wait_s)})
-        out = [lease_out(lease, now=timezone.now()) for lease in found]
+        data = data_of(found)
+        out = [lease_out(lease, data=data.get(lease.match_id), now=timezone.now()) for lease in found]
         return Response({"leases": out} if "max_jobs" in values else out[0], status=HTTPStatus.CREATED)
 
 

@@ -42,7 +42,10 @@ class Findings:
 _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
     {
         JobStatus.RECEIVED: "It has been received and is in no task queue yet.",
-        JobStatus.CHECKING: "It is being checked{why} and is in no task queue yet.",
+        JobStatus.CHECKING: (
+            "It is being checked{why} and is in no task queue yet: it goes into one when a site where it may run holds "
+            "all of its input data."
+        ),
         JobStatus.WAITING: "It has left its task queue at this moment; ask again.",
         JobStatus.HELD: "It is Held{why} and in no task queue until it is released.",
         JobStatus.MATCHED: "It is Matched{at}: a pilot has taken it and is about to start it.",

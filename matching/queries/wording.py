@@ -105,6 +105,12 @@ def _owner_group(asked: Asked) -> str:
     return f"belongs to {owner} in the group {group}{'' if owner.is_active else '; suspended users get no pilot'}"
 
 
+def _site(asked: Asked) -> str:
+    if asked.description["input_data"]:
+        return _names("site", asked.task_queue.sites, verb="has all of its input data at")
+    return _names("site", asked.task_queue.sites) or "asks for no particular site"
+
+
 def _cpu_time(asked: Asked) -> str:
     asks = f"asks for {asked.description['cpu_time_s']} s of CPU time per core"
     segment_s = asked.task_queue.cpu_time_s
@@ -178,7 +184,7 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             one="this queue takes",
         ),
         "site": Words(
-            lambda asked: _names("site", asked.task_queue.sites) or "asks for no particular site",
+            _site,
             lambda offer: offer.site or "",
             one="this queue is at",
         ),

@@ -162,13 +162,13 @@ def finish(
 
 
 def open_job(match_id: UUID) -> Job:
-    """Return the job of an open lease, with its owner.
+    """Return the job of an open lease, with its owner and VO.
 
     Raises:
         PilotRevokedError: the credentials of the pilot that holds it were revoked.
         LeaseEndedError: the lease is over.
     """
-    match = Match.objects.select_related("job__owner", "pilot").get(pk=match_id)
+    match = Match.objects.select_related("job__owner", "job__vo", "pilot").get(pk=match_id)
     if match.pilot.revoked_at is not None:
         raise _revoked()
     if match.ended_at is not None:

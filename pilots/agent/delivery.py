@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,8 @@ from pilots.agent.persistence import InterruptedCallError
 from pilots.agent.sandbox import Limits, TooLargeError
 from pilots.agent.server import Usage
 from pilots.agent.slot import Slot
+from pilots.agent.storage import StorageError
+from pilots.agent.upload import NoOutputError, store_output_data
 from pilots.agent.workspace import Workspace
 
 #: The status Completing is good to know, and not worth waiting for.
@@ -75,6 +77,7 @@ class Delivery:
         try:
             if conclusion.ran and conclusion.reason is None:
                 self._say_completing(usage, last_lines)
+                conclusion = self._store_data(conclusion)
             output, trouble = self._deliver_output(conclusion)
             self._acknowledge_kills(usage)
             status = self._finish(conclusion, usage=usage, output=output, trouble=trouble)
@@ -103,6 +106,32 @@ class Delivery:
         except OSError as error:
             log.event("node.disk_trouble", error=error)
             return None, f"the output could not be packed: {error.strerror}"
+
+    def _store_data(self, conclusion: Conclusion) -> Conclusion:
+        """Store the output data of a payload that ended well; a job that cannot has failed, or is handed back."""
+        if conclusion.exit_code != 0:
+            return conclusion
+        give_up_at = monotonic() + _OUTPUT_S
+
+        def persistently(what: str, attempt: Callable[[], Result]) -> Result:
+            return self._persistently(
+                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(None)
+            )
+
+        try:
+            store_output_data(
+                self._slot, self._lease, self._workspace.job,
+                persistently=persistently, give_up=lambda: self._better_to_do(None),
+            )  # fmt: skip
+        except (InterruptedCallError, GivenUpError):
+            reason = self._slot.order(self._lease)
+            return replace(conclusion, exit_code=None, minor="The output data were not all stored", reason=reason)
+        except (NoOutputError, StorageError, UnreachableError, MalformedAnswerError, RefusedError, OSError) as error:
+            said = error.detail if isinstance(error, RefusedError) else error
+            said = error.strerror or error if isinstance(error, OSError) else said
+            log.event("output_data.not_stored", job=self._lease.job.id, error=error)
+            return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {said}")
+        return conclusion
 
     def _say_completing(self, usage: Usage, last_lines: str | None) -> None:
         def once() -> None:

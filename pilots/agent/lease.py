@@ -11,6 +11,7 @@ from pilots.agent import fields, log
 from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
+from pilots.agent.data import JobData
 from pilots.agent.fields import Record
 
 #: Why a payload is stopped from outside, the strongest first.
@@ -82,11 +83,20 @@ class Lease:
     """Shared by the wrapper (main thread) and the heartbeat (its own thread)."""
 
     def __init__(
-        self, *, match_id: str, token: str, job: Job, first: Renewal, configuration: Configuration, bell: Bell
+        self,
+        *,
+        match_id: str,
+        token: str,
+        job: Job,
+        data: JobData,
+        first: Renewal,
+        configuration: Configuration,
+        bell: Bell,
     ) -> None:
         self.match_id = match_id
         self.token = token
         self.job = job
+        self.data = data
         self._configuration = configuration
         self._bell = bell
         self._lock = threading.Lock()

@@ -25,6 +25,7 @@ from pilots.agent.persistence import InterruptedCallError, Persistence
 from pilots.agent.pools import Pools, whereabouts_of
 from pilots.agent.server import NothingFits, Server
 from pilots.agent.slot import Slot
+from pilots.agent.storage import Storage
 from pilots.agent.version import PROTOCOL
 from pilots.agent.wrapper import Wrapper
 
@@ -71,6 +72,7 @@ class Pilot:
         self._pools = Pools(
             lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
         )
+        self._storage = Storage(ca=options.ca)
         self._jobs = 0
         #: From when on containers are offered again.
         self._containers_at = -math.inf
@@ -175,6 +177,7 @@ class Pilot:
             bell=self._bell,
             stop=self._stop,
             persistence=self._persistence,
+            storage=self._storage,
             work_directory=self._options.work_dir,
             grace_s=self._options.grace_s,
         )

@@ -84,7 +84,7 @@ def pack(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limi
     packed = 0
     with into.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for path, name in names:
-            content = _open_inside(path, directory)
+            content = open_inside(path, directory)
             if content is None:
                 continue
             with content:
@@ -106,7 +106,7 @@ def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path
     packed = 0
     with tarfile.open(into, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for path, name in names:
-            content = _open_inside(path, directory)
+            content = open_inside(path, directory)
             if content is None:
                 continue
             with content:
@@ -253,7 +253,7 @@ def _safe_name(relative: Path) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name)
 
 
-def _open_inside(path: Path, directory: Path) -> BinaryIO | None:
+def open_inside(path: Path, directory: Path) -> BinaryIO | None:
     """Open a plain file whose real place is inside *directory*; None for anything else."""
     try:
         real = path.resolve(strict=True)

@@ -13,6 +13,7 @@ from pilots.agent import configuration, fields
 from pilots.agent.bell import Bell
 from pilots.agent.client import Answer, Client, RefusedError
 from pilots.agent.configuration import Configuration
+from pilots.agent.data import parse_data
 from pilots.agent.fields import Record
 from pilots.agent.lease import Command, Lease, LeaseEndedError, Renewal, parse_job, parse_renewal
 
@@ -86,6 +87,7 @@ class Server:
             match_id=fields.text(data, "match_id"),
             token=fields.text(data, "token"),
             job=parse_job(fields.record(data.get("job"), "job")),
+            data=parse_data(data),
             first=parse_renewal(data, sent_at=answer.sent_at),
             configuration=configuration,
             bell=bell,
@@ -152,6 +154,13 @@ class Server:
         with _end_noticed(not_found_too=False):
             answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
         return fields.text(answer.record(), "sandbox")
+
+    def register_replica(self, lease: Lease, *, lfn: str, storage_element: str, size_bytes: int, checksum: str) -> None:
+        """Tell that an output file was stored; only the token of the match may, and repeating it is harmless."""
+        path = f"/api/matches/{lease.match_id}/replicas/"
+        body = {"lfn": lfn, "storage_element": storage_element, "size_bytes": size_bytes, "checksum": checksum}
+        with _end_noticed(not_found_too=False):
+            self._client.call("POST", path, token=lease.token, body=body)
 
     def close(self) -> None:
         """Close this thread's connection."""

@@ -11,6 +11,7 @@ from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.lease import STOPPED, Lease
 from pilots.agent.persistence import Persistence
 from pilots.agent.server import Server
+from pilots.agent.storage import Storage
 
 Result = TypeVar("Result")
 
@@ -23,6 +24,7 @@ class Slot:
     bell: Bell
     stop: StopRequest
     persistence: Persistence
+    storage: Storage
     work_directory: Path
     #: Between SIGTERM and SIGKILL, for a payload that is stopped.
     grace_s: float

@@ -17,6 +17,7 @@ from pilots.agent.payload import End, name_of_signal
 from pilots.agent.persistence import InterruptedCallError
 from pilots.agent.preparation import NOT_EXECUTABLE, NOT_FOUND, RESCHEDULE, CannotRunError, DamagedTransferError
 from pilots.agent.slot import Slot
+from pilots.agent.staging import stage_in
 from pilots.agent.workspace import Workspace
 
 #: Input that arrives damaged so often is damaged where it comes from.
@@ -85,6 +86,7 @@ class Wrapper:
     def _run(self, workspace: Workspace) -> Outcome:
         for given in self._lease.job.input_sandboxes:
             self._fetch(given, workspace)
+        stage_in(self._slot, self._lease, workspace)
         environment = preparation.environment_of(self._lease, workspace, self._configuration)
         preparation.check_software(self._lease, environment, workspace)
         kind = containers if self._lease.job.container else preparation

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from resources.admin.rights import sites_serving_only
-from resources.models import Platform, SiteToken, StorageElement
+from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
@@ -59,6 +59,11 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
     def get_fields(self, request: HttpRequest, obj: StorageElement | None = None) -> tuple[str, ...]:  # noqa: ARG002
         """Return the fields; the credential for those who set it."""
         return ("name", "url", "credential") if self.sees_all(request) else ("name", "url")
+
+    def has_delete_permission(self, request: HttpRequest, obj: StorageElement | None = None) -> bool:
+        """Refuse for one that holds files: where these are would be forgotten with it, by a click."""
+        allowed = super().has_delete_permission(request, obj)
+        return allowed and (obj is None or not Replica.objects.filter(storage_element=obj).exists())
 
     def save_model(self, request: HttpRequest, obj: StorageElement, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save it, with a new credential encrypted."""

@@ -16,7 +16,7 @@ from resources.domain.eligibility import LevelSayings, Supply
 from resources.domain.parameters import LevelParameters, Parameters, inherit
 from resources.domain.requirements import Kinds, Requirements, Units, canonical, check
 from resources.domain.words import RequirementKind, ResourceState
-from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken
+from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
 from wms.kernel.errors import RejectedError
@@ -48,6 +48,11 @@ def known_sites(vo: VO) -> frozenset[str]:
 def known_ces(vo: VO) -> frozenset[str]:
     """Return the names of the computing elements at the sites that serve *vo*."""
     return frozenset(_ces_of(vo).values_list("name", flat=True))
+
+
+def known_elements() -> frozenset[str]:
+    """Return the names of all storage elements."""
+    return frozenset(StorageElement.objects.values_list("name", flat=True))
 
 
 def known_platforms() -> frozenset[str]:

@@ -49,6 +49,7 @@ class Lease:
     heartbeats: list[dict[str, Any]] = field(default_factory=list)
     finished: dict[str, Any] | None = None
     output: bytes | None = None
+    replicas: list[dict[str, Any]] = field(default_factory=list)
     commands: list[dict[str, Any]] = field(default_factory=list)
     acknowledged: list[int] = field(default_factory=list)
     finished_at: float = 0.0
@@ -183,7 +184,9 @@ class ScriptedServer:
             self.leases.append(lease)
             self._by_request[offer["request_id"]] = lease
         expires_at = _in(self.configuration["lease_first_s"])
-        return 201, {"match_id": lease.match_id, "expires_at": expires_at, "token": lease.token, "job": lease.job}
+        job = {name: value for name, value in lease.job.items() if name != "job_data"}
+        answer = {"match_id": lease.match_id, "expires_at": expires_at, "token": lease.token, "job": job}
+        return 201, answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
 
     def _on_lease(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
         is_job = seen.token == lease.token or seen.token.startswith("wmsj_renewed")
@@ -191,10 +194,10 @@ class ScriptedServer:
             return 200, {"status": "Done"}
         if lease.ended and not (parts[0] == "finish" and lease.ended == "killed"):
             return 409, {"code": "lease_ended", "detail": f"This lease has ended ({lease.ended})."}
-        if parts[0] == "sandboxes":
+        if parts[0] in {"sandboxes", "replicas"}:
             if not is_job:
                 return 403, {"code": "forbidden", "detail": "only with the token of the match"}
-            return self._sandbox(lease, parts[1:], seen)
+            return self._sandbox(lease, parts[1:], seen) if parts[0] == "sandboxes" else _replica(lease, seen)
         if parts[0] == "status":
             lease.statuses.append(seen.body["status"])
         if parts[0] == "heartbeat":
@@ -293,6 +296,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def _replica(lease: Lease, seen: Seen) -> tuple[int, object]:
+    lease.replicas.append(seen.body)
+    return 201, seen.body
 
 
 def _in(seconds: float) -> str:

@@ -16,6 +16,7 @@ from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, parse
+from pilots.agent.data import JobData
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
 from pilots.agent.offer import Resources
@@ -233,7 +234,9 @@ def _configuration(**more: object) -> Configuration:
 def _lease(configuration: Configuration, *, expires_at: datetime | None = None) -> Lease:
     job = lease.parse_job({"id": 1, "executable": "true"})
     first = Renewal(sent_at=monotonic(), expires_at=expires_at, commands=())
-    return Lease(match_id="m", token="t", job=job, first=first, configuration=configuration, bell=Bell())
+    return Lease(
+        match_id="m", token="t", job=job, data=JobData(), first=first, configuration=configuration, bell=Bell()
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ DESCRIPTION: Final[Mapping[str, Json]] = {
     "input_data": ["/lhcb/a"],
     "output_sandbox": ["*.txt"],
     "output_data": ["out"],
+    "input_data_policy": "in_place",
+    "output_se": "CERN-DST",
+    "output_path": None,
     "std_output": "a.out",
     "std_error": "a.err",
     "environment": {"A": "b"},
@@ -130,6 +133,22 @@ GOOD: Final[Mapping[str, Good]] = {
             "executable": "run %(seed)s %(file)s",
             "parameters": {"seed": {"count": 2, "start": 1}, "file": {"values": ["a", 2]}},
         },
+    ),
+    "register replicas": Good(
+        caller="manager",
+        address="/api/replicas/",
+        body={
+            "vo": "lhcb",
+            "replicas": [
+                {"lfn": "/lhcb/b", "storage_element": "CERN-DST", "size_bytes": 5, "checksum": "adler32:0000000a"},
+                {"lfn": "LFN:/lhcb/c", "storage_element": "CERN-DST"},
+            ],
+        },
+    ),
+    "remove replicas": Good(
+        caller="operator",
+        address="/api/replicas/remove/",
+        body={"replicas": [{"lfn": "/lhcb/a", "storage_element": "CERN-DST"}, {"lfn": "/lhcb/b"}]},
     ),
     "edit": Good(
         caller="member",

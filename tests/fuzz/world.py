@@ -67,6 +67,8 @@ def make_world() -> World:
     factories.make_platform(name="x86_64-el9", runs=["x86_64-el8"])
     cern = factories.make_site(name="LCG.CERN.ch", vos=[vo], parameters={"SoftwareTag": ["v1", "v2"]})
     factories.make_site(name="LCG.RAL.uk")
+    disk = factories.make_storage_element(name="CERN-DST", sites=[cern])
+    factories.make_replica("/lhcb/a", vo=vo, storage_element=disk, size_bytes=5)
     queue = factories.make_queue(
         name="grid",
         ce=factories.make_ce(name="ce01.cern.ch", site=cern),

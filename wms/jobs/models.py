@@ -4,8 +4,10 @@ from typing import Self
 from uuid import uuid4
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
+from django.db.models.fields.json import KeyTransform
 
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
@@ -13,6 +15,7 @@ from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus
 
 HELD = sorted(HELD_BY_A_PILOT)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
+_PLACED_WITH_INPUT_DATA = Q(input_sites__isnull=False, status__in=[JobStatus.CHECKING, JobStatus.WAITING])
 
 
 class Submission(models.Model):
@@ -78,6 +81,12 @@ class Job(models.Model):
         models.CharField(max_length=255), default=list, help_text="Asked for, or registered for its requirements."
     )
 
+    input_sites = ArrayField(
+        models.CharField(max_length=128),
+        null=True,
+        help_text="That hold all of its input data, as of when it was put into a queue; null: it has none.",
+    )
+
     reschedules = models.PositiveSmallIntegerField(default=0, help_text="How often it went back to its queue.")
     # No constraints: the claim, which writes these, has read both rows in the same transaction. Were they locked, as
     # constraints do, all claims for one site would write the same row.
@@ -132,6 +141,11 @@ class Job(models.Model):
             models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
             # What goes on at a site, which a throttle counts when nobody advertises it.
             models.Index(name="job_held_at_site", fields=["site", "status"], condition=Q(status__one_of=HELD)),
+            # The jobs that wait for a file of which a replica came or went, and page by page all that wait for any.
+            GinIndex(
+                KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA
+            ),
+            models.Index(name="job_with_input_data", fields=["id"], condition=_PLACED_WITH_INPUT_DATA),
         ]
 
     def __str__(self) -> str:
@@ -175,6 +189,19 @@ class JobCommand(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.pk}"
+
+
+class SiteLayout(models.Model):
+    """The one row is which storage elements belonged to which sites when jobs were last looked at because of it."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    digest = models.BinaryField(max_length=32, help_text="SHA-256.")
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="site_layout_has_one_row", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return bytes(self.digest).hex()
 
 
 class Sandbox(models.Model):

@@ -20,11 +20,12 @@ _RESERVE_IDS: Final = """
     SELECT nextval((SELECT pg_get_serial_sequence('jobs_job', 'id'))::regclass) FROM generate_series(1, %s)
 """
 
-#: Of jobs that have just come: no text can have changed since.
+#: Of jobs that have just come.
 _BEGIN_HISTORY: Final = """
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
-    SELECT job.id, %s, begun.status, '', '', %s
-    FROM unnest(%s::bigint[]) AS job (id), unnest(%s::text[]) WITH ORDINALITY AS begun (status, number)
+    SELECT job.id, %s, begun.status, begun.minor, '', %s
+    FROM unnest(%s::bigint[]) AS job (id),
+         unnest(%s::text[], %s::text[]) WITH ORDINALITY AS begun (status, minor, number)
     ORDER BY job.id, begun.number
 """
 
@@ -58,10 +59,11 @@ def change(jobs: JobQuerySet, columns: Mapping[str, object], *, source: str) -> 
         cursor.execute(_AND_WRITE_HISTORY.format(update=update), [*parameters, source])
 
 
-def begin_history(job_ids: Sequence[int], *, statuses: Sequence[str], source: str, now: datetime) -> None:
-    """Write for each job that it came into each of *statuses* in this moment, in their order."""
+def begin_history(job_ids: Sequence[int], *, statuses: Sequence[tuple[str, str]], source: str, now: datetime) -> None:
+    """Write for each job that it came into each of *statuses* (with a minor one) in this moment, in their order."""
+    columns = [list(column) for column in zip(*statuses, strict=True)]
     with connection.cursor() as cursor:
-        cursor.execute(_BEGIN_HISTORY, [now, source, array_of(job_ids), list(statuses)])
+        cursor.execute(_BEGIN_HISTORY, [now, source, array_of(job_ids), *columns])
 
 
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:

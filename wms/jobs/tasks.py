@@ -3,10 +3,16 @@
 from celery import shared_task
 from django.utils import timezone
 
-from wms.jobs.services import pools
+from wms.jobs.services import pools, reevaluation
 
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
 def remove_unused_submit_pools() -> None:
     """Every 15 minutes: the submit pools that no job has needed for a while (RFC7)."""
     pools.remove_unused(now=timezone.now())
+
+
+@shared_task(name="jobs.reevaluate_input_data", ignore_result=True, acks_late=True)
+def reevaluate_input_data() -> None:
+    """Every 5 seconds: jobs whose files came or went move to where these are now (PIL §2.2)."""
+    reevaluation.reevaluate(now=timezone.now())

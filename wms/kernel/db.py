@@ -31,6 +31,7 @@ class LockKey(IntEnum):
     #: Taken by triggers and the claim (matching/sql/limits.sql).
     COUNT_LIMITS = 7
     COUNT_WAITING_JOBS = 8
+    REEVALUATE_INPUT_DATA = 9
 
 
 class DatabaseNow(Func):

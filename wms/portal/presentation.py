@@ -284,9 +284,17 @@ def _facts(job: Job, task_queue_id: int | None) -> list[Fact]:
         Fact(label="CE and queue", value=" / ".join(place)),
         Fact(label="Pilot", value=_text(job.pilot_id)),
         Fact(label="Task queue", value=_text(task_queue_id)),
+        *_input_data(job),
         Fact(label="Rescheduled", value=f"{job.reschedules} times" if job.reschedules else ""),
         Fact(label="Exit code", value=_text(job.exit_code)),
     ]
+
+
+def _input_data(job: Job) -> list[Fact]:
+    """Return where all of a job's input data was when it was put into a queue, or was not."""
+    if job.input_sites is None:
+        return []
+    return [Fact(label="Sites with its input data", value=_in_words(job.input_sites) or "none")]
 
 
 def _usage(job: Job) -> list[Fact]:

@@ -45,6 +45,9 @@ DESCRIPTION: dict[str, Any] = {
     "input_data": ["/lhcb/a"],
     "output_sandbox": ["*.txt"],
     "output_data": ["out.root"],
+    "input_data_policy": "in_place",
+    "output_se": "CERN-DST",
+    "output_path": "/lhcb/lhcb_prod/run1",
     "std_output": "a.out",
     "std_error": "a.err",
     "environment": {"A": "b"},
@@ -78,6 +81,9 @@ DEFAULTS: dict[str, Any] = {
     "input_data": [],
     "output_sandbox": [],
     "output_data": [],
+    "input_data_policy": "download",
+    "output_se": None,
+    "output_path": None,
     "std_output": "std.out",
     "std_error": "std.err",
     "environment": {},
@@ -133,7 +139,8 @@ def test_a_description_is_answered_with_its_job_group_and_its_queue(alice: Calle
     assert found["group"] == "lhcb_user"
 
 
-def test_every_field_of_a_description_is_kept_as_it_was_given(alice: Caller) -> None:
+def test_every_field_of_a_description_is_kept_as_it_was_given(alice: Caller, bob: Caller) -> None:
+    bob("POST", "/replicas/", {"replicas": [{"lfn": "/lhcb/a", "storage_element": "CERN-DST"}]}, status=201)
     found = job(alice, one(alice, **DESCRIPTION, group="lhcb_prod"))
     assert found["description"] == {**DEFAULTS, **DESCRIPTION}
     assert found["group"] == "lhcb_prod"

@@ -143,12 +143,12 @@ def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, 
         {"executable": "b", "submit_pools": ["nowhere"]},
         {"executable": "c", "cpu_time_s": 400_000},
         {"executable": "d", "requirements": {"Memory": 8000}},
-        {"executable": "e", "input_data": ["/lhcb/file"]},
+        {"executable": "e", "output_data": ["file"]},
     ]
     response = alice.post(JOBS, {"jobs": jobs}, format="json")
 
     assert response.status_code == 201
-    words = [("quantum",), ("nowhere",), ("400000", "300000"), ("input_data",), ("Memory", "8000")]
+    words = [("output_data",), ("quantum",), ("nowhere",), ("400000", "300000"), ("Memory", "8000")]
     warnings = response.json()["warnings"]
     assert len(warnings) == len(words)
     for warning, expected in zip(warnings, words, strict=True):

@@ -291,7 +291,13 @@ def test_a_suspended_owner_is_why(world: World, client_of: ClientOf) -> None:
     ("status", "sentence"),
     [
         (JobStatus.RECEIVED, "It has been received and is in no task queue yet."),
-        (JobStatus.CHECKING, "It is being checked (why) and is in no task queue yet."),
+        (
+            JobStatus.CHECKING,
+            (
+                "It is being checked (why) and is in no task queue yet: it goes into one when a site where it may run "
+                "holds all of its input data."
+            ),
+        ),
         (JobStatus.HELD, "It is Held (why) and in no task queue until it is released."),
         (JobStatus.MATCHED, "It is Matched at LCG.CERN.ch: a pilot has taken it and is about to start it."),
         (JobStatus.RUNNING, "It is Running at LCG.CERN.ch."),

@@ -112,10 +112,7 @@ def test_the_whole_example_is_stored() -> None:
 
 def test_what_no_issue_has_built_yet_is_stored_with_a_warning() -> None:
     warnings = [str(warning).partition(": ")[2] for warning in apply(EXAMPLE).warnings]
-    assert warnings == [
-        "storage_elements: is stored, but not enforced yet",
-        "sites[0].storage_elements: is stored, but not enforced yet",
-    ]
+    assert warnings == []
 
 
 @pytest.mark.parametrize(

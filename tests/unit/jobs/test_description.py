@@ -28,7 +28,8 @@ def test_a_field_left_out_has_the_default_of_the_contract() -> None:
         "pilot_types": [], "submit_pools": [], "grid_middlewares": [], "setup": None, "tags": [], "processors": 1,
         "memory_mb": 0, "wall_time_s": 0, "gpus": 0, "disk_mb": 0, "container": "", "requirements": {},
         "software": [], "input_sandbox": [], "input_data": [],
-        "output_sandbox": [], "output_data": [], "std_output": "std.out", "std_error": "std.err", "environment": {},
+        "output_sandbox": [], "output_data": [], "input_data_policy": "download", "output_se": None,
+        "output_path": None, "std_output": "std.out", "std_error": "std.err", "environment": {},
     }  # fmt: skip
 
 
@@ -170,13 +171,33 @@ DESCRIPTIONS = st.fixed_dictionaries(
         "gpus": st.integers(0, 1024), "disk_mb": st.integers(0, 2 * 10**9),
         "container": st.sampled_from(["", "docker://alpine", "/images/a.sif", "own.sif"]),
         "sites": LISTS, "grid_ces": LISTS, "platforms": LISTS,
-        "tags": LISTS, "software": LISTS, "input_data": LISTS, "output_data": LISTS,
+        "tags": LISTS, "software": LISTS, "input_data": LISTS, "output_data": st.lists(FILES, max_size=3),
+        "output_se": st.none() | NAMES,
+        "input_data_policy": st.sampled_from(["download", "in_place"]),
+        "output_path": st.none() | st.sampled_from(["/lhcb/user/a/alice", "/a/b"]),
         "pilot_types": st.sets(st.sampled_from(["private", "generic"])).map(list),
         "output_sandbox": st.lists(FILES, max_size=3), "std_output": FILES, "std_error": FILES,
         "environment": st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True), LINES, max_size=3),
         "requirements": REQUIREMENTS,
     },
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "hint"),
+    [
+        ("input_data_policy", "in place", "in_place"), ("input_data_policy", "stream", "download"),
+        ("output_path", "user/alice", "absolute"), ("output_path", "/lhcb/../atlas", ".."),
+        ("output_path", "/" + "x" * 192, "192"), ("output_se", 5, "string"), ("output_data", ["../x"], ".."),
+        ("output_data", ["/lhcb/x"], "relative"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_with_data_is_refused_with_a_hint(field: str, value: object, hint: str) -> None:
+    assert hint in errors_of({**SMALLEST, field: value})[field][0]
+
+
+def test_a_slash_at_the_end_of_the_output_path_says_nothing() -> None:
+    assert parse({**SMALLEST, "output_path": "/lhcb/user/a/alice/"}).output_path == "/lhcb/user/a/alice"
 
 
 @given(DESCRIPTIONS)

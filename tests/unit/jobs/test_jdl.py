@@ -31,6 +31,7 @@ def test_a_job_of_every_attribute_is_understood() -> None:
             InputData = { "LFN:/lhcb/a", "lfn:/lhcb/b", "/lhcb/c" }; OutputSandbox = { "std.out", "*.root" };
             OutputData = "hist.root"; StdOutput = "o"; StdError = "e"; Environment = { "A=1", "B=x=y" };
             Requirements = [ SoftwareTag = { "v1", "v2" }; Memory = 2 * 2000; ]; OwnerGroup = "lhcb_prod";
+            InputDataPolicy = "in_place"; OutputSE = "CERN-DST"; OutputPath = "/lhcb/lhcb_prod/run1";
         ]
         """
     )
@@ -44,7 +45,8 @@ def test_a_job_of_every_attribute_is_understood() -> None:
         "container": "docker://alpine", "software": ["/cvmfs/lhcb.cern.ch"],
         "input_data": ["/lhcb/a", "/lhcb/b", "/lhcb/c"], "output_sandbox": ["std.out", "*.root"],
         "output_data": ["hist.root"], "std_output": "o", "std_error": "e", "environment": {"A": "1", "B": "x=y"},
-        "requirements": {"SoftwareTag": ["v1", "v2"], "Memory": 4000},
+        "requirements": {"SoftwareTag": ["v1", "v2"], "Memory": 4000}, "input_data_policy": "in_place",
+        "output_se": "CERN-DST", "output_path": "/lhcb/lhcb_prod/run1",
     }  # fmt: skip
     assert description.parse(job.description).cpu_time_s == 86400
 

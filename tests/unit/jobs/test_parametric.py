@@ -58,16 +58,16 @@ def test_the_number_has_as_many_digits_as_the_largest_number() -> None:
 def test_every_text_is_a_template_and_nothing_else_is() -> None:
     data: dict[str, object] = {
         "executable": "run_%s", "arguments": ["-s", "%s"], "job_name": "j%s", "job_group": "g%s", "std_output": "o%s",
-        "std_error": "e%s", "input_data": ["/a/%s"], "output_sandbox": ["%s.root", "log"], "output_data": ["/b/%s"],
-        "environment": {"SEED_%s": "%s", "N": "n"}, "sites": ["%s"], "tags": ["%s"], "software": ["%s"],
-        "requirements": {"%s": "%s"}, "parameters": {"values": ["A"]},
+        "std_error": "e%s", "input_data": ["/a/%s"], "output_sandbox": ["%s.root", "log"], "output_data": ["b/%s"],
+        "output_path": "/u/%s", "environment": {"SEED_%s": "%s", "N": "n"}, "sites": ["%s"], "tags": ["%s"],
+        "software": ["%s"], "requirements": {"%s": "%s"}, "parameters": {"values": ["A"]},
     }  # fmt: skip
     assert expand(data) == [
         {
             "executable": "run_A", "arguments": ["-s", "A"], "job_name": "jA", "job_group": "gA", "std_output": "oA",
-            "std_error": "eA", "input_data": ["/a/A"], "output_sandbox": ["A.root", "log"], "output_data": ["/b/A"],
-            "environment": {"SEED_%s": "A", "N": "n"}, "sites": ["%s"], "tags": ["%s"], "software": ["%s"],
-            "requirements": {"%s": "%s"},
+            "std_error": "eA", "input_data": ["/a/A"], "output_sandbox": ["A.root", "log"], "output_data": ["b/A"],
+            "output_path": "/u/A", "environment": {"SEED_%s": "A", "N": "n"}, "sites": ["%s"], "tags": ["%s"],
+            "software": ["%s"], "requirements": {"%s": "%s"},
         }
     ]  # fmt: skip
 
@@ -81,9 +81,10 @@ def test_percent_signs_of_templates_and_values_survive_both_stages() -> None:
 def test_the_job_id_is_put_into_every_template() -> None:
     data: dict[str, object] = dict.fromkeys(TEMPLATES, "%j")
     data |= {name: ["%j"] for name in ("input_data", "output_sandbox", "output_data")}
-    [job] = parse_all({**data, "environment": {"ID": "%j"}, "sites": ["%j"], "parameters": {"count": 1}})
+    data |= {"environment": {"ID": "%j"}, "output_path": "/%j"}
+    [job] = parse_all({**data, "sites": ["%j"], "parameters": {"count": 1}})
     finished = substitute_job_id(job, 7)
-    assert {getattr(finished, name) for name in TEMPLATES} == {"7", ("7",), (("ID", "7"),)}
+    assert {getattr(finished, name) for name in TEMPLATES} == {"7", ("7",), (("ID", "7"),), "/7"}
     assert finished.sites == ("%j",)
 
 

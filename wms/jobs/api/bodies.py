@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from wms.jobs.domain.description import DATA_POLICIES, MAX_OUTPUT_PATH
 from wms.jobs.domain.request import MAX_JOBS
 
 
@@ -63,9 +64,24 @@ class DescriptionBody(EditBody):
     )
     software = _names("Paths or commands that must exist on the node.")
     input_sandbox = _names("Sandboxes: sha256:….")
-    input_data = _names("Logical file names.")
+    input_data = _names("Logical file names; it runs only at sites that hold all of them.")
     output_sandbox = _names("Names or patterns of files to bring back.")
-    output_data = _names("Files to store.")
+    output_data = _names("Names or patterns of files to store; the job fails if one of them matches nothing.")
+    input_data_policy = serializers.ChoiceField(
+        choices=DATA_POLICIES, required=False, help_text="download: into the job's directory; in_place: read there."
+    )
+    output_se = serializers.CharField(
+        required=False,
+        allow_null=True,
+        max_length=255,
+        help_text="Storage element for output_data; default: the site's.",
+    )
+    output_path = serializers.CharField(
+        required=False,
+        allow_null=True,
+        max_length=MAX_OUTPUT_PATH,
+        help_text="Logical directory of output_data; default: /VO/user/initial/user/job id.",
+    )
     std_output = _text("File for standard output; default std.out.")
     std_error = _text("File for standard error; default std.err.")
     environment = serializers.DictField(

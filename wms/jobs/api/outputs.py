@@ -22,8 +22,10 @@ class SubmittedJobOut(serializers.Serializer[Any]):
     """One job that was taken in."""
 
     id = serializers.IntegerField(help_text="Its id.")
-    status = StatusField(help_text="Waiting: it can be matched from now on.")
-    task_queue = serializers.IntegerField(help_text="Id of the task queue in which it waits.")
+    status = StatusField(help_text="Waiting: it can be matched. Checking: no site may take it, for want of input data.")
+    task_queue = serializers.IntegerField(
+        allow_null=True, help_text="Id of the task queue in which it waits; null: it is Checking."
+    )
 
 
 class SubmissionOut(serializers.Serializer[Any]):
@@ -89,6 +91,11 @@ class JobOut(JobRowOut):
     description = serializers.DictField(help_text="Every field of the description, defaults included.")
     submit_pools = serializers.ListField(
         child=serializers.CharField(), help_text="Asked for, or registered for its requirements."
+    )
+    input_sites = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Sites that hold all of its input data, as of when it was put into a queue; null: it has none.",
     )
 
 

@@ -73,7 +73,10 @@ class JobListView(ListAPIView[Job]):
         responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Take in all jobs of the request or none; each of them waits in its task queue afterwards."""
+        """Take in all jobs of the request or none; each of them waits in its task queue afterwards.
+
+        A job that no site may take yet, for want of its input data, is Checking in none instead; a warning tells of it.
+        """
         result = submit(parse_submission(request.data), owner=user_of(request), now=timezone.now())
         # Not through the serializer: ten thousand jobs would take it longer than submitting them.
         jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from resources.domain.files import lfn_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
@@ -17,6 +18,8 @@ from wms.kernel.names import did_you_mean
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
 MAX_PATH: Final = 1024
+#: The names of the files come after it.
+MAX_OUTPUT_PATH: Final = 192
 MAX_CPU_TIME_S: Final = 2**31 - 1
 #: Below PostgreSQL's integer by more than it is rounded up for the task queue.
 MAX_MEMORY_MB: Final = 2 * 10**9
@@ -29,6 +32,8 @@ MAX_DISK_MB: Final = 2 * 10**9
 IMAGE_SOURCES: Final = ("docker://", "oras://", "library://", "https://", "http://")
 MAX_PRIORITY: Final = 10
 PILOT_TYPES: Final = frozenset({"private", "generic"})
+#: Copied into the job's directory, or read where they are.
+DATA_POLICIES: Final = ("download", "in_place")
 
 RequirementValue: TypeAlias = Scalar | tuple[Scalar, ...]
 
@@ -87,6 +92,12 @@ class JobDescription:
     input_data: tuple[str, ...] = ()
     output_sandbox: tuple[str, ...] = ()
     output_data: tuple[str, ...] = ()
+    #: Of DATA_POLICIES.
+    input_data_policy: str = "download"
+    #: Where output_data are stored; None: a storage element of the pilot's site.
+    output_se: str | None = None
+    #: Logical directory of output_data; None: one of the job's own (domain.output).
+    output_path: str | None = None
     std_output: str = "std.out"
     std_error: str = "std.err"
     environment: tuple[tuple[str, str], ...] = ()
@@ -136,8 +147,11 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         software=reader.names("software"),
         input_sandbox=_input_sandbox(reader),
         input_data=reader.names("input_data"),
-        output_sandbox=_output_sandbox(reader),
-        output_data=reader.names("output_data"),
+        output_sandbox=_output_files("output_sandbox", reader),
+        output_data=_output_files("output_data", reader),
+        input_data_policy=_data_policy(reader),
+        output_se=None if data.get("output_se") is None else reader.text("output_se", ""),
+        output_path=_output_path(data, reader),
         std_output=_file_name("std_output", "std.out", reader),
         std_error=_file_name("std_error", "std.err", reader),
         environment=_environment(reader),
@@ -274,12 +288,30 @@ def _input_sandbox(reader: FieldReader) -> tuple[str, ...]:
     return references
 
 
-def _output_sandbox(reader: FieldReader) -> tuple[str, ...]:
-    names = reader.names("output_sandbox")
+def _output_files(field: str, reader: FieldReader) -> tuple[str, ...]:
+    names = reader.names(field)
     for name in names:
         if _leaves_directory(name):
-            reader.fault("output_sandbox", _leaving(name))
+            reader.fault(field, _leaving(name))
     return names
+
+
+def _data_policy(reader: FieldReader) -> str:
+    policy = reader.text("input_data_policy", "download").lower()
+    if policy not in DATA_POLICIES:
+        hint = did_you_mean(policy, DATA_POLICIES)
+        reader.fault("input_data_policy", f'input_data_policy is "download" or "in_place", not {shown(policy)}.{hint}')
+    return policy
+
+
+def _output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
+    if data.get("output_path") is None:
+        return None
+    path = reader.text("output_path", "", most=MAX_OUTPUT_PATH).rstrip("/")
+    problem = lfn_problem(path) if path else ""
+    if problem:
+        reader.fault("output_path", f"output_path must be the absolute path of a logical directory: {problem}.")
+    return path
 
 
 def _file_name(field: str, default: str, reader: FieldReader) -> str:

@@ -27,6 +27,9 @@ TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         "StdOutput": "std_output",
         "StdError": "std_error",
         "Container": "container",
+        "InputDataPolicy": "input_data_policy",
+        "OutputSE": "output_se",
+        "OutputPath": "output_path",
     }
 )
 NUMBERS: Final[Mapping[str, str]] = MappingProxyType(

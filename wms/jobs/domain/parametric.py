@@ -46,6 +46,7 @@ TEMPLATES: Final = (
     "input_data",
     "output_sandbox",
     "output_data",
+    "output_path",
     "environment",
 )
 
@@ -131,6 +132,7 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
         input_data=tuple(map(resolved, description.input_data)),
         output_sandbox=tuple(map(resolved, description.output_sandbox)),
         output_data=tuple(map(resolved, description.output_data)),
+        output_path=description.output_path and resolved(description.output_path),
         environment=tuple([(name, resolved(value)) for name, value in description.environment]),
     )
     return description if finished == description else finished
@@ -139,7 +141,7 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
 def _lines_of(job: JobDescription) -> list[str]:
     """Return those texts of TEMPLATES that have one line."""
     lines = (job.executable, job.job_name, job.job_group, job.std_output, job.std_error)
-    return [*lines, *job.input_data, *job.output_sandbox, *job.output_data]
+    return [*lines, *job.input_data, *job.output_sandbox, *job.output_data, job.output_path or ""]
 
 
 def _texts_of(job: JobDescription) -> list[str]:
@@ -153,7 +155,8 @@ def _refuse_too_long_with_id(job: JobDescription) -> None:
     if finished is job:
         return
     characters = sum(map(len, _texts_of(finished)))
-    if max(map(len, _lines_of(finished))) > MAX_NAME or characters > descriptions.MAX_ARGUMENTS_BYTES // 4:
+    too_long = len(finished.output_path or "") > descriptions.MAX_OUTPUT_PATH
+    if too_long or max(map(len, _lines_of(finished))) > MAX_NAME or characters > descriptions.MAX_ARGUMENTS_BYTES // 4:
         descriptions.parse(descriptions.as_json(finished))
 
 

@@ -9,12 +9,18 @@ from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.services import queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import VO
+from wms.jobs.domain.data import WAITS_FOR_REPLICAS
+from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.services import input_data, transitions
 from wms.kernel.db import transaction_required
 
 
 class Asked(NamedTuple):
-    """What a job asks of a task queue, as its description says it; jobs that ask the same wait in the same one."""
+    """What a job asks of a task queue; jobs that ask the same wait in the same one.
+
+    It is as its description says, but for the sites: those that do not hold its input data are left out.
+    """
 
     owner_id: int
     group_id: int
@@ -69,21 +75,37 @@ def put_in_queues(demands: Iterable[Demand], *, now: datetime) -> Mapping[int, i
 def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, int]:
     """Put jobs that waited before, and wait again, into queues; the last locking step of a transaction.
 
-    Their submit pools are registered again: while no waiting job needed it, one may have been removed (RFC7 §3).
+    Their submit pools are registered again: while no waiting job needed it, one may have been removed (RFC7 §3). Where
+    their input data are is looked up again too; those that may run nowhere because of that become Checking.
+
+    Args:
+        jobs: locked, or new, and Waiting.
+        now: the time of the change.
 
     Returns:
-        {job id: task queue id}.
+        {job id: task queue id}, without those that are Checking.
     """
+    holding = input_data.locate(jobs)
+    input_data.keep(jobs, holding)
+    where = {job.pk: input_data.where(job, holding) for job in jobs}
+    transitions.record(
+        [job_id for job_id, sites in where.items() if sites is None],
+        status=JobStatus.CHECKING,
+        minor=WAITS_FOR_REPLICAS,
+        source="input data",
+        now=now,
+    )
+    jobs = [job for job in jobs if where[job.pk] is not None]
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
     # In one order for all, or two that make the same pools would wait for each other.
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
         if requirements:
             submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
-    return put_in_queues([Demand(job.pk, job.priority, _asked_by(job)) for job in jobs], now=now)
+    return put_in_queues([Demand(job.pk, job.priority, _asked_by(job, where[job.pk] or ())) for job in jobs], now=now)
 
 
-def _asked_by(job: Job) -> Asked:
+def _asked_by(job: Job, sites: tuple[str, ...]) -> Asked:
     wanted = job.description
     return Asked(
         owner_id=job.owner_id,
@@ -93,7 +115,7 @@ def _asked_by(job: Job) -> Asked:
         cpu_time_s=wanted["cpu_time_s"],
         submit_pools=tuple(job.submit_pools),
         pilot_types=tuple(wanted["pilot_types"]),
-        sites=tuple(wanted["sites"]),
+        sites=sites,
         banned_sites=tuple(wanted["banned_sites"]),
         grid_ces=tuple(wanted["grid_ces"]),
         grid_middlewares=tuple(wanted["grid_middlewares"]),

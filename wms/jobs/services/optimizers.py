@@ -4,7 +4,7 @@ Each step looks at all jobs of a request at once, so that ten thousand alike cos
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from resources.domain.requirements import canonical, check, requirements_in_word
 from resources.queries import (
     job_types_taken,
     known_ces,
+    known_elements,
     known_platforms,
     known_sites,
     known_tags,
@@ -21,11 +22,14 @@ from resources.queries import (
     requirement_names,
     requirement_units,
 )
+from resources.queries.replicas import element_sites
 from taskqueues.services import queueing, submit_pools
 from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.data import home_of, is_own, narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.request import MAX_WRONG_FIELDS, WantedJob
 from wms.jobs.services import sandboxes
+from wms.jobs.services.input_data import Located
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import RejectedError
@@ -38,6 +42,8 @@ MAX_SENTENCES: Final = 5
 MAX_HINTS: Final = 20
 #: The eligible queues of each are looked up while the request waits.
 MAX_REQUIREMENT_SETS: Final = 100
+#: Of all jobs of a request; they are looked up, and for each job kept in an index, while the request waits.
+MAX_INPUT_FILES: Final = 200_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +59,8 @@ class Arrival:
     warnings: dict[str, None] = field(default_factory=dict)
     #: By the references as a job gives them.
     input_sandboxes: dict[tuple[str, ...], tuple[NamedSandbox, ...]] = field(default_factory=dict)
+    #: Sites that hold all of the files, by the files as a job gives them.
+    input_sites: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     #: Id of the submit pool, by ``requirements_key``.
     pools: dict[str, str] = field(default_factory=dict)
     #: Nearest known names that were looked for, as sentences, by noun and name.
@@ -132,6 +140,7 @@ def _sanity(arrival: Arrival) -> None:
             _refuse_unknown(arrival, name, noun=noun, asked=asked, known=known(arrival.vo))
     _check_setups(arrival)
     _check_input_sandboxes(arrival)
+    _check_output_data(arrival)
     _warn_of_what_nobody_offers(arrival)
     last_s = max(queueing.rounding().cpu_segments_s)
     for cpu_time_s in sorted({wanted.description.cpu_time_s for wanted in arrival.wanted}):
@@ -177,6 +186,32 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
             _refuse_as(arrival, wanted, error)
 
 
+def _check_output_data(arrival: Arrival) -> None:
+    asked = {wanted.description.output_se for wanted in arrival.wanted} - {None}
+    known = known_elements() if asked else frozenset()
+    own = _own_directories(arrival) if any(wanted.description.output_path for wanted in arrival.wanted) else ()
+    for wanted in arrival.wanted:
+        element, path = wanted.description.output_se, wanted.description.output_path
+        if element is not None and element not in known and not arrival.refused_enough:
+            hint = arrival.hint("storage element", element, known=known)
+            arrival.refuse(wanted, "output_se", f'No storage element is called "{element}".{hint}')
+        if path and not is_own(path, directories=own) and not arrival.refused_enough:
+            sentence = f"output_path must be below {' or '.join(own)}: other directories are not yours to write to."
+            arrival.refuse(wanted, "output_path", sentence)
+    elsewhere = any(wanted.description.output_data and not wanted.description.output_se for wanted in arrival.wanted)
+    if elsewhere and not element_sites(arrival.vo.pk):
+        arrival.warn("No site has a storage element for output_data today; name one by output_se.")
+
+
+def _own_directories(arrival: Arrival) -> tuple[str, ...]:
+    """Return the logical directories that jobs of this owner may write to."""
+    vo = arrival.vo
+    if VO.objects.managed_by(arrival.owner).filter(pk=vo.pk).exists():
+        return (f"/{vo}",)
+    shared = (f"/{vo}/{arrival.group}",) if arrival.group.shares_jobs else ()
+    return (home_of(arrival.owner.username, vo=vo.name), *shared)
+
+
 def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
     until = "today; what asks for it waits until one does."
     if tags := arrival.values("tags"):
@@ -196,8 +231,48 @@ def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
 
 
 def _input_data(arrival: Arrival) -> None:
-    if any(wanted.description.input_data for wanted in arrival.wanted):
-        arrival.warn("Replicas of input_data are not looked up yet: the jobs may be sent to sites that hold no copy.")
+    """Find the sites that hold all files of each job; a file that is nowhere is an error (PIL §2.2)."""
+    reading = [wanted for wanted in arrival.wanted if wanted.description.input_data]
+    if not reading:
+        return
+    named = sum(len(wanted.description.input_data) for wanted in reading)
+    if named > MAX_INPUT_FILES:
+        sentence = (
+            f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {named}; send several."
+        )
+        arrival.refuse(reading[0], "input_data", sentence)
+        return
+    files_of = {wanted.description.input_data: _file_names(wanted) for wanted in reading}
+    located = Located(files_of.values(), vo_id=arrival.vo.pk)
+    missing = {given: located.missing(files) for given, files in files_of.items()}
+    for wanted in reading:
+        if missing[wanted.description.input_data] and not arrival.refused_enough:
+            arrival.refuse(wanted, "input_data", _no_replica(missing[wanted.description.input_data], vo=arrival.vo))
+    arrival.input_sites = {given: located.sites(files) for given, files in files_of.items()}
+    nowhere = sum(_runs_nowhere(wanted.description, arrival) for wanted in reading)
+    if nowhere:
+        jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
+        arrival.warn(
+            f"{jobs} Checking, in no queue: no site where it may run holds all of its input data; "
+            "it waits in a queue as soon as one does."
+        )
+
+
+def _file_names(wanted: WantedJob) -> tuple[str, ...]:
+    """Return the input files; in a parametric description each %% still stands for one percent sign."""
+    files = wanted.description.input_data
+    return tuple(lfn.replace("%%", "%") for lfn in files) if wanted.parametric else files
+
+
+def _no_replica(missing: Sequence[str], *, vo: VO) -> str:
+    shown, more = ", ".join(missing[:MAX_SENTENCES]), len(missing) - MAX_SENTENCES
+    beyond = f" and {more} more" if more > 0 else ""
+    return f"No replica of {shown}{beyond} is known to {vo}; register it, or correct the name."
+
+
+def _runs_nowhere(description: JobDescription, arrival: Arrival) -> bool:
+    holding = arrival.input_sites[description.input_data]
+    return narrowed(description.sites, banned_sites=description.banned_sites, holding=holding) is None
 
 
 # ---- Requirements ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Submitting jobs: one transaction, all or nothing, and every job waits in its queue at the end (DESIGN §3.1)."""
+"""Submitting jobs: one transaction, all or nothing (DESIGN §3.1).
+
+At the end every job waits in its queue, but for those that no site may take yet because of their input data.
+"""
 
 import logging
 from collections import Counter
@@ -14,6 +17,7 @@ from taskqueues.services import quotas
 from wms.accounts.models import User
 from wms.accounts.services import acting_group
 from wms.jobs import sql
+from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import as_text
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.parametric import substitute_job_id
@@ -39,8 +43,8 @@ class SubmittedJob(NamedTuple):
 
     id: int
     status: str
-    #: Id of the task queue in which it waits.
-    task_queue: int
+    #: Id of the task queue in which it waits; None: it is Checking, until its input data are there.
+    task_queue: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +59,7 @@ class SubmissionResult:
 
 @transaction.atomic(durable=True)
 def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
-    """Take in the jobs of *request*; each is Waiting in its task queue when this returns.
+    """Take in the jobs of *request*; each is Waiting in its task queue when this returns, or Checking in none.
 
     A request whose id *owner* has used before is answered as it was then, and changes nothing.
 
@@ -108,15 +112,19 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
                 for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
             ),
         )
-    task_queue_of = put_in_queues([Demand(job.id, job.priority, asked) for job, asked in jobs], now=arrival.now)
+    waiting = [Demand(job.id, job.priority, asked) for job, asked in jobs if asked is not None]
+    task_queue_of = put_in_queues(waiting, now=arrival.now)
     return SubmissionResult(
         job_group_id=submission.pk,
-        jobs=[SubmittedJob(job_id, JobStatus.WAITING, task_queue_of[job_id]) for job_id in job_ids],
+        jobs=[SubmittedJob(job.id, job.status, task_queue_of.get(job.id)) for job, _ in jobs],
         warnings=list(arrival.warnings),
     )
 
 
-def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, Asked]:
+def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, Asked | None]:
+    """Return the job, and what it asks of a task queue; None: it goes into none yet."""
+    holding = arrival.input_sites.get(wanted.description.input_data)
+    sites = narrowed(wanted.description.sites, banned_sites=wanted.description.banned_sites, holding=holding)
     description = substitute_job_id(wanted.description, job_id) if wanted.parametric else wanted.description
     # The default setup as it is today: it must not change under a job that waits.
     setup = description.setup or arrival.vo.setup
@@ -130,7 +138,12 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
         priority=description.priority,
         description=as_text(description, setup=setup),
         submit_pools=list(submit_pools),
+        status=JobStatus.CHECKING if sites is None else JobStatus.WAITING,
+        minor_status=WAITS_FOR_REPLICAS if sites is None else "",
+        input_sites=None if holding is None else list(holding),
     )
+    if sites is None:
+        return new, None
     asked = Asked(
         owner_id=arrival.owner.pk,
         group_id=arrival.group.pk,
@@ -139,7 +152,7 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
         cpu_time_s=description.cpu_time_s,
         submit_pools=submit_pools,
         pilot_types=description.pilot_types,
-        sites=description.sites,
+        sites=sites,
         banned_sites=description.banned_sites,
         grid_ces=description.grid_ces,
         grid_middlewares=description.grid_middlewares,

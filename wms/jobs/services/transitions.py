@@ -76,6 +76,11 @@ class NewJob(NamedTuple):
     #: In the form of the REST contract, as JSON text.
     description: str
     submit_pools: list[str]
+    #: Waiting, or Checking.
+    status: str
+    minor_status: str
+    #: That hold all of its input data; None: it has none.
+    input_sites: list[str] | None
 
 
 _ARRIVAL_COLUMNS: Final = (
@@ -83,10 +88,8 @@ _ARRIVAL_COLUMNS: Final = (
     "owner_id",
     "group_id",
     "vo_id",
-    "status",
     "submitted_at",
     "status_changed_at",
-    "minor_status",
     "application_status",
     "std_output_tail",
     "reschedules",
@@ -216,7 +219,7 @@ def annotate(
 
 @transaction_required
 def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: datetime) -> None:
-    """Insert jobs that have passed every optimizer: Received, and Waiting in the same moment.
+    """Insert jobs that have passed every optimizer: Received, and Waiting or Checking in the same moment.
 
     Args:
         jobs: of one submission.
@@ -225,10 +228,14 @@ def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: 
         now: the time of submission.
     """
     owner_id, group_id, vo_id = submission.owner_id, submission.group_id, submission.group.vo_id
-    common = (submission.pk, owner_id, group_id, vo_id, JobStatus.WAITING.value, now, now, "", "", "", 0)
+    common = (submission.pk, owner_id, group_id, vo_id, now, now, "", "", 0)
     sql.copy_rows("jobs_job", _ARRIVAL_COLUMNS, ((*common, *job) for job in jobs))
-    begun = (JobStatus.RECEIVED.value, JobStatus.WAITING.value)
-    sql.begin_history([job.id for job in jobs], statuses=begun, source=source, now=now)
+    begun: dict[tuple[str, str], list[int]] = {}
+    for job in jobs:
+        begun.setdefault((job.status, job.minor_status), []).append(job.id)
+    for (status, minor), job_ids in begun.items():
+        history = ((JobStatus.RECEIVED.value, ""), (status, minor))
+        sql.begin_history(job_ids, statuses=history, source=source, now=now)
 
 
 def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> IllegalTransitionError:

@@ -156,9 +156,11 @@ class SimpleForm(SubmissionForm):
         "sites",
         "banned_sites",
         "output_sandbox",
+        "input_data",
+        "output_data",
     )
     field_order = (
-        *("executable", "arguments", "input_files", "output_sandbox", "values"),
+        *("executable", "arguments", "input_files", "output_sandbox", "input_data", "output_data", "values"),
         *("job_name", "cpu_time_s", "wall_time_s", "processors", "memory_mb", "gpus", "disk_mb", "container"),
         *("priority", "sites", "banned_sites", "group"),
     )
@@ -177,6 +179,13 @@ class SimpleForm(SubmissionForm):
     output_sandbox = Names(
         label="Output files",
         help_text="To bring back: names or patterns, such as *.root, log.txt; what it prints comes back anyway.",
+    )
+    input_data = Names(
+        label="Input data",
+        help_text="Logical file names, such as /lhcb/data/run1.raw; it runs only at sites that hold all of them.",
+    )
+    output_data = Names(
+        label="Output data", help_text="To store at the site and register: names or patterns; JDL and REST say where."
     )
     job_name = forms.CharField(required=False, max_length=255, label="Job name")
     cpu_time_s = forms.IntegerField(

@@ -52,7 +52,7 @@ def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     job = get_object_or_404(jobs, pk=pk)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
     view = presentation.job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id)
-    waits = job.status == JobStatus.WAITING
+    waits = job.status in {JobStatus.WAITING, JobStatus.CHECKING}
     explained = explain(job, task_queue_id=task_queue_id, now=database_now()) if waits else None
     why = None if explained is None else presentation.why_view(explained)
     return show(request, "portal/job.html", {"job": view, "why": why})

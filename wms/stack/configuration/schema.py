@@ -285,7 +285,7 @@ class SiteEntry(Entry):
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
     throttle: Annotated[ThrottleEntry | None, Nothing(RecordOf(ThrottleEntry))] = None
-    storage_elements: Annotated[tuple[str, ...], SetOf(NameOf("storage element")), NotYet()] = ()
+    storage_elements: Annotated[tuple[str, ...], SetOf(NameOf("storage element"))] = ()
     tokens: Annotated[TokensEntry | None, Nothing(RecordOf(TokensEntry))] = None
     ces: Annotated[tuple[CEEntry, ...], ListOf(CEEntry)] = ()
 
@@ -354,7 +354,7 @@ class Configuration(Entry):
     users: Annotated[tuple[UserEntry, ...], ListOf(UserEntry)] = ()
     requirement_definitions: Annotated[tuple[DefinitionEntry, ...], ListOf(DefinitionEntry)] = ()
     platforms: Annotated[tuple[PlatformEntry, ...], NamedLists(PlatformEntry)] = ()
-    storage_elements: Annotated[tuple[StorageElementEntry, ...], ListOf(StorageElementEntry), NotYet()] = ()
+    storage_elements: Annotated[tuple[StorageElementEntry, ...], ListOf(StorageElementEntry)] = ()
     sites: Annotated[tuple[SiteEntry, ...], ListOf(SiteEntry)] = ()
     directors: Annotated[tuple[DirectorEntry, ...], ListOf(DirectorEntry)] = ()
     limits: Annotated[tuple[LimitEntry, ...], ListOf(LimitEntry)] = ()

@@ -5,7 +5,7 @@ from django.db import migrations
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("resources", "0003_wall_time_gpus_disk_container"),
+        ("resources", "0004_replicas"),
     ]
 
     operations = [

@@ -1,0 +1,218 @@
+"""Files on storage elements, read and written by path (file://) or over HTTP (https://, or http:// without a token)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+from pilots.agent.client import CHUNK_BYTES, TOO_MANY, GivenUpError, TooMuchError, UnreachableError
+from pilots.agent.client import SERVER_TROUBLE as TROUBLE
+from pilots.agent.version import USER_AGENT
+
+#: A storage element may send its clients on to the machine that has the file.
+_MAX_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TIMEOUT_S = 60.0
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class StorageError(Exception):
+    """The storage element has not got the file, or does not take it; to try again would not help."""
+
+
+def path_of(url: str) -> Path | None:
+    """Return the path that a file:// URL names; None for another URL."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+class Storage:
+    """Speaks to storage elements, each time on a connection of its own."""
+
+    def __init__(self, *, ca: Path | None = None) -> None:
+        """Trust the certificates of the system, and those in *ca*, a file or a directory, too."""
+        self._tls = ssl.create_default_context()
+        if ca is not None:
+            self._tls.load_verify_locations(**({"capath": str(ca)} if ca.is_dir() else {"cafile": str(ca)}))
+
+    def fetch(self, url: str, *, token: str, into: Path, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
+        """Copy what *url* names to the new file *into*.
+
+        Raises:
+            UnreachableError: it may be tried again.
+            StorageError, OSError: there is no such file, it may not be read, or there is no room.
+            TooMuchError: it has more than *max_bytes*.
+            GivenUpError: *give_up* said so between two chunks.
+        """
+        path = path_of(url)
+        if path is not None:
+            _copy(path, into, give_up=give_up)
+            return
+        with closing(self._answer("GET", url, token=token)) as exchange, into.open("wb") as file:
+            left = max_bytes
+            for chunk in exchange.chunks():
+                if left is not None:
+                    left -= len(chunk)
+                    if left < 0:
+                        raise TooMuchError(f"more than {max_bytes} bytes")
+                if give_up():
+                    raise GivenUpError
+                file.write(chunk)
+
+    def size(self, url: str, *, token: str) -> int | None:
+        """Return how large what *url* names is, in bytes; None when the storage element does not say.
+
+        Raises:
+            UnreachableError, StorageError: see ``fetch``.
+        """
+        with closing(self._answer("HEAD", url, token=token)) as exchange:
+            length = exchange.response.headers.get("Content-Length", "")
+            return int(length) if length.isdecimal() else None
+
+    def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool]) -> None:
+        """Copy *file* to where *url* says; one that is there is replaced, by the whole new one or not at all.
+
+        Raises:
+            UnreachableError, StorageError, OSError, GivenUpError: see ``fetch``.
+        """
+        path = path_of(url)
+        if path is None:
+            with closing(self._answer("PUT", url, token=token, file=file, give_up=give_up)):
+                return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+        try:
+            _write(file, part, give_up=give_up)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _answer(
+        self,
+        method: str,
+        url: str,
+        *,
+        token: str,
+        file: BinaryIO | None = None,
+        give_up: Callable[[], bool] = lambda: False,
+    ) -> _Exchange:
+        """Return a successful answer whose body is still to be read, from wherever one is sent on to."""
+        first = urlsplit(url)
+        for _ in range(_MAX_REDIRECTS + 1):
+            parts = urlsplit(url)
+            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+                raise StorageError(f"{parts.scheme or url}: is no kind of address that this pilot reads")
+            # The token is for the storage element alone, and never for who may listen on the way.
+            trusted = parts.scheme == "https" and _origin(parts) == _origin(first)
+            exchange = _Exchange(parts, tls=self._tls)
+            try:
+                response = exchange.ask(method, token=token if trusted else "", file=file, give_up=give_up)
+            except BaseException:
+                exchange.close()
+                raise
+            if response.status in range(200, 300):
+                return exchange
+            exchange.close()
+            location = response.headers.get("Location", "")
+            if response.status not in _REDIRECTS or not location:
+                raise _error_of(response)
+            target = urljoin(url, location)
+            if parts.scheme == "https" and urlsplit(target).scheme != "https":
+                raise StorageError("the storage element sends to an address that anybody could listen to")
+            url = target
+        raise StorageError(f"the storage element sends on more than {_MAX_REDIRECTS} times")
+
+
+class _Exchange:
+    """One connection with one request and its answer."""
+
+    response: HTTPResponse
+
+    def __init__(self, parts: SplitResult, *, tls: ssl.SSLContext) -> None:
+        self._target = parts.path + (f"?{parts.query}" if parts.query else "")
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            self._connection: HTTPConnection = HTTPSConnection(host, parts.port, timeout=_TIMEOUT_S, context=tls)
+        else:
+            self._connection = HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
+
+    def ask(self, method: str, *, token: str, file: BinaryIO | None, give_up: Callable[[], bool]) -> HTTPResponse:
+        """Send the request and return the head of its answer."""
+        headers = {"User-Agent": USER_AGENT, **({"Authorization": f"Bearer {token}"} if token else {})}
+        if file is not None:
+            headers["Content-Length"] = str(os.fstat(file.fileno()).st_size)
+        try:
+            self._request(method, headers, None if file is None else _chunks_of(file, give_up=give_up))
+        except (OSError, HTTPException) as error:
+            raise _network_trouble(error) from error
+        return self.response
+
+    def _request(self, method: str, headers: Mapping[str, str], body: Iterator[bytes] | None) -> None:
+        self._connection.connect()
+        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._connection.request(method, self._target, body=body, headers=dict(headers))
+        except (BrokenPipeError, ConnectionResetError):
+            # Who refuses, or sends on, need not read the whole file first; the answer says what it is.
+            if body is None:
+                raise
+        self.response = self._connection.getresponse()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the body of the answer."""
+        while True:
+            try:
+                chunk = self.response.read(CHUNK_BYTES)
+            except (OSError, HTTPException) as error:
+                raise _network_trouble(error) from error
+            if not chunk:
+                return
+            yield chunk
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _network_trouble(error: Exception) -> Exception:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return StorageError(f"its certificate is not trusted: {error.verify_message}")
+    return UnreachableError(f"{type(error).__name__}: {error}")
+
+
+def _error_of(response: HTTPResponse) -> Exception:
+    if response.status == TOO_MANY or response.status in TROUBLE:
+        return UnreachableError(f"the storage element answered {response.status}")
+    return StorageError(f"the storage element answered {response.status} {response.reason}")
+
+
+def _origin(parts: SplitResult) -> tuple[str | None, int | None]:
+    return parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)
+
+
+def _chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes]:
+    file.seek(0)
+    while chunk := file.read(CHUNK_BYTES):
+        if give_up():
+            raise GivenUpError
+        yield chunk
+
+
+def _copy(source: Path, target: Path, *, give_up: Callable[[], bool]) -> None:
+    if not source.is_file():  # else a pipe of that name would hold the pilot up for ever
+        raise StorageError("there is no such file")
+    with source.open("rb") as file:
+        _write(file, target, give_up=give_up)
+
+
+def _write(file: BinaryIO, target: Path, *, give_up: Callable[[], bool]) -> None:
+    with target.open("wb") as written:
+        for chunk in _chunks_of(file, give_up=give_up):
+            written.write(chunk)

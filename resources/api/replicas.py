@@ -1,0 +1,183 @@
+"""Where files are, over REST: listed for the members of a VO, registered and removed by its managers."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from resources.domain.files import MAX_LFN, MAX_REPLICAS, parse_replicas, refused, shown
+from resources.models import Replica
+from resources.services import replicas
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.kernel.names import did_you_mean
+from wms.kernel.rest import CursorPages, PageQuery, error_responses
+
+_FIELDS = ("vo", "replicas")
+_VO = "Whose files; left out: the VO that the first part of their paths names."
+
+
+class ReplicaPages(CursorPages):
+    """Replicas in the order of their registration."""
+
+    orderings = ("id", "-id")
+
+
+class ReplicaQuery(PageQuery):
+    """Query string of GET /api/replicas/."""
+
+    vo = serializers.CharField(required=False, max_length=64, help_text="Only files of this VO.")
+    lfn = serializers.CharField(required=False, max_length=MAX_LFN, help_text="Only this file.")
+    directory = serializers.CharField(
+        required=False, max_length=MAX_LFN, help_text="Only files in this directory, or deeper: /lhcb/user."
+    )
+    storage_element = serializers.CharField(required=False, max_length=128, help_text="Only copies on this one.")
+
+
+class ReplicaOut(serializers.Serializer[Replica]):
+    """One copy of a file."""
+
+    vo = serializers.CharField(source="vo.name", help_text="Whose file it is.")
+    lfn = serializers.CharField(help_text="Logical file name.")
+    storage_element = serializers.CharField(source="storage_element.name", help_text="Where this copy is.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: not told.")
+    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: not told.")
+
+
+class ReplicaBody(serializers.Serializer[Any]):
+    """One copy of a file, as it is registered."""
+
+    lfn = serializers.CharField(max_length=MAX_LFN, help_text="An absolute path, with or without LFN: before it.")
+    storage_element = serializers.CharField(max_length=128, help_text="Name of one that is configured.")
+    size_bytes = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, help_text="Pilots check it before they start a job."
+    )
+    checksum = serializers.CharField(
+        required=False, allow_blank=True, max_length=71, help_text="adler32:… or sha256:…; checked too."
+    )
+
+
+class RegistrationBody(serializers.Serializer[Any]):
+    """Body of POST /api/replicas/."""
+
+    vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
+    replicas = ReplicaBody(many=True, help_text=f"1 to {MAX_REPLICAS}, each once.")
+
+
+class RemovedReplicaBody(serializers.Serializer[Any]):
+    """One copy of a file, or all of them, as it is removed."""
+
+    lfn = serializers.CharField(max_length=MAX_LFN, help_text="Logical file name.")
+    storage_element = serializers.CharField(
+        required=False, allow_null=True, max_length=128, help_text="Left out: all copies of the file."
+    )
+
+
+class RemovalBody(serializers.Serializer[Any]):
+    """Body of POST /api/replicas/remove/."""
+
+    vo = serializers.CharField(required=False, max_length=64, help_text=_VO)
+    replicas = RemovedReplicaBody(many=True, help_text=f"1 to {MAX_REPLICAS}, each once.")
+
+
+class RegisteredOut(serializers.Serializer[Any]):
+    """What became of a registration."""
+
+    new = serializers.IntegerField(help_text="Replicas that were not known.")
+    changed = serializers.IntegerField(help_text="Known ones that had another size or checksum.")
+
+
+class RemovedOut(serializers.Serializer[Any]):
+    """What became of a removal."""
+
+    removed = serializers.IntegerField(help_text="Replicas that were known; the others were not, which is no error.")
+
+
+class ReplicaListView(ListAPIView[Replica]):
+    """Where the files of the caller's VOs are."""
+
+    permission_classes = (IsUser,)
+    serializer_class = ReplicaOut
+    pagination_class = ReplicaPages
+
+    def get_queryset(self) -> QuerySet[Replica]:
+        """Return the replicas that the caller may see and asks for."""
+        asked = ReplicaQuery.checked(self.request.query_params)
+        columns = {"vo": "vo__name", "lfn": "lfn", "storage_element": "storage_element__name"}
+        wanted = {column: asked[name] for name, column in columns.items() if name in asked}
+        if "directory" in asked:
+            wanted["lfn__startswith"] = f"{asked['directory'].rstrip('/')}/"
+        return (
+            Replica.objects.visible_to(user_of(self.request)).filter(**wanted).select_related("vo", "storage_element")
+        )
+
+    @extend_schema(
+        operation_id="replicas_list",
+        summary="List where the files of the caller's VOs are; an operator sees all",
+        tags=["resources"],
+        parameters=[ReplicaQuery],
+        responses={200: ReplicaOut(many=True), **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of replicas."""
+        return self.list(request)
+
+    @extend_schema(
+        operation_id="replicas_register",
+        summary="Register replicas of one VO's files, all or none; for its managers and operators",
+        tags=["resources"],
+        request=RegistrationBody,
+        responses={201: RegisteredOut, **error_responses(400, 401, 403, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Tell where files are; jobs that wait for them go on within seconds."""
+        body = _object(request.data)
+        given = parse_replicas(body.get("replicas"))
+        written = replicas.register(given, vo_name=_vo_name(body), by=user_of(request))
+        return Response(RegisteredOut(written).data, status=HTTPStatus.CREATED)
+
+
+class ReplicaRemovalView(APIView):
+    """Where files are no longer."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="replicas_remove",
+        summary="Remove replicas of one VO's files, all or none; for its managers and operators",
+        tags=["resources"],
+        request=RemovalBody,
+        responses={200: RemovedOut, **error_responses(400, 401, 403, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Tell where files are no longer; jobs that waited for them at those sites wait elsewhere, or are Checking."""
+        body = _object(request.data)
+        given = parse_replicas(body.get("replicas"), removing=True)
+        removed = replicas.remove(given, vo_name=_vo_name(body), by=user_of(request))
+        return Response(RemovedOut({"removed": removed}).data)
+
+
+def _object(body: object) -> Mapping[str, object]:
+    """Return the body, an object of which every field is known.
+
+    NB: not a serializer, which would take longer over ten thousand replicas than the database.
+    """
+    if not isinstance(body, Mapping):
+        raise refused({"body": [f"Send an object with the list replicas, not {shown(body)}."]})
+    unknown = [str(name)[:64] for name in body if name not in _FIELDS]
+    if unknown:
+        raise refused({name: [f"Unknown field.{did_you_mean(name, _FIELDS)}"] for name in unknown[:20]})
+    return body
+
+
+def _vo_name(body: Mapping[str, object]) -> str | None:
+    name = body.get("vo")
+    if name is None or (isinstance(name, str) and name):
+        return name
+    raise refused({"vo": [f"vo must be the name of a VO, not {shown(name)}."]})

@@ -1,0 +1,161 @@
+"""Replicas by the million, from a CSV file: read and checked whole, then written by one statement."""
+
+import csv
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db import transaction
+
+from resources import sql
+from resources.domain.files import checksum_problem, lfn_problem, shown, size_problem, vo_of
+from resources.models import StorageElement
+from resources.services.replicas import no_such_element
+from resources.sql import LoadRow
+from wms.accounts.models import VO
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+
+logger = logging.getLogger(__name__)
+
+COLUMNS: Final = ("lfn", "storage_element", "size_bytes", "checksum")
+REQUIRED: Final = frozenset({"lfn", "storage_element"})
+#: Reading ends when so many lines were found wrong.
+MAX_WRONG_LINES: Final = 20
+
+
+class ReplicaFileError(RejectedError):
+    """The file cannot be loaded as it is; ``errors`` has a sentence for each wrong line, none of it was written."""
+
+    code = "invalid_replica_file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a load read and wrote."""
+
+    read: int
+    new: int
+    #: Replicas that were known, with another size or checksum.
+    changed: int
+
+
+@transaction.atomic(durable=True)
+def load(lines: Iterable[str], *, vo_name: str | None) -> Loaded:
+    """Take in the replicas of a CSV file, all or none.
+
+    Args:
+        lines: of the file. The columns are those of COLUMNS in this order, the last two may be left out or empty; a
+            first line with their names may give another order.
+        vo_name: whose files; None: each is of the VO that the first part of its path names.
+
+    Raises:
+        ReplicaFileError: with the first wrong lines; nothing was written.
+    """
+    reader = _Reader(vo_name)
+    # Into a table of this transaction: what is wrong at the end undoes it all.
+    sql.begin_load(reader.rows(lines))
+    reader.refuse_if_wrong()
+    for line, first in sql.repeated_lines(at_most=MAX_WRONG_LINES):
+        reader.fault(line, f"tells of the same replica as line {first}; keep one of them.")
+    reader.refuse_if_wrong()
+    written = sql.write_load()
+    for of_vo in written:
+        if of_vo.new:
+            # One mark, not a million: all jobs of the VO that wait for files are looked at.
+            sql.mark([""], vo_id=of_vo.vo_id)
+    loaded = Loaded(
+        read=reader.read, new=sum(each.new for each in written), changed=sum(each.changed for each in written)
+    )
+    logger.info("replicas.loaded", extra={"read": loaded.read, "new": loaded.new, "changed": loaded.changed})
+    return loaded
+
+
+class _Reader:
+    """Turns lines into rows; those that are wrong are noted and left out."""
+
+    def __init__(self, vo_name: str | None) -> None:
+        self.read = 0
+        self._errors: dict[str, list[str]] = {}
+        self._vos: Mapping[str, int] = dict(VO.objects.values_list("name", "pk"))
+        self._elements: Mapping[str, int] = dict(StorageElement.objects.values_list("name", "pk"))
+        if vo_name is not None and vo_name not in self._vos:
+            sentence = f'There is no VO "{vo_name}".{did_you_mean(vo_name, sorted(self._vos))}'
+            raise ReplicaFileError(sentence, errors={"vo": [sentence]})
+        self._vo_id = None if vo_name is None else self._vos[vo_name]
+
+    def fault(self, line: int, problem: str) -> None:
+        """Note what is wrong with a line."""
+        self._errors.setdefault(f"line {line}", []).append(f"Line {line} {problem}")
+
+    def refuse_if_wrong(self) -> None:
+        """Raise ReplicaFileError if anything was wrong."""
+        if self._errors:
+            sentences = [sentence for of_line in self._errors.values() for sentence in of_line]
+            more = f" ({len(sentences) - 1} more.)" if len(sentences) > 1 else ""
+            raise ReplicaFileError(f"{sentences[0]}{more}", errors=self._errors)
+
+    def rows(self, lines: Iterable[str]) -> Iterator[LoadRow]:
+        """Yield the rows of the lines that are right, until too many are not."""
+        cells = csv.reader(lines, strict=True)
+        order: Sequence[str] = COLUMNS
+        try:
+            for number, row in enumerate(cells):
+                if number == 0 and row and row[0].strip() in COLUMNS:
+                    order = self._header([name.strip() for name in row])
+                elif row:
+                    self.read += 1
+                    if read := self._row(cells.line_num, dict(zip(order, row, strict=False)), len(row) - len(order)):
+                        yield read
+                if len(self._errors) >= MAX_WRONG_LINES:
+                    return
+        except (csv.Error, UnicodeDecodeError) as error:
+            self.fault(cells.line_num + 1, f"is no CSV in UTF-8: {error}.")
+
+    def _header(self, names: Sequence[str]) -> Sequence[str]:
+        unknown = [name for name in names if name not in COLUMNS]
+        for name in unknown:
+            self.fault(1, f'names a column "{name}"; there are {", ".join(COLUMNS)}.{did_you_mean(name, COLUMNS)}')
+        if not unknown and (not REQUIRED.issubset(names) or len(set(names)) < len(names)):
+            self.fault(1, "must name lfn and storage_element, and each column once.")
+        return names
+
+    def _row(self, line: int, row: Mapping[str, str], surplus: int) -> LoadRow | None:
+        """Return the row, or note what is wrong with it."""
+        problem = "has more cells than there are columns." if surplus > 0 else self._problem(row)
+        if problem:
+            self.fault(line, problem)
+            return None
+        size = row.get("size_bytes")
+        return LoadRow(
+            line=line,
+            vo_id=self._vos[vo_of(row["lfn"])] if self._vo_id is None else self._vo_id,
+            lfn=row["lfn"],
+            storage_element_id=self._elements[row["storage_element"]],
+            size_bytes=int(size) if size else None,
+            checksum=row.get("checksum") or "",
+        )
+
+    def _problem(self, row: Mapping[str, str]) -> str:
+        """Return what is wrong with a row, or an empty string."""
+        if not row.keys() >= REQUIRED:
+            return "must have at least an lfn and a storage_element."
+        lfn, element = row["lfn"], row["storage_element"]
+        if problem := lfn_problem(lfn):
+            return f"has the lfn {shown(lfn)}; it must be {problem}."
+        if element not in self._elements:
+            return f"is wrong: {no_such_element(element[:64], self._elements)}"
+        if self._vo_id is None and vo_of(lfn) not in self._vos:
+            return (
+                f'is of no VO: there is none called "{vo_of(lfn)}", the first part of {shown(lfn)}; name one by --vo.'
+            )
+        return _problem_of_content(size=row.get("size_bytes", ""), checksum=row.get("checksum", ""))
+
+
+def _problem_of_content(*, size: str, checksum: str) -> str:
+    if size and (not (size.isascii() and size.isdecimal()) or size_problem(int(size[:30]))):
+        return f"has the size {shown(size)}; it must be a whole number of bytes, 0 or more."
+    if checksum and (problem := checksum_problem(checksum)):
+        return f"has the checksum {shown(checksum)}; it must be {problem}."
+    return ""

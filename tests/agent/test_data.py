@@ -1,0 +1,287 @@
+"""Input data before the payload and output data after it; the agent is a process, storage is a real HTTPS server."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.conftest import StartAgent
+from tests.agent.scripted import ScriptedServer
+from tests.storage import StorageServer
+
+TOKEN = "bearer-of-the-storage"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[StorageServer]:
+    with StorageServer(tmp_path, token=TOKEN) as storage:
+        yield storage
+
+
+def given(lfn: str, url: str, **more: object) -> dict[str, Any]:
+    return {"lfn": lfn, "url": url, "storage_element": "SE", "size_bytes": None, "checksum": "", **more}
+
+
+def job_data(*files: dict[str, Any], output: dict[str, str] | None = None, token: str = TOKEN) -> dict[str, Any]:
+    return {"input_files": list(files), "output": output, "credentials": {"SE": token} if token else {}}
+
+
+def kept(directory: Path, lfn: str, content: bytes) -> str:
+    """Write a file of a file:// storage element; return its URL."""
+    path = directory / "disk with blanks" / lfn[1:]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path.as_uri()
+
+
+def catalog(server: ScriptedServer) -> dict[str, str]:
+    found: dict[str, str] = json.loads(server.lease.files()["input_data.json"])
+    return found
+
+
+# ---- Input -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_fetched_into_the_directory_and_a_catalog_says_where_they_are(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path
+) -> None:
+    storage.files["/data/lhcb/b%20c"] = b"over https"
+    files = [
+        given("/lhcb/a", kept(tmp_path, "/lhcb/a", b"from disk"), size_bytes=9, checksum=adler32(b"from disk")),
+        given("/lhcb/b c", f"{storage.url}/data/lhcb/b%20c", size_bytes=10, checksum=sha256(b"over https")),
+        given("/lhcb/other/a", kept(tmp_path, "/lhcb/other/a", b"same name")),
+    ]
+    server.add_job(
+        "/bin/sh", "-c 'cat a \"b c\" input_data.2/a; env'", job_data=job_data(*files), output_sandbox=["*.json"]
+    )
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+    assert server.lease.files()["std.out"].startswith("from diskover httpssame name")
+    assert [Path(path).name for path in catalog(server).values()] == ["a", "b c", "a"]
+    assert list(catalog(server)) == ["/lhcb/a", "/lhcb/b c", "/lhcb/other/a"]
+    assert storage.seen == [("GET", "/data/lhcb/b%20c", TOKEN)]
+    assert TOKEN not in agent.log + server.lease.files()["std.out"]
+
+
+def test_files_are_left_in_place_when_the_job_asks_for_it(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path
+) -> None:
+    storage.files["/lhcb/b"] = b"over https"
+    url = kept(tmp_path, "/lhcb/a", b"from disk")
+    files = [
+        given("/lhcb/a", url, checksum=sha256(b"from disk")),
+        given("/lhcb/b", f"{storage.url}/lhcb/b", size_bytes=10),
+    ]
+    server.add_job(
+        "/bin/sh", "-c ls", job_data=job_data(*files), input_data_policy="in_place", output_sandbox=["*.json"]
+    )
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert catalog(server) == {
+        "/lhcb/a": str(tmp_path / "disk with blanks/lhcb/a"),
+        "/lhcb/b": f"{storage.url}/lhcb/b",
+    }
+    assert [verb for verb, *_ in storage.seen] == ["HEAD"]
+    assert server.lease.files()["std.out"].split() == ["input_data.json", "std.err", "std.out"]
+
+
+def adler32(content: bytes) -> str:
+    return f"adler32:{zlib.adler32(content):08x}"
+
+
+def sha256(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+@pytest.mark.parametrize("policy", ["download", "in_place"])
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"size_bytes": 4}, "5 bytes, not 4"),
+        ({"size_bytes": 6}, "5 bytes, not 6"),
+        ({"checksum": "adler32:00000001"}, "adler32 is another"),
+        ({"checksum": f"sha256:{'0' * 64}"}, "sha256 is another"),
+        ({"url": "file:///nonexistent/a"}, "no such file"),
+        ({"url": "file:///dev/zero"}, "no such file"),
+        ({"url": ""}, "no copy of it is left"),
+        ({"url": "ftp://127.0.0.1/a"}, "no kind of address"),
+    ],
+)
+def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_the_node_is_looked_at_again(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, policy: str, told: dict[str, Any], reason: str
+) -> None:
+    file = (
+        given("/lhcb/a", kept(tmp_path, "/lhcb/a", b"12345"), **told) if "url" not in told else given("/lhcb/a", **told)
+    )
+    server.add_job("/bin/sh", "-c 'echo never'", job_data=job_data(file), input_data_policy=policy)
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    finished = server.lease.finished
+    assert finished is not None
+    assert finished["exit_code"] == 222
+    assert "Input data /lhcb/a cannot be read" in finished["minor_status"]
+    assert reason in finished["minor_status"]
+    assert "Running" not in server.lease.statuses
+    assert len(server.node_reports) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "trusted", "reason"),
+    [(404, True, "404"), (403, True, "403"), (0, False, "certificate"), ("http://127.0.0.1/x", True, "anybody")],
+)
+def test_a_storage_element_that_refuses_or_is_not_trusted_sends_the_job_elsewhere(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, answer: int | str, trusted: bool, reason: str
+) -> None:
+    storage.answers.append(answer)
+    server.add_job("/bin/true", job_data=job_data(given("/lhcb/a", f"{storage.url}/lhcb/a")))
+
+    agent = start(*(["--ca", str(storage.certificate)] if trusted else []))
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert reason in server.lease.finished["minor_status"]
+    assert len(storage.seen) == trusted
+
+
+def test_a_storage_element_in_trouble_is_asked_again_and_its_token_goes_to_nobody_else(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with StorageServer(elsewhere) as other:
+        other.files["/moved"] = b"content"
+        storage.answers += [503, f"{other.url}/moved"]
+        (elsewhere / "both.pem").write_bytes(storage.certificate.read_bytes() + other.certificate.read_bytes())
+        server.add_job("/bin/cat", "a", job_data=job_data(given("/lhcb/a", f"{storage.url}/lhcb/a")))
+
+        agent = start("--ca", str(elsewhere / "both.pem"))
+
+        assert agent.wait() == 0, agent.log
+        assert other.seen == [("GET", "/moved", "")]
+    assert server.lease.files()["std.out"] == "content"
+    assert [token for *_, token in storage.seen] == [TOKEN, TOKEN]
+
+
+# ---- Output ----------------------------------------------------------------------------------------------------------
+
+
+def test_output_is_stored_and_registered_before_the_last_report(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer
+) -> None:
+    place = {"storage_element": "SE", "url": f"{storage.url}/data/", "path": "/lhcb/user/a/alice/7"}
+    server.add_job(
+        "/bin/sh",
+        "-c 'echo one > one.root; mkdir sub; echo two > \"sub/two 2.root\"; echo no > no.txt'",
+        job_data=job_data(output=place),
+        output_data=["*.root", "sub"],
+    )
+    storage.answers.append(503)
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert storage.files == {
+        "/data/lhcb/user/a/alice/7/one.root": b"one\n",
+        "/data/lhcb/user/a/alice/7/sub/two%202.root": b"two\n",
+    }
+    assert server.lease.replicas == [
+        {
+            "lfn": f"/lhcb/user/a/alice/7/{name}",
+            "storage_element": "SE",
+            "size_bytes": 4,
+            "checksum": sha256(content),
+        }
+        for name, content in {"one.root": b"one\n", "sub/two 2.root": b"two\n"}.items()
+    ]
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+
+
+def test_output_is_copied_to_a_directory_whole_or_not_at_all(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    disk = tmp_path / "a disk"
+    old = disk / "lhcb/x/one"
+    old.parent.mkdir(parents=True)
+    old.write_text("old")
+    place = {"storage_element": "SE", "url": disk.as_uri(), "path": "/lhcb/x"}
+    server.add_job("/bin/sh", "-c 'echo new > one'", job_data=job_data(output=place), output_data=["one"])
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert old.read_text() == "new\n"
+    assert [path.name for path in old.parent.iterdir()] == ["one"]
+    assert len(server.lease.replicas) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "patterns", "answer", "reason"),
+    [
+        ("echo one > one", ["two*"], None, "no file matches two*"),
+        ("ln -s /etc/passwd one", ["one"], None, "no plain file"),
+        ("echo one > one", ["one"], 403, "403"),
+    ],
+)
+def test_output_that_is_not_there_or_not_taken_fails_the_job_and_its_sandbox_is_kept(
+    server: ScriptedServer,
+    start: StartAgent,
+    storage: StorageServer,
+    script: str,
+    patterns: list[str],
+    answer: int | None,
+    reason: str,
+) -> None:
+    if answer:
+        storage.answers.append(answer)
+    place = {"storage_element": "SE", "url": storage.url, "path": "/lhcb/x"}
+    server.add_job("/bin/sh", f"-c 'echo said; {script}'", job_data=job_data(output=place), output_data=patterns)
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    assert "Output data could not be stored" in server.lease.finished["minor_status"]
+    assert reason in server.lease.finished["minor_status"]
+    assert server.lease.files()["std.out"] == "said\n"
+    assert server.lease.replicas == []
+    assert storage.files == {}
+
+
+def test_the_output_of_a_payload_that_failed_is_not_stored(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    server.add_job("/bin/sh", "-c 'echo one > one; exit 3'", job_data=job_data(output=place), output_data=["one"])
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 3
+    assert not (tmp_path / "disk").exists()
+
+
+def test_a_site_without_a_place_for_the_output_does_not_run_the_job(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/true", job_data=job_data(), output_data=["one"])
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert "output_se" in server.lease.finished["minor_status"]

@@ -1,0 +1,195 @@
+"""What a lease tells of the data of its job, and how a pilot registers output."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from pilots.models import Pilot
+from resources.models import Replica, ReplicaChange, StorageElement
+from tests import factories
+from tests.api.matching.conftest import World, bearer, offer
+from wms.accounts.models import User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+
+ClientOf = Callable[[User | Pilot], APIClient]
+
+
+@pytest.fixture
+def disk(world: World) -> StorageElement:
+    """A storage element of the pilot's site."""
+    return factories.make_storage_element(
+        name="near", url="https://near.example.org/data/", credential="hush", sites=[world.queue.ce.site]
+    )
+
+
+def leased(pilot: APIClient, **said: object) -> dict[str, Any]:
+    answer = pilot.post("/api/matches/", offer(**said), format="json")
+    assert answer.status_code == 201, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def make_job(world: World, **described: Any) -> Job:
+    return factories.make_job(owner=world.alice, group=world.prod, **described)
+
+
+def test_a_job_without_data_is_leased_as_ever(world: World, pilot: APIClient, disk: StorageElement) -> None:
+    make_job(world)
+    assert set(leased(pilot)) == {"match_id", "expires_at", "token", "job"}
+
+
+def test_each_file_is_read_at_the_pilots_own_site_and_only_what_opens_that_is_handed_out(
+    world: World, pilot: APIClient, disk: StorageElement
+) -> None:
+    far = factories.make_storage_element(name="afar", url="https://far.example.org", credential="other")
+    for element in (far, disk):
+        factories.make_replica("/lhcb/a b", vo=world.vo, storage_element=element, size_bytes=5)
+    make_job(world, input_data=["/lhcb/a b", "/lhcb/a b"])
+
+    lease = leased(pilot)
+
+    expected = {"lfn": "/lhcb/a b", "url": "https://near.example.org/data/lhcb/a%20b", "storage_element": "near"}
+    assert lease["job_data"] == {
+        "input_files": [{**expected, "size_bytes": 5, "checksum": ""}],
+        "output": None,
+        "credentials": {"near": "hush"},
+    }
+
+
+def test_the_same_request_is_told_the_same_data(world: World, pilot: APIClient, disk: StorageElement) -> None:
+    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
+    make_job(world, input_data=["/lhcb/a"])
+    body = offer()
+    first = pilot.post("/api/matches/", body, format="json").json()
+    again = pilot.post("/api/matches/", body, format="json").json()
+    assert (first["match_id"], first["job_data"]) == (again["match_id"], again["job_data"])
+
+
+def test_several_leases_of_one_request_have_their_own_data(
+    world: World, pilot: APIClient, disk: StorageElement
+) -> None:
+    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
+    with_data, without = make_job(world, input_data=["/lhcb/a"]), make_job(world)
+    leases = {lease["job"]["id"]: lease for lease in leased(pilot, max_jobs=2, processors=2)["leases"]}
+    assert [file["lfn"] for file in leases[with_data.pk]["job_data"]["input_files"]] == ["/lhcb/a"]
+    assert "job_data" not in leases[without.pk]
+
+
+def test_a_pilot_from_nowhere_reads_where_it_can_from_afar(world: World, client_of: ClientOf) -> None:
+    site = factories.make_site(vos=[world.vo])
+    for name, url in {"a": "file:///disk", "b": "https://b.example.org", "c": "https://c.example.org"}.items():
+        element = factories.make_storage_element(name=name, url=url, sites=[site])
+        factories.make_replica("/lhcb/a", vo=world.vo, storage_element=element)
+    make_job(world, input_data=["/lhcb/a"])
+    pilot = client_of(factories.make_pilot(vo=world.vo))
+    (file,) = leased(pilot)["job_data"]["input_files"]
+    assert (file["storage_element"], file["url"]) == ("b", "https://b.example.org/lhcb/a")
+
+
+def test_a_file_whose_last_copy_has_gone_has_no_address(world: World, pilot: APIClient, disk: StorageElement) -> None:
+    replica = factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
+    make_job(world, input_data=["/lhcb/a"])
+    replica.delete()
+    (file,) = leased(pilot)["job_data"]["input_files"]
+    assert (file["lfn"], file["url"], file["storage_element"]) == ("/lhcb/a", None, "")
+
+
+@pytest.mark.parametrize(
+    ("described", "element", "path"),
+    [
+        ({}, "near", "/lhcb/user/a/alice/{id}"),
+        ({"output_se": "tape"}, "tape", "/lhcb/user/a/alice/{id}"),
+        ({"output_path": "/lhcb/lhcb_prod/run1"}, "near", "/lhcb/lhcb_prod/run1"),
+    ],
+)
+def test_output_goes_to_the_pilots_site_or_where_the_job_says(
+    world: World, pilot: APIClient, disk: StorageElement, described: dict[str, object], element: str, path: str
+) -> None:
+    factories.make_storage_element(name="tape")
+    job = make_job(world, output_data=["x"], **described)
+    output = leased(pilot)["job_data"]["output"]
+    assert (output["storage_element"], output["path"]) == (element, path.format(id=job.pk))
+
+
+def test_output_is_registered_once_and_marks_those_who_wait_for_it(
+    world: World, pilot: APIClient, disk: StorageElement
+) -> None:
+    job = make_job(world, output_data=["x"])
+    lease = leased(pilot)
+    body = {
+        "lfn": f"{lease['job_data']['output']['path']}/sub/x",
+        "storage_element": "near",
+        "size_bytes": 3,
+        "checksum": "adler32:00000001",
+    }
+    for _ in range(2):
+        answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+        assert (answer.status_code, answer.json()) == (201, body)
+    replica = Replica.objects.get()
+    assert (replica.vo, replica.lfn, replica.storage_element, replica.size_bytes) == (job.vo, body["lfn"], disk, 3)
+    assert ReplicaChange.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"lfn": "/lhcb/user/a/alice/other"}, "lfn"),
+        ({"lfn": "/lhcb/data/run1"}, "lfn"),
+        ({"lfn": "{path}/../x"}, "lfn"),
+        ({"lfn": "{path}"}, "lfn"),
+        ({"storage_element": "tape"}, "storage_element"),
+        ({"storage_element": "nowhere"}, "storage_element"),
+        ({"checksum": "crc:1"}, "checksum"),
+        ({"size_bytes": -1}, "size_bytes"),
+        ({"site": "CERN"}, "site"),
+    ],
+)
+def test_a_pilot_registers_nothing_but_its_jobs_output(
+    world: World, pilot: APIClient, disk: StorageElement, change: dict[str, Any], field: str
+) -> None:
+    factories.make_storage_element(name="tape")
+    make_job(world, output_data=["x"])
+    lease = leased(pilot)
+    path = lease["job_data"]["output"]["path"]
+    change = {name: value.format(path=path) if isinstance(value, str) else value for name, value in change.items()}
+    body = {"lfn": f"{path}/x", "storage_element": "near", **change}
+    answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+    assert answer.status_code == 400
+    assert field in answer.json()["errors"]
+    assert not Replica.objects.exists()
+
+
+def test_a_job_that_stores_nothing_registers_nothing(world: World, pilot: APIClient, disk: StorageElement) -> None:
+    job = make_job(world)
+    lease = leased(pilot)
+    body = {"lfn": f"/lhcb/user/a/alice/{job.pk}/x", "storage_element": "near"}
+    answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "not_output_of_job")
+
+
+def test_only_the_token_of_the_open_lease_registers(
+    world: World, pilot: APIClient, client_of: ClientOf, disk: StorageElement
+) -> None:
+    job = make_job(world, output_data=["x"])
+    lease = leased(pilot)
+    address = f"/api/matches/{lease['match_id']}/replicas/"
+    body = {"lfn": f"{lease['job_data']['output']['path']}/x", "storage_element": "near"}
+    assert APIClient().post(address, body, format="json").status_code == 401
+    assert pilot.post(address, body, format="json").status_code == 403
+    assert client_of(world.alice).post(address, body, format="json").status_code == 403
+    make_job(world, output_data=["x"])
+    stranger = leased(pilot)
+    assert bearer(stranger["token"]).post(address, body, format="json").status_code == 404
+
+    Job.objects.filter(pk=job.pk).update(status=JobStatus.KILLED, ended_at=factories.NOW)
+    refused = bearer(lease["token"]).post(address, body, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "job_is_over")
+    Job.objects.filter(pk=job.pk).update(status=JobStatus.RUNNING, ended_at=None)
+    own = bearer(lease["token"])
+    own.post(f"/api/matches/{lease['match_id']}/finish/", {"exit_code": 1, "usage": {}}, format="json")
+    refused = own.post(address, body, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "lease_ended")
+    assert not Replica.objects.exists()

@@ -1,0 +1,124 @@
+"""Storage elements for tests: an HTTPS server on loopback with a certificate of its own."""
+
+import ssl
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class StorageServer:
+    """``with StorageServer(directory) as storage``: keeps files in memory until the end.
+
+    Attributes:
+        files: {path: content}.
+        seen: (verb, path, token) of each request.
+        token: without it nothing is answered; empty: everybody may.
+        answers: statuses to give to the next requests, or where to send them on.
+        certificate: to be trusted.
+    """
+
+    def __init__(self, directory: Path, *, token: str = "") -> None:
+        self.files: dict[str, bytes] = {}
+        self.seen: list[tuple[str, str, str]] = []
+        self.answers: list[int | str] = []
+        self.token = token
+        self.certificate = directory / "storage.pem"
+        _write_certificate(self.certificate)
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("_HandlerOfStorage", (_Handler,), {"storage": self}))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._http.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    storage: StorageServer
+
+    def do_GET(self) -> None:
+        if self._may():
+            content = self.storage.files.get(self.path)
+            self._answer(404 if content is None else 200, content or b"")
+
+    do_HEAD = do_GET  # noqa: N815 - the library's name
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if self._may():
+            self.storage.files[self.path] = content
+            self._answer(201, b"")
+
+    def _may(self) -> bool:
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.storage.seen.append((self.command, self.path, token))
+        if self.storage.answers:
+            self._scripted(self.storage.answers.pop(0))
+            return False
+        if self.storage.token not in {"", token}:
+            self._answer(401, b"")
+            return False
+        return True
+
+    def _scripted(self, answer: int | str) -> None:
+        if isinstance(answer, int):
+            self._answer(answer, b"")
+            return
+        self.send_response(307)
+        self.send_header("Location", answer)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _answer(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _write_certificate(file: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"storage of a test {uuid4()}")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    file.chmod(0o600)

@@ -1,0 +1,41 @@
+"""Where a job may run because of its input data, and where its output data go."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+from resources.domain.files import is_below
+
+#: Minor status of a job that no site can take because of its input data.
+WAITS_FOR_REPLICAS: Final = "Waits for replicas of its input data"
+
+
+def narrowed(
+    sites: Collection[str], *, banned_sites: Collection[str], holding: Sequence[str] | None
+) -> tuple[str, ...] | None:
+    """Return the sites where a job may run; empty: any; None: nowhere, for want of its input data (PIL §2.2).
+
+    Args:
+        sites: that it names; empty: any.
+        banned_sites: that it bans.
+        holding: sites that hold all of its input data; None: it has none.
+    """
+    if holding is None:
+        return tuple(sites)
+    named, banned = frozenset(sites), frozenset(banned_sites)
+    left = tuple(site for site in holding if site not in banned and (not named or site in named))
+    return left or None
+
+
+def home_of(username: str, *, vo: str) -> str:
+    """Return the logical directory of a user."""
+    return f"/{vo}/user/{username[:1]}/{username}"
+
+
+def output_directory(path: str | None, *, vo: str, username: str, job_id: int) -> str:
+    """Return the logical directory of a job's output data; without a *path* of its own, one that no other job has."""
+    return path or f"{home_of(username, vo=vo)}/{job_id}"
+
+
+def is_own(path: str, *, directories: Iterable[str]) -> bool:
+    """Return whether a logical directory is one of these, or below one."""
+    return any(path == directory or is_below(path, directory) for directory in directories)

@@ -1,0 +1,130 @@
+"""Jobs that wait for files are looked at again when replicas come or go, or storage elements change their sites."""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import transaction
+from django.db.models import Q
+
+from resources.models import ReplicaChange
+from resources.queries.replicas import site_layout
+from resources.services import replicas
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, JobQuerySet, SiteLayout
+from wms.jobs.services import demand, input_data, transitions
+from wms.jobs.services.control import out_of_queues
+from wms.jobs.services.transitions import Recorded
+from wms.kernel.db import LockKey, try_lock
+
+logger = logging.getLogger(__name__)
+
+#: No transaction that takes in jobs lasts longer (DESIGN §4.6): what one of them overlooked is seen the second time.
+LAG: Final = timedelta(seconds=60)
+#: Changes of one run; each names one file, or all of a VO.
+CHANGES_AT_ONCE: Final = 1000
+#: Jobs of one transaction: nobody waits longer than some tenths of a second for their rows.
+JOBS_AT_ONCE: Final = 1000
+#: Jobs of one run; the next one goes on after them.
+JOBS_OF_RUN: Final = 50_000
+_SOURCE: Final = "input data"
+_PLACED: Final = (JobStatus.WAITING, JobStatus.CHECKING)
+
+
+def reevaluate(*, now: datetime) -> int:
+    """Move those of the waiting jobs whose files came or went; return how many moved.
+
+    A job that waits moves to the queue of the sites that are left, or is Checking when there are none; one that is
+    Checking waits as soon as there are some. Each change is looked at twice, the second time after LAG. Repeating it
+    changes nothing; two at once follow one another.
+    """
+    _mark_new_layout()
+    changes = _due(now=now)
+    if not changes:
+        return 0
+    # All of a batch have come equally far: it begins with those that were not finished.
+    after, moved = changes[0].job_id, 0
+    for _ in range(JOBS_OF_RUN // JOBS_AT_ONCE):
+        page = list(_affected(changes).filter(pk__gt=after).order_by("pk")[:JOBS_AT_ONCE])
+        moved += _move_changed(page, now=now)
+        if len(page) < JOBS_AT_ONCE:
+            _finish(changes, now=now)
+            break
+        after = page[-1].pk
+        ReplicaChange.objects.filter(pk__among=[change.pk for change in changes]).update(job_id=after)
+    if moved:
+        logger.info("jobs.moved_after_their_data", extra={"moved": moved, "changes": len(changes)})
+    return moved
+
+
+def _mark_new_layout() -> None:
+    """Mark all files when storage elements belong to other sites than before, whoever changed that."""
+    layout = site_layout()
+    if SiteLayout.objects.filter(digest=layout).exists():
+        return
+    with transaction.atomic(durable=True):
+        if try_lock(LockKey.REEVALUATE_INPUT_DATA):
+            SiteLayout.objects.update_or_create(pk=1, defaults={"digest": layout})
+            replicas.mark_every_file()
+
+
+def _due(*, now: datetime) -> list[ReplicaChange]:
+    unfinished = list(ReplicaChange.objects.filter(job_id__gt=0).order_by("pk"))
+    if unfinished:
+        return unfinished
+    due = Q(looked_at__isnull=True) | Q(looked_at__lt=now - LAG)
+    return list(ReplicaChange.objects.filter(due).order_by("pk")[:CHANGES_AT_ONCE])
+
+
+def _affected(changes: Sequence[ReplicaChange]) -> JobQuerySet:
+    """Return the jobs that wait for any of the files."""
+    # Uses index: job_of_input_file, or job_with_input_data for all files of a VO
+    placed = Job.objects.filter(status__in=_PLACED, input_sites__isnull=False)
+    if any(change.vo_id is None for change in changes):
+        return placed
+    wanted = Q(vo__in={change.vo_id for change in changes if not change.lfn})
+    named: dict[int | None, list[str]] = {}
+    for change in changes:
+        if change.lfn:
+            named.setdefault(change.vo_id, []).append(change.lfn)
+    for vo_id, lfns in named.items():
+        wanted |= Q(vo=vo_id, description__input_data__has_any_keys=lfns)
+    return placed.filter(wanted)
+
+
+def _finish(changes: Sequence[ReplicaChange], *, now: datetime) -> None:
+    """Forget the changes that were looked at a second time; the others are, when LAG has passed."""
+    second = [change.pk for change in changes if change.looked_at is not None]
+    first = [change.pk for change in changes if change.looked_at is None]
+    ReplicaChange.objects.filter(pk__among=second).delete()
+    ReplicaChange.objects.filter(pk__among=first).update(looked_at=now, job_id=0)
+
+
+def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
+    """Move those of the jobs, read a moment ago, whose files are at other sites than when they were placed."""
+    holding = input_data.locate(jobs)
+    changed = [job.pk for job in jobs if tuple(job.input_sites or ()) != holding[job.pk]]
+    if not changed:
+        return 0
+    with transaction.atomic(durable=True):
+        found: list[Job] = []
+
+        def change() -> Recorded:
+            # Locked; those that a pilot took meanwhile, or that were killed, are none of ours any more.
+            locked = Job.objects.filter(pk__among=changed, status__in=_PLACED).order_by("pk")
+            found[:] = list(locked.select_for_update(of=("self",)))
+            return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
+
+        before = out_of_queues(changed, change).moved
+        current = input_data.locate(found)
+        input_data.keep(found, current)
+        ready = [
+            job.pk
+            for job in found
+            if before[job.pk] is JobStatus.CHECKING and input_data.where(job, current) is not None
+        ]
+        transitions.record(ready, status=JobStatus.WAITING, source=_SOURCE, now=now)
+        waiting = {*ready, *(job_id for job_id, status in before.items() if status is JobStatus.WAITING)}
+        demand.put_back_in_queues([job for job in found if job.pk in waiting], now=now)
+        return len(found)
