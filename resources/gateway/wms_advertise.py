@@ -32,12 +32,8 @@ if TYPE_CHECKING:
 #: Exit codes, as those of the command ``wms``.
 DONE, REFUSED, WRONG_USAGE, NOT_REACHABLE = range(4)
 
-SUBMITTING, POLLING, UPDATING, CANCELLING, GATHERING = STATES = (
-    "submitting",
-    "polling",
-    "updating",
-    "cancelling",
-    "gathering",
+STATES = SUBMITTING, POLLING, UPDATING, CANCELLING, GATHERING = (
+    *("submitting", "polling", "updating", "cancelling", "gathering"),
 )
 #: The program itself, or the script that an interpreter runs: not whoever reads a file of such a name.
 _JOB_MANAGER = r"^(?:\S*(?:perl|python|sh)[\d.]*\s+(?:-\S+\s+)*)?\S*job[-_]?manager.*"

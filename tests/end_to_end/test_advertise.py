@@ -18,27 +18,11 @@ from resources.domain.words import SiteTokenPurpose
 from resources.gateway.wms_advertise import STATES
 from resources.models import Site, ThrottleState
 from resources.services import issue_site_token, revoke_site_token
-from tests.agent.running import marker
+from tests.agent.running import INTERPRETERS, marker
 from tests.factories import make_throttled_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-
-def pythons() -> list[str]:
-    """Return every interpreter that is found here and runs; a gateway may have an old one."""
-    names = ("python3", *(f"python3.{minor}" for minor in range(9, 20)))
-    kept = Path.home() / ".pyenv" / "versions"
-    candidates = [shutil.which(name) for name in names] + [str(path) for path in kept.glob("3.*/bin/python3")]
-    found = {sys.executable}
-    for candidate in filter(None, candidates):
-        told = "import sys; print(sys.executable) if sys.version_info >= (3, 9) else sys.exit(1)"
-        ran = subprocess.run([candidate, "-c", told], capture_output=True, text=True, check=False)
-        if ran.returncode == 0:
-            found.add(os.path.realpath(ran.stdout.strip()))
-    return sorted(found)
-
-
-PYTHONS = pythons()
 Spawn = Callable[[str], None]
 
 
@@ -102,7 +86,7 @@ def advertise(
     )
 
 
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("python", INTERPRETERS)
 def test_what_ps_shows_is_what_the_throttle_begins_with(
     live_server: LiveServer, program: Path, token_file: Path, spawn: Spawn, mark: str, python: str
 ) -> None:
