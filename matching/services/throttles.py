@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 
 from matching.models import Match
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.domain.words import ThrottlePolicy, WhenExpired
-from resources.models import Site, ThrottleState
+from resources.models import Queue, Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
 from resources.services.throttles import validity_of
 from wms.jobs.domain.lifecycle import JobStatus
@@ -173,9 +173,10 @@ def _goes_on_at(site: Site) -> dict[str, int]:
 
 def _matches_since(site: Site, moment: datetime) -> int:
     """Return how many jobs were leased to pilots at the site after *moment*, whatever became of them since."""
+    queues = Queue.objects.filter(ce__site=site)
     # A pilot that is bound to no queue says only at which site it is; then the job knows where it was matched last.
-    at_site = Q(queue__ce__site=site) | Q(queue__isnull=True, job__site=site)
-    later = Match.objects.filter(at_site, leased_at__gt=moment)
+    of_job = Q(queue__isnull=True) & Exists(Job.objects.filter(pk=OuterRef("job_id"), site=site))
+    later = Match.objects.filter(Q(queue__in=queues) | of_job, leased_at__gt=moment)
     # Uses index: match_open, match_ended. What was leased after the moment is open, or ended after it.
     is_open = later.filter(ended_at__isnull=True)
     ended = later.filter(ended_at__gt=moment)

@@ -56,7 +56,7 @@ def test_the_page_tells_how_each_throttle_stands(operator: Client, mine: World) 
     assert [found["never"][cell] for cell in (1, 2, 5)] == [True, "counted at the next match", "the server"]
     assert [found["closed"][cell] for cell in (1, 2, 5)] == [False, "0", "nobody: expired"]
     assert found["closed"][6] == "The site has never advertised, and it stays closed until it advertises."
-    assert found["expression"][2] == "50 or more"
+    assert found["expression"][2] == "20 or more"
     assert found["of jobs"][2] == "depends on the job"
     assert mine.site.name not in found
 

@@ -37,6 +37,7 @@ ADDRESSES = [
     "GET /api/groups/{name}/shares/",
     "GET /api/sites/",
     "POST /api/sites/{name}/advertisements/",
+    "GET /api/gateway/wms_advertise.py",
     "GET /api/pilots/config/",
     "GET /api/pilots/agent.pyz",
     "POST /api/pilots/register/",

@@ -1,13 +1,17 @@
 """Advertisements, counts and claims at one site at once: no match is lost or counted twice."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
+from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from matching.models import Match
+from matching.services.match import match
+from matching.services.offers import OfferRequest
 from matching.services.throttles import advertise, count
 from resources.domain.advertisements import Advertisement, of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
@@ -16,7 +20,7 @@ from resources.models import Site, ThrottleState
 from resources.services.throttles import recompute
 from tests.concurrency.matching.test_match_races import drain
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_throttled_site, make_user
-from tests.threads import at_once
+from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,6 +77,31 @@ def test_no_match_is_lost_between_an_advertisement_and_the_claims_around_it() ->
     answers = at_once([*works, keep_advertising])
     assert sum(map(len, answers)) == 300 == Match.objects.count()
     assert ThrottleState.objects.get().matched == 300
+
+
+def test_an_advertisement_waits_for_the_claim_that_has_not_committed_and_counts_its_match() -> None:
+    group = make_group(shares_jobs=True)
+    site = make_throttled_site()
+    queue = make_queue(ce=make_ce(site=site))
+    owner = make_user(groups=[group])
+    for _ in range(2):
+        make_job(group=group, owner=owner, cpu_time_s=500)
+    advertise(site.pk, said(0, ago_s=60))
+    with ThreadPoolExecutor() as pool:
+        with transaction.atomic():
+            offer, pilot = OfferRequest(cpu_time_s=300_000), make_pilot(vo=group.vo, queue=queue)
+            assert match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
+            advertising = pool.submit(in_own_connection, partial(advertise, site.pk, said(0, ago_s=30)))
+            until_somebody_waits_for_a_lock(or_done=advertising)
+        advertising.result(timeout=60)
+    assert ThrottleState.objects.get().matched == 1
+
+
+def in_own_connection(work: Callable[[], object]) -> object:
+    try:
+        return work()
+    finally:
+        connection.close()
 
 
 def test_a_change_of_the_throttle_and_a_first_advertisement_at_once_agree() -> None:
