@@ -10,15 +10,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from matching.models import Match
 from matching.queries.closings import is_to_be_counted, what_goes_on_at
 from resources.domain.advertisements import Advertisement
 from resources.domain.words import ThrottlePolicy
-from resources.models import Site, ThrottleState
+from resources.models import Queue, Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
 from resources.services.throttles import validity_of
+from wms.jobs.models import Job
 from wms.kernel.db import database_now
 from wms.kernel.errors import RejectedError
 
@@ -162,9 +163,10 @@ def _standing(site: Site, state: ThrottleState, *, now: datetime) -> ThrottleSta
 
 def _matches_since(site: Site, moment: datetime) -> int:
     """Return how many jobs were leased to pilots at the site after *moment*, whatever became of them since."""
+    queues = Queue.objects.filter(ce__site=site)
     # A pilot that is bound to no queue says only at which site it is; then the job knows where it was matched last.
-    at_site = Q(queue__ce__site=site) | Q(queue__isnull=True, job__site=site)
-    later = Match.objects.filter(at_site, leased_at__gt=moment)
+    of_job = Q(queue__isnull=True) & Exists(Job.objects.filter(pk=OuterRef("job_id"), site=site))
+    later = Match.objects.filter(Q(queue__in=queues) | of_job, leased_at__gt=moment)
     # Uses index: match_open, match_ended. What was leased after the moment is open, or ended after it.
     is_open = later.filter(ended_at__isnull=True)
     ended = later.filter(ended_at__gt=moment)

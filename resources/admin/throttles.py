@@ -16,6 +16,7 @@ from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.db import DatabaseNow
 
 _KNOWN_LATER = "counted at the next match"
+_NOTHING = "–"
 
 
 def state_of(site: SiteThrottle) -> ThrottleState | None:
@@ -29,16 +30,14 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     list_display = (
         "name",
-        "throttle_policy",
+        "policy",
         "accepting",
         "room_left",
         "matched",
         "advertised",
         "counted_by",
-        "expires_at",
         "why_closed",
     )
-    list_filter = ("throttle_policy", "throttle_when_expired")
     search_fields = ("name",)
     ordering = ("name",)
     readonly_fields = (
@@ -85,6 +84,11 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
         throttled = super().get_queryset(request).exclude(throttle_policy=ThrottlePolicy.NONE)
         return throttled.select_related("throttle_state").annotate(right_now=DatabaseNow())
 
+    @admin.display(description="policy", ordering="throttle_policy")
+    def policy(self, site: SiteThrottle) -> str:
+        """Return its policy."""
+        return site.throttle_policy
+
     @admin.display(description="accepting", boolean=True)
     def accepting(self, site: SiteThrottle) -> bool:
         """Return whether one more match is accepted."""
@@ -99,21 +103,22 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
             return f"{standing.room_left} or more" if more else str(standing.room_left)
         return _KNOWN_LATER if standing.is_expired else "depends on the job"
 
-    @admin.display(description="CurMatches", empty_value="undefined")
-    def cur_matches(self, site: SiteThrottle) -> int | None:
+    @admin.display(description="CurMatches")
+    def cur_matches(self, site: SiteThrottle) -> str:
         """Return what SAM's conditions compare."""
-        return _standing(site).cur_matches
+        known = _standing(site).cur_matches
+        return "undefined" if known is None else str(known)
 
     @admin.display(description="matches since")
     def matched(self, site: SiteThrottle) -> int:
         """Return the matches since the measurement."""
         return _standing(site).matched
 
-    @admin.display(description="last advertisement", empty_value="–")
-    def advertised(self, site: SiteThrottle) -> str | None:
+    @admin.display(description="last advertisement")
+    def advertised(self, site: SiteThrottle) -> str:
         """Return when the site said something last, unless the server has counted since."""
         at = _standing(site).advertised_at
-        return None if at is None else f"{at:%Y-%m-%d %H:%M:%S} ({timesince(at, _right_now(site))} ago)"
+        return _NOTHING if at is None else f"{timesince(at, _right_now(site))} ago ({_written(at)})"
 
     @admin.display(description="counted by")
     def counted_by(self, site: SiteThrottle) -> str:
@@ -123,37 +128,43 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
             return "the server"
         return "nobody: expired" if standing.is_expired else "the site"
 
-    @admin.display(description="expires at", empty_value="–")
-    def expires_at(self, site: SiteThrottle) -> datetime | None:
+    @admin.display(description="expires at")
+    def expires_at(self, site: SiteThrottle) -> str:
         """Return until when the numbers hold."""
-        return _standing(site).expires_at
+        return _written(_standing(site).expires_at)
 
-    @admin.display(description="measured at", empty_value="–")
-    def measured_at(self, site: SiteThrottle) -> datetime | None:
+    @admin.display(description="measured at")
+    def measured_at(self, site: SiteThrottle) -> str:
         """Return since when matches are counted."""
-        return _standing(site).measured_at
+        return _written(_standing(site).measured_at)
 
-    @admin.display(description="sequence", empty_value="–")
-    def sequence(self, site: SiteThrottle) -> int | None:
+    @admin.display(description="sequence")
+    def sequence(self, site: SiteThrottle) -> str:
         """Return the highest that the site has sent."""
-        return _standing(site).sequence
+        highest = _standing(site).sequence
+        return _NOTHING if highest is None else str(highest)
 
-    @admin.display(description="numbers", empty_value="–")
-    def numbers(self, site: SiteThrottle) -> str | None:
+    @admin.display(description="numbers")
+    def numbers(self, site: SiteThrottle) -> str:
         """Return what was advertised or counted."""
         state = state_of(site)
-        return None if state is None else ", ".join(f"{name} = {many}" for name, many in state.advertised.items())
+        said = {} if state is None else state.advertised
+        return ", ".join(f"{name} = {many}" for name, many in sorted(said.items())) or _NOTHING
 
-    @admin.display(description="ClassAd", empty_value="–")
-    def classad(self, site: SiteThrottle) -> str | None:
+    @admin.display(description="ClassAd")
+    def classad(self, site: SiteThrottle) -> str:
         """Return the advertisement, if it came in this form."""
         state = state_of(site)
-        return None if state is None else state.classad or None
+        return (state and state.classad) or _NOTHING
 
-    @admin.display(description="why closed", empty_value="–")
-    def why_closed(self, site: SiteThrottle) -> str | None:
+    @admin.display(description="why closed")
+    def why_closed(self, site: SiteThrottle) -> str:
         """Return the reason in one sentence."""
-        return _standing(site).why_closed or None
+        return _standing(site).why_closed or _NOTHING
+
+
+def _written(moment: datetime | None) -> str:
+    return _NOTHING if moment is None else f"{moment:%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _right_now(site: SiteThrottle) -> datetime:

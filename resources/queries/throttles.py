@@ -16,7 +16,7 @@ from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 
 #: Of an expression it is told only up to here: each more is another evaluation, of what a site may have written.
-MOST_ROOM_TRIED: Final = 50
+MOST_ROOM_TRIED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

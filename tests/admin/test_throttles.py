@@ -27,7 +27,7 @@ def clock() -> Iterator[None]:
     reset_clock()
 
 
-def rows(client: Client) -> dict[str, list[str]]:
+def rows(client: Client) -> dict[str, list[object]]:
     """Return the cells of the list by the site's name."""
     page = client.get(reverse("admin:resources_sitethrottle_changelist"))
     assert page.status_code == 200
@@ -50,14 +50,14 @@ def test_the_page_tells_how_each_throttle_stands(operator: Client, mine: World) 
     pass_time(seconds=60)
 
     found = rows(operator)
-    assert [found["advertised"][cell] for cell in (0, 1, 2, 4)] == [True, "2", 1, "the site"]
-    assert found["advertised"][3].endswith("(1\xa0minute ago)")
-    assert [found["counted"][cell] for cell in (0, 1, 2, 3, 4)] == [True, "5", 0, None, "the server"]
-    assert [found["never"][cell] for cell in (0, 1, 4)] == [True, "counted at the next match", "the server"]
-    assert [found["closed"][cell] for cell in (0, 1, 4)] == [False, "0", "nobody: expired"]
+    assert [found["advertised"][cell] for cell in (1, 2, 3, 5)] == [True, "2", 1, "the site"]
+    assert str(found["advertised"][4]).startswith("1\xa0minute ago (")
+    assert found["counted"] == ["level0", True, "5", 0, "–", "the server", "–"]
+    assert [found["never"][cell] for cell in (1, 2, 5)] == [True, "counted at the next match", "the server"]
+    assert [found["closed"][cell] for cell in (1, 2, 5)] == [False, "0", "nobody: expired"]
     assert found["closed"][6] == "The site has never advertised, and it stays closed until it advertises."
-    assert found["expression"][1] == "50 or more"
-    assert found["of jobs"][1] == "depends on the job"
+    assert found["expression"][2] == "20 or more"
+    assert found["of jobs"][2] == "depends on the job"
     assert mine.site.name not in found
 
 

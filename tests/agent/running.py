@@ -14,6 +14,21 @@ from tests.agent.scripted import PILOT_TOKEN
 
 TIMEOUT_S = 60
 ROOT = Path(__file__).parents[2]
+#: All that are found here, from 3.9 on.
+INTERPRETERS = sorted(
+    {
+        sys.executable,
+        *(
+            str(found)
+            for minor in range(9, 15)
+            for found in [
+                *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"),
+                *(Path(directory, f"python3.{minor}") for directory in ("/usr/bin", "/usr/local/bin")),
+            ]
+            if found.exists()
+        ),
+    }
+)
 
 
 class RunningAgent:

@@ -12,23 +12,8 @@ import pytest
 
 from pilots.services.agent_package import agent_package
 from tests.agent.conftest import StartAgent
-from tests.agent.running import ROOT
+from tests.agent.running import INTERPRETERS, ROOT
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
-
-INTERPRETERS = sorted(
-    {
-        sys.executable,
-        *(
-            str(found)
-            for minor in range(9, 15)
-            for found in [
-                *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"),
-                *(Path(directory, f"python3.{minor}") for directory in ("/usr/bin", "/usr/local/bin")),
-            ]
-            if found.exists()
-        ),
-    }
-)
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)

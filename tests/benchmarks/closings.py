@@ -30,6 +30,7 @@ POOLS = 1000
 MATCHERS = 3
 #: What web processes let pilots do that come for nothing (matching.services.patience).
 POLLS_PER_S = 20.0
+#: At most; a rate is that of so long.
 BLOCK_S = 4.0
 MORE_THAN_EVER = 10**8
 IDLE = Advertisement(numbers={SUBMITTING: 0, GATHERING: 0, CURRENT: 0})
@@ -126,7 +127,7 @@ def _beside_a_closed_site(world: World, options: Options) -> float:
     pipes = [forking.Pipe() for _ in range(MATCHERS + 1)]
     targets = [_match_elsewhere] * MATCHERS + [_ask_at_closed_site]
     children = [
-        forking.Process(target=target, args=(world, options.seed + number, closed, pipe[1]))
+        forking.Process(target=target, args=(world, options, number, closed, pipe[1]))
         for number, (target, pipe) in enumerate(zip(targets, pipes, strict=True))
     ]
     for child in children:
@@ -147,10 +148,10 @@ def _beside_a_closed_site(world: World, options: Options) -> float:
     return median(rates[True]) / median(rates[False])
 
 
-def _match_elsewhere(world: World, seed: int, closed: int, other: Connection) -> None:
-    chance = Random(seed)
+def _match_elsewhere(world: World, options: Options, number: int, closed: int, other: Connection) -> None:
+    chance = Random(options.seed + number)
     while other.recv() is not None:
-        done, end = 0, monotonic() + BLOCK_S
+        done, end = 0, monotonic() + min(BLOCK_S, options.seconds)
         while monotonic() < end:
             question = draw_question(world, chance=chance)
             if question.site != closed:
@@ -158,10 +159,10 @@ def _match_elsewhere(world: World, seed: int, closed: int, other: Connection) ->
         other.send(done)
 
 
-def _ask_at_closed_site(world: World, seed: int, closed: int, other: Connection) -> None:
-    chance = Random(seed)
+def _ask_at_closed_site(world: World, options: Options, number: int, closed: int, other: Connection) -> None:
+    chance = Random(options.seed + number)
     while (is_asked := other.recv()) is not None:
-        end, given = monotonic() + BLOCK_S, 0
+        end, given = monotonic() + min(BLOCK_S, options.seconds), 0
         while monotonic() < end:
             if is_asked:
                 question = draw_question(world, chance=chance)

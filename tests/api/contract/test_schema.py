@@ -41,6 +41,7 @@ ADDRESSES = [
     "POST /api/replicas/",
     "POST /api/replicas/remove/",
     "POST /api/matches/{match_id}/replicas/",
+    "GET /api/gateway/wms_advertise.py",
     "GET /api/pilots/config/",
     "GET /api/pilots/agent.pyz",
     "POST /api/pilots/register/",

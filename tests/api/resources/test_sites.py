@@ -1,6 +1,7 @@
 """GET /api/sites/, and what the token of a site opens."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from rest_framework.test import APIClient
 
 from resources.api.authentication import SiteCredential, SiteTokenAuthentication
 from resources.domain.words import ResourceState, SiteTokenPurpose
+from resources.gateway import wms_advertise
 from resources.models import SiteToken
 from resources.services import issue_site_token, set_site_token
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_token, make_user, make_vo
@@ -159,3 +161,13 @@ def test_tokens_of_other_kinds_are_left_to_others_without_a_query(
     with django_assert_num_queries(0):
         assert [authenticated(token) for token in ("wmsu_x", "wmsp_x", "wmsj_x")] == [None, None, None]
     assert authenticated("nobody-knows-this") is None
+
+
+# ---- The gateway's program -------------------------------------------------------------------------------------------
+
+
+def test_everybody_may_fetch_the_program_that_advertises_a_site() -> None:
+    answer = APIClient().get("/api/gateway/wms_advertise.py", headers={"Accept": "image/png"})
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/x-python")
+    assert answer.content == Path(wms_advertise.__file__).read_bytes()
+    assert 'filename="wms_advertise.py"' in answer["Content-Disposition"]

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
 
 from matching.models import Match
 from matching.services import throttles
@@ -14,7 +15,7 @@ from resources.domain.advertisements import Advertisement, of_classad, of_number
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
-from resources.queries.throttles import throttle_of
+from resources.queries.throttles import standings, throttle_of
 from resources.services.throttles import recompute
 from tests.clock import pass_time, reset_clock
 from tests.factories import make_ce, make_job, make_match, make_pilot, make_queue, make_site, make_throttled_site
@@ -273,6 +274,30 @@ def test_the_site_knows_better_than_the_server() -> None:
 
 def test_a_site_whose_throttle_was_removed_takes_matches() -> None:
     assert count(make_site().pk)
+
+
+# ---- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_throttles_of_many_sites_are_read_at_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    free, never, full = make_site(), make_throttled_site(), make_throttled_site(max_submitting_jobs=0)
+    advertise(full.pk, numbers())
+    now = database_now()
+    with django_assert_num_queries(1):
+        found = standings([free, never, full], now=now)
+    assert found.keys() == {never.pk, full.pk}
+    assert (found[never.pk].is_expired, found[never.pk].accepting, found[never.pk].room_left) == (True, True, None)
+    assert (found[full.pk].is_expired, found[full.pk].accepting, found[full.pk].room_left) == (False, False, 0)
+    assert throttle_of(free, None, now=now) is None
+
+
+def test_what_the_policy_needs_and_nobody_said_closes_it_by_name() -> None:
+    site = make_throttled_site(policy=ThrottlePolicy.LEVEL1)
+    standing = advertise(site.pk, of_classad("CurrentSubmittingJobs = 0"))
+    assert not standing.accepting
+    assert standing.why_closed == (
+        "Nobody said what CurrentGatheringOutputJobs is at the site, without which level1 is closed."
+    )
 
 
 # ---- Configuration ---------------------------------------------------------------------------------------------------

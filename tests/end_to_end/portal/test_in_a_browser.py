@@ -9,7 +9,10 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
-from tests.factories import make_group, make_site, make_user, make_vo
+from matching.services.throttles import advertise
+from resources.domain.advertisements import of_numbers
+from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
+from tests.factories import make_group, make_site, make_throttled_site, make_user, make_vo
 
 CHROMIUM = shutil.which("chromium")
 #: CI sets it, so that a browser that was not installed is no reason to be green.
@@ -47,6 +50,8 @@ def people(transactional_db: None) -> None:
     vo = make_vo(name="lhcb")
     group = make_group(name="lhcb_user", vo=vo)
     make_site(name="LCG.CERN.ch", vos=[vo])
+    busy = make_throttled_site(name="LCG.RAL.uk", vos=[vo])
+    advertise(busy.pk, of_numbers({SUBMITTING: 5, GATHERING: 1, CURRENT: 40}))
     make_user(username="alice", password=PASSWORD, groups=[group])
     make_user(username="bob", password=PASSWORD, staff=True, manages=[vo])
 
@@ -124,6 +129,21 @@ def test_a_manager_opens_the_pages_of_the_administration(live_server: LiveServer
     assert "was changed successfully" in page.locator(".messagelist").inner_text()
     page.goto(f"{live_server.url}/admin/taskqueues/limit/add/")
     page.locator(".select2-selection").first.click()
+    assert browser.complaints == []
+
+
+def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browser: Browser) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="bob", to="/admin/")
+    page.get_by_role("link", name="Throttles", exact=True).first.click()
+    row = page.get_by_role("row").filter(has_text="LCG.RAL.uk")
+    assert "which left no room" in row.inner_text()
+    row.get_by_role("link", name="LCG.RAL.uk").click()
+    assert "CurrentSubmittingJobs = 5" in page.locator(".field-numbers").inner_text()
+    page.goto(f"{live_server.url}/admin/resources/site/?q=RAL")
+    page.get_by_role("link", name="LCG.RAL.uk").click()
+    page.get_by_role("link", name="How it stands").click()
+    assert page.locator(".field-why_closed").inner_text().endswith("which left no room.")
     assert browser.complaints == []
 
 

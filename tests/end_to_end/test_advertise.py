@@ -1,0 +1,177 @@
+"""wms-advertise as a process, counting real processes, against a live server."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from pytest_django.live_server_helper import LiveServer
+
+from resources.domain.words import SiteTokenPurpose
+from resources.gateway.wms_advertise import STATES
+from resources.models import Site, ThrottleState
+from resources.services import issue_site_token, revoke_site_token
+from tests.agent.running import INTERPRETERS, marker
+from tests.factories import make_throttled_site
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Spawn = Callable[[str], None]
+
+
+@pytest.fixture
+def mark() -> str:
+    return marker()
+
+
+@pytest.fixture
+def spawn(mark: str) -> Iterator[Spawn]:
+    """Return what starts a process with such a command line, which begins with its title."""
+    sleep = shutil.which("sleep")
+    with ExitStack() as stack:
+
+        def spawn(title: str) -> None:
+            started = stack.enter_context(subprocess.Popen([title, mark], executable=sleep))
+            stack.callback(started.kill)
+
+        yield spawn
+
+
+@pytest.fixture
+def site(transactional_db: None) -> Site:
+    return make_throttled_site(name="LCG.CERN.ch")
+
+
+@pytest.fixture
+def token_file(site: Site, tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(issue_site_token(site, purpose=SiteTokenPurpose.ADVERTISE, now=timezone.now()) + "\n")
+    return file
+
+
+@pytest.fixture
+def program(live_server: LiveServer, tmp_path: Path) -> Path:
+    """Return the program as a gateway gets it: from the server."""
+    with urllib.request.urlopen(f"{live_server.url}/api/gateway/wms_advertise.py", timeout=30) as answer:
+        content = answer.read()
+    file = tmp_path / "wms_advertise.py"
+    file.write_bytes(content)
+    return file
+
+
+def patterns_of(mark: str) -> list[str]:
+    """Return options by which only the processes of this test are counted."""
+    return [option for state in STATES for option in ("--state", f"{state}=^job-manager: {state}.* {mark}$")]
+
+
+def advertise(
+    program: Path, live_server: LiveServer, *options: str, python: str = sys.executable, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    command = [python, str(program), "LCG.CERN.ch", "--server", live_server.url, *options]
+    return subprocess.run(
+        command,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("python", INTERPRETERS)
+def test_what_ps_shows_is_what_the_throttle_begins_with(
+    live_server: LiveServer, program: Path, token_file: Path, spawn: Spawn, mark: str, python: str
+) -> None:
+    for many, state in enumerate(STATES, start=1):
+        for _ in range(many):
+            spawn(f"job-manager: {state} job 17")
+    spawn("a log of job-manager: submitting")
+    options = ("--token-file", str(token_file), *patterns_of(mark), "--max-submitting-jobs", "3")
+    ran = advertise(program, live_server, *options, python=python)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == (
+        "LCG.CERN.ch: 1 submitting, 5 gathering output, 15 in all; accepts matches (throttle: level0).\n"
+    )
+    throttle = ThrottleState.objects.get()
+    assert throttle.advertised == {
+        "CurrentSubmittingJobs": 1,
+        "CurrentGatheringOutputJobs": 5,
+        "CurrentJobs": 15,
+        "MaxSubmittingJobs": 3,
+        "CurMatches": 0,
+    }
+    assert throttle.room == 2
+    assert advertise(program, live_server, *options, python=python).returncode == 0
+    assert ThrottleState.objects.filter(sequence__gt=throttle.sequence, version=2).exists()
+
+
+def test_it_does_not_count_the_shell_that_runs_it(
+    live_server: LiveServer, program: Path, token_file: Path, spawn: Spawn, mark: str
+) -> None:
+    spawn("job-manager: submitting")
+    words = (sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--token-file", str(token_file))
+    line = f"{' '.join(words)} --state 'submitting=job-manager: submitting' --state polling='{mark}$'; exit $?"
+    # Of the processes of this test one fits; others of this machine are no concern of it.
+    ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ThrottleState.objects.get().advertised["CurrentSubmittingJobs"] == 1
+
+
+def test_a_dry_run_needs_no_server_and_tells_none(program: Path, site: Site, spawn: Spawn, mark: str) -> None:
+    spawn("job-manager: gathering")
+    command = [sys.executable, str(program), "X", "--dry-run", *patterns_of(mark)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0
+    assert '"gathering": 1' in ran.stdout
+    assert '"current_jobs": 1' in ran.stdout
+    assert not ThrottleState.objects.exists()
+
+
+def test_what_the_server_refuses_is_told_in_its_words(
+    live_server: LiveServer, program: Path, site: Site, token_file: Path
+) -> None:
+    wrong = advertise(program, live_server, WMS_ADVERTISE_TOKEN="wmss_wrong")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.startswith("wms-advertise: This token of a site is unknown or revoked")
+    revoke_site_token(token_id=site.tokens.get().pk, now=timezone.now())
+    assert advertise(program, live_server, "--token-file", str(token_file), "--every", "1").returncode == 1
+    assert "Traceback" not in wrong.stderr
+
+
+def test_a_server_that_is_elsewhere_or_another_is_3(live_server: LiveServer, program: Path, site: Site) -> None:
+    for address in ("http://127.0.0.1:9", f"{live_server.url}/portal", f"{live_server.url}/admin"):
+        command = [sys.executable, str(program), "LCG.CERN.ch", "--server", address]
+        environment = {"PATH": os.environ["PATH"], "WMS_ADVERTISE_TOKEN": "t"}
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert ran.returncode == 3, (address, ran.stderr)
+        assert ran.stderr.startswith(f"wms-advertise: {address} ")
+
+
+def test_an_advertisement_that_is_ignored_is_no_success(
+    live_server: LiveServer, program: Path, token_file: Path, site: Site
+) -> None:
+    assert advertise(program, live_server, "--token-file", str(token_file)).returncode == 0
+    ThrottleState.objects.update(sequence=2**62)
+    ran = advertise(program, live_server, "--token-file", str(token_file))
+    assert (ran.returncode, "later advertisement" in ran.stderr) == (1, True)
+
+
+def test_it_goes_on_until_it_is_told_to_stop(
+    live_server: LiveServer, program: Path, token_file: Path, site: Site
+) -> None:
+    command = [sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--every", "1"]
+    with subprocess.Popen([*command, "--token-file", str(token_file)], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        lines = [running.stdout.readline() for _ in range(3)]
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+    assert all("accepts matches" in line for line in lines)
+    assert ThrottleState.objects.get().version >= 3

@@ -1,0 +1,178 @@
+"""wms-advertise: which processes it counts, and what it refuses before it asks anybody."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from resources.gateway import wms_advertise
+from resources.gateway.wms_advertise import DEFAULT_PATTERNS, STATES, Process, body_of, count
+
+PROGRAM = Path(wms_advertise.__file__)
+PATTERNS = {state: re.compile(pattern) for state, pattern in DEFAULT_PATTERNS.items()}
+
+
+def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-S", "-I", str(PROGRAM), *arguments]
+    return subprocess.run(
+        command,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def counted(*commands: str) -> Mapping[str, int]:
+    seen = [Process(pid=100 + number, parent=1, command=command) for number, command in enumerate(commands)]
+    return {state: many for state, many in count(seen, PATTERNS, own_pid=1).items() if many}
+
+
+@pytest.mark.parametrize(
+    ("command", "state"),
+    [
+        ("job-manager: submitting job 17", "submitting"),
+        ("/usr/libexec/globus-job-manager-script.pl -m samgrid -f /tmp/x -c submit", "submitting"),
+        ("/usr/bin/perl -w /opt/sam/jim_job_manager.pl --state=polling", "polling"),
+        ("perl /opt/globus-job-manager-script.pl -c poll", "polling"),
+        ("python3.9 -u /opt/sam/jobmanager.py updating", "updating"),
+        ("SAM-JobManager[update]", "updating"),
+        ("job-manager cancelling", "cancelling"),
+        ("job-manager canceling", "cancelling"),
+        ("job-manager -c cancel", "cancelling"),
+        ("/bin/sh /opt/job_manager gathering_output", "gathering"),
+        ("job-manager gather-output 17", "gathering"),
+        ("job-manager\nGathering Output", "gathering"),
+    ],
+)
+def test_a_job_manager_is_in_the_state_that_its_command_line_names(command: str, state: str) -> None:
+    assert counted(command) == {state: 1}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "job-manager",
+        "job-manager resubmission",
+        "job-manager pollution",
+        "tail -f /var/log/job-manager.log submitting",
+        "vi job-manager-submitting.conf",
+        "grep job-manager.*submitting",
+        "submitting job-manager",
+        "python3 /opt/wms_advertise.py A --state submitting=job-manager submitting",
+        "perl -e submit",
+    ],
+)
+def test_what_is_no_job_manager_in_a_state_is_not_counted(command: str) -> None:
+    assert counted(command) == {}
+
+
+def test_a_process_counts_once_for_the_first_state_that_fits() -> None:
+    assert counted("job-manager submitting polling", "job-manager polling then submitting") == {"submitting": 2}
+
+
+def test_neither_this_program_nor_what_started_it_is_counted() -> None:
+    command = "sh job-manager submitting"  # of a shell whose command line holds a pattern
+    tree = [
+        Process(pid=10, parent=1, command=command),
+        Process(pid=20, parent=10, command=command),
+        Process(pid=30, parent=20, command=command),
+        Process(pid=40, parent=10, command=command),
+    ]
+    assert count(tree, PATTERNS, own_pid=30)["submitting"] == 1
+    loop = [Process(pid=10, parent=20, command=""), Process(pid=20, parent=10, command="")]
+    assert count(loop, PATTERNS, own_pid=10)["submitting"] == 0
+
+
+def test_a_very_long_command_line_takes_no_time() -> None:
+    assert counted("x" * 100_000, "python " * 20_000, "job-manager" * 10_000, "job-manager " + "submi" * 20_000) == {}
+
+
+def test_all_five_states_make_the_current_jobs() -> None:
+    numbers = dict(zip(STATES, (1, 2, 4, 8, 16), strict=True))
+    assert body_of(numbers, {"max_jobs": 40}) == {
+        "current_submitting_jobs": 1,
+        "current_gathering_output_jobs": 16,
+        "current_jobs": 31,
+        "max_jobs": 40,
+    }
+
+
+def test_both_ways_to_list_processes_find_this_one() -> None:
+    for listed in (wms_advertise._of_proc(), wms_advertise._of_ps()):
+        (found,) = [process for process in listed if process.pid == os.getpid()]
+        assert found.parent == os.getppid()
+        assert "pytest" in found.command or "python" in found.command or "execnet" in found.command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "the following arguments are required: SITE"),
+        (("A",), "There is no token; use --token-file, or set WMS_ADVERTISE_TOKEN."),
+        (("A", "--token-file", "/nowhere"), "The token cannot be read from /nowhere"),
+        (("A", "--every", "0"), "argument --every"),
+        (("A", "--max-jobs", "-1"), "argument --max-jobs"),
+        (("A", "--dry-run", "--state", "submiting=x"), 'Did you mean "submitting"?'),
+        (("A", "--dry-run", "--state", "submitting"), "is not STATE=PATTERN"),
+        (("A", "--dry-run", "--state", "submitting=("), "no regular expression"),
+        (("A", "--dry-run", "--patterns", "/nowhere"), "The patterns cannot be read"),
+        (("A", "--token", "secret"), "unrecognized arguments"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(arguments: tuple[str, ...], sentence: str) -> None:
+    ran = run(*arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert sentence in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["", "wms.example.org", "ftp://wms", "https://", "http://a:b@c", "http://[", "http://a?b"]
+)
+def test_an_address_that_is_none_is_wrong_usage(url: str) -> None:
+    ran = run("A", "--server", url, WMS_ADVERTISE_TOKEN="t")
+    assert ran.returncode == 2
+    assert "is no address of a server" in ran.stderr
+
+
+def test_a_token_that_others_may_read_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    file.chmod(0o640)
+    ran = run("A", "--server", "http://127.0.0.1:9", "--token-file", str(file))
+    assert ran.returncode == 2
+    assert f"run `chmod 600 {file}` first" in ran.stderr
+    file.chmod(0o600)
+    ran = run("A", "--server", "http://127.0.0.1:9", "--token-file", str(file))
+    assert (ran.returncode, "does not answer" in ran.stderr) == (3, True)
+    file.write_text("two words")
+    assert run("A", "--server", "http://127.0.0.1:9", "--token-file", str(file)).returncode == 2
+
+
+def test_patterns_come_from_a_file_and_options_come_after_it(tmp_path: Path) -> None:
+    file = tmp_path / "patterns"
+    file.write_text("# ours\n\nsubmitting = (\n  polling = ^b = c$\n")
+    refused = run("A", "--dry-run", "--patterns", str(file))
+    assert refused.returncode == 2
+    assert run("A", "--dry-run", "--patterns", str(file), "--state", "submitting=x").returncode == 0
+
+
+def test_old_pythons_can_read_it_and_it_needs_nothing_but_them() -> None:
+    tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 9))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names])
+    }
+    assert imported <= sys.stdlib_module_names
+    assert PROGRAM.read_text().startswith("#!/usr/bin/env python3\n")
+    assert os.access(PROGRAM, os.X_OK)

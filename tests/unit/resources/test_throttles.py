@@ -1,0 +1,280 @@
+"""SAM's policies: what is advertised → how many matches until it is closed (DESIGN §3.6)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resources.domain.advertisements import Advertisement, of_classad, of_numbers
+from resources.domain.classad import ClassAdError, classad_of
+from resources.domain.throttles import (
+    CUR_MATCHES,
+    CURRENT,
+    GATHERING,
+    MAX_JOBS,
+    MAX_MATCHES,
+    MAX_SUBMITTING,
+    MAX_SUBMITTING_AND_GATHERING,
+    MOST_TRIED,
+    SUBMITTING,
+    Numbers,
+    Throttle,
+)
+from resources.domain.words import ThrottlePolicy
+
+
+def stepped(throttle: Throttle, *, most: int = 200) -> int:
+    """Return how many matches are accepted one after another."""
+    return next((matched for matched in range(most) if not throttle.accepts(matched=matched)), most)
+
+
+def check(throttle: Throttle, until_closed: int) -> None:
+    assert stepped(throttle) == until_closed
+    assert throttle.left(matched=0) == until_closed
+    assert throttle.left(matched=until_closed) == 0
+    assert throttle.left(matched=until_closed + 5) == 0
+    if until_closed:
+        assert throttle.left(matched=1) == until_closed - 1
+
+
+@pytest.mark.parametrize(
+    ("configured", "advertised", "until_closed"),
+    [
+        (3, None, 3),
+        (1, None, 1),
+        (0, None, 0),
+        (None, None, 0),
+        (None, 4, 4),
+        (3, 4, 3),
+        (4, 3, 3),
+        (3, 0, 0),
+        (0, 3, 0),
+        (150, 100, 100),
+    ],
+)
+@pytest.mark.parametrize("jobs", [0, 7])
+def test_matches(configured: int | None, advertised: int | None, until_closed: int, jobs: int) -> None:
+    # Whatever goes on at the site: only matches count, from 0 in each cycle.
+    numbers = {SUBMITTING: jobs, GATHERING: jobs, CURRENT: 3 * jobs, CUR_MATCHES: jobs}
+    maxima = {} if configured is None else {MAX_MATCHES: configured}
+    more = {} if advertised is None else {MAX_MATCHES: advertised}
+    check(Throttle(policy=ThrottlePolicy.MATCHES, maxima=maxima, advertised={**numbers, **more}), until_closed)
+
+
+@pytest.mark.parametrize(
+    ("most", "submitting", "until_closed"),
+    [
+        (3, 0, 3),
+        (3, 1, 2),
+        (3, 2, 1),
+        (3, 3, 0),
+        (3, 4, 0),
+        (0, 0, 0),
+        (1, 0, 1),
+        (100, 1, 99),
+        (3, None, 0),  # nobody said it
+        (None, 0, 0),  # nobody configured it
+    ],
+)
+def test_level_0(most: int | None, submitting: int | None, until_closed: int) -> None:
+    maxima = {} if most is None else {MAX_SUBMITTING: most}
+    numbers = {GATHERING: 9, CURRENT: 99} | ({} if submitting is None else {SUBMITTING: submitting})
+    check(Throttle(policy=ThrottlePolicy.LEVEL0, maxima=maxima, advertised=numbers), until_closed)
+
+
+@pytest.mark.parametrize(
+    ("most", "submitting", "gathering", "until_closed"),
+    [
+        (6, 2, 1, 3),
+        (6, 0, 0, 6),
+        (6, 6, 0, 0),
+        (6, 0, 6, 0),
+        (6, 3, 3, 0),
+        (6, 3, 2, 1),
+        (6, 30, 2, 0),
+        (0, 0, 0, 0),
+        (6, None, 0, 0),
+        (6, 0, None, 0),
+        (None, 0, 0, 0),
+        (101, 1, 0, 100),
+    ],
+)
+def test_level_1(most: int | None, submitting: int | None, gathering: int | None, until_closed: int) -> None:
+    maxima = {} if most is None else {MAX_SUBMITTING_AND_GATHERING: most}
+    said = {SUBMITTING: submitting, GATHERING: gathering, CURRENT: 99}
+    numbers = {name: number for name, number in said.items() if number is not None}
+    check(Throttle(policy=ThrottlePolicy.LEVEL1, maxima=maxima, advertised=numbers), until_closed)
+
+
+@pytest.mark.parametrize(
+    ("max_jobs", "most", "current", "submitting", "gathering", "until_closed"),
+    [
+        (41, 5, 40, 2, 1, 1),  # of jobs there is one left, of submitting and gathering two
+        (50, 5, 40, 2, 1, 2),
+        (50, 5, 40, 5, 0, 0),
+        (50, 5, 40, 0, 5, 0),
+        (40, 5, 40, 0, 0, 0),
+        (41, 5, 50, 0, 0, 0),
+        (10, 5, 0, 0, 0, 5),
+        (3, 5, 0, 0, 0, 3),
+        (50, 5, None, 0, 0, 0),
+        (50, 5, 40, None, 0, 0),
+        (50, 5, 40, 0, None, 0),
+        (None, 5, 0, 0, 0, 0),
+        (50, None, 0, 0, 0, 0),
+        (50, 0, 0, 0, 0, 0),
+    ],
+)
+def test_level_2(
+    max_jobs: int | None,
+    most: int | None,
+    current: int | None,
+    submitting: int | None,
+    gathering: int | None,
+    until_closed: int,
+) -> None:
+    given_maxima = {MAX_JOBS: max_jobs, MAX_SUBMITTING_AND_GATHERING: most}
+    maxima = {name: number for name, number in given_maxima.items() if number is not None}
+    said = {CURRENT: current, SUBMITTING: submitting, GATHERING: gathering}
+    numbers = {name: number for name, number in said.items() if number is not None}
+    check(Throttle(policy=ThrottlePolicy.LEVEL2, maxima=maxima, advertised=numbers), until_closed)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "classad", "until_closed"),
+    [
+        ("CurMatches < 3", "CurMatches = 0", 3),
+        ("CurMatches < 3", "CurMatches = 2", 1),
+        ("CurMatches < 3", "CurMatches = 3", 0),
+        ("CurMatches < 3", "CurrentJobs = 0", 0),  # no CurMatches
+        ("true", "CurrentJobs = 0", 0),  # no CurMatches, even where nobody compares it
+        ("CurMatches < MaxMatches", "CurMatches = 1; MaxMatches = 4", 3),
+        ("CurMatches < MaxMatches", "CurMatches = 1", 0),  # undefined
+        ("CurMatches + CurrentJobs < 10", "CurMatches = 1; CurrentJobs = 4", 5),
+        ("5", "CurMatches = 0", 0),  # a number
+        ('"true"', "CurMatches = 0", 0),  # a string
+        ("1 / 0 < 1", "CurMatches = 0", 0),  # an error
+        ("MY.CurMatches <", "CurMatches = 0", 0),  # no expression
+        ("", "CurMatches = 0; Requirements = CurMatches < 2", 0),  # none is configured
+        ("CurMatches < 5", "CurMatches = 0; Requirements = CurMatches < 2", 2),
+        ("CurMatches < 1", "CurMatches = 0; Requirements = CurMatches < 2", 1),
+        ("CurMatches < 5", "CurMatches = 0; Requirements = undefined", 0),
+        ("TARGET.Processors == 1", "CurMatches = 0", 0),  # of a job without attributes
+        ("Load < 0.5 && CurMatches < 4", "CurMatches = 0; Load = 0.2 + 0.1", 4),
+        ("Load < 0.5 && CurMatches < 4", "CurMatches = 0; Load = CurMatches * 0.2", 3),
+    ],
+)
+def test_custom(requirements: str, classad: str, until_closed: int) -> None:
+    advertisement = of_classad(classad)
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM,
+        maxima={},
+        requirements=requirements,
+        advertised=advertisement.numbers,
+        classad=advertisement.classad,
+    )
+    check(throttle, until_closed)
+
+
+def test_an_expression_sees_the_job() -> None:
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM,
+        maxima={},
+        requirements="TARGET.Processors + CurMatches < 4",
+        advertised={CUR_MATCHES: 0},
+    )
+    assert throttle.asks_about_the_job
+    assert throttle.left(matched=0, job=classad_of({"Processors": 1})) == 3
+    assert throttle.left(matched=0, job=classad_of({"Processors": 8})) == 0
+    assert replace(throttle, requirements="CurMatches < 10000").left(matched=0) == MOST_TRIED
+    assert not replace(throttle, requirements="Targets < 1").asks_about_the_job
+
+
+def test_what_is_missing_is_named() -> None:
+    throttle = Throttle(policy=ThrottlePolicy.LEVEL2, maxima={MAX_JOBS: 1}, advertised={SUBMITTING: 0, CURRENT: 0})
+    assert throttle.missing == (MAX_SUBMITTING_AND_GATHERING, GATHERING)
+    assert replace(throttle, policy=ThrottlePolicy.CUSTOM).missing == (CUR_MATCHES,)
+
+
+# ---- Properties ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def throttles(draw: st.DrawFn) -> Throttle:
+    few = st.integers(0, 12)
+    counted = {name: draw(few) for name in (SUBMITTING, GATHERING, CURRENT, CUR_MATCHES) if draw(st.integers(0, 9))}
+    names = (MAX_MATCHES, MAX_SUBMITTING, MAX_SUBMITTING_AND_GATHERING, MAX_JOBS)
+    configured = {name: draw(few) for name in names if draw(st.integers(0, 9))}
+    advertised = {name: draw(few) for name in names if draw(st.booleans())}
+    return Throttle(
+        policy=draw(st.sampled_from([policy for policy in ThrottlePolicy if policy])),
+        maxima=configured,
+        requirements=draw(st.sampled_from(["CurMatches < 4", "CurMatches + CurrentJobs < MaxJobs", "CurMatches != 3"])),
+        advertised={**counted, **advertised},
+    )
+
+
+@given(throttles(), st.integers(0, 20))
+def test_what_is_left_is_what_is_accepted_one_after_another(throttle: Throttle, matched: int) -> None:
+    left = throttle.left(matched=matched)
+    until = range(matched, matched + min(left, 50))
+    assert all(throttle.accepts(matched=each) for each in until)
+    assert left == MOST_TRIED or not throttle.accepts(matched=matched + left)
+
+
+@given(throttles(), st.sampled_from([SUBMITTING, GATHERING, CURRENT]), st.integers(1, 5), st.integers(0, 20))
+def test_more_jobs_never_open_more_room(throttle: Throttle, name: str, more: int, matched: int) -> None:
+    if name not in throttle.advertised:
+        return
+    busier: Numbers = {**throttle.advertised, name: throttle.advertised[name] + more}
+    assert replace(throttle, advertised=busier).left(matched=matched) <= throttle.left(matched=matched)
+
+
+@given(throttles(), st.integers(0, 20))
+def test_a_match_never_opens_more_room_and_closed_stays_closed(throttle: Throttle, matched: int) -> None:
+    if throttle.policy is ThrottlePolicy.CUSTOM:
+        return  # an expression may say anything
+    assert throttle.left(matched=matched + 1) == max(0, throttle.left(matched=matched) - 1)
+
+
+# ---- Advertisements --------------------------------------------------------------------------------------------------
+
+
+def test_left_out_cur_matches_starts_at_0_as_numbers_and_is_undefined_as_a_classad() -> None:
+    assert of_numbers({CURRENT: 1}).numbers == {CURRENT: 1, CUR_MATCHES: 0}
+    assert of_numbers({CUR_MATCHES: 4}).numbers == {CUR_MATCHES: 4}
+    assert of_classad("CurrentJobs = 1").numbers == {CURRENT: 1}
+
+
+def test_a_classad_keeps_everything_and_its_numbers_are_read_whatever_their_case() -> None:
+    text = "[ currentjobs = 2 * 3; Other = { 1, 2 }; WANTADREEVALUATE = false; MaxJobs = CurrentJobs + 1; ]"
+    assert of_classad(text, sequence=3, measured_s_ago=1.5) == Advertisement(
+        numbers={CURRENT: 6, MAX_JOBS: 7}, classad=text, sequence=3, measured_s_ago=1.5
+    )
+
+
+@pytest.mark.parametrize(
+    "value", ["-1", "1.0", "2147483648", "true", '"1"', "undefined", "error", "{1}", "1/0", "Other"]
+)
+@pytest.mark.parametrize("name", [CUR_MATCHES, SUBMITTING, MAX_JOBS])
+def test_a_known_number_is_whole_and_at_least_0(name: str, value: str) -> None:
+    with pytest.raises(ClassAdError, match=f"{name} is a whole number from 0 to 2147483647"):
+        of_classad(f"{name} = {value}")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "a b", "A = 1; a = 2", "A = " + "(" * 70 + "1" + ")" * 70, f'A = "{"x" * 65536}"']
+)
+def test_what_is_no_classad_or_too_much_is_refused(text: str) -> None:
+    if not text:
+        assert of_classad(text).numbers == {}
+        return
+    with pytest.raises(ClassAdError, match=r"^Line 1, column"):
+        of_classad(text)
+
+
+def test_an_attribute_that_takes_too_long_is_refused() -> None:
+    sums = "".join(f"A{n} = A{n + 1} + A{n + 1};" for n in range(60))
+    with pytest.raises(ClassAdError, match="takes too long to evaluate"):
+        of_classad(f"MaxJobs = A0; {sums} A60 = 1")
