@@ -18,10 +18,12 @@ from taskqueues.services.targets import target_of
 from wms.kernel.db import DatabaseNow
 from wms.kernel.memo import Remembered
 
-_EXPIRED: Final = "throttle_expired"
+#: The site has no room, by what it advertised itself.
+_FULL: Final = "throttle"
+#: Another match, or advertisement, came between the look and the claim.
 _MOVED: Final = "throttle_moved"
-#: The claim's reasons that close the whole site, or say that its throttle must be looked at again.
-THROTTLED: Final = frozenset({"throttle", _EXPIRED, _MOVED})
+#: The claim's reasons that close the whole site; the others say that the server is to count before.
+THROTTLED: Final = frozenset({_FULL, _MOVED, "throttle_counted", "throttle_expired"})
 
 
 class Refused(Enum):
@@ -60,7 +62,9 @@ class SiteThrottle:
     def has_opened(self, reason: str) -> bool:
         """Return whether it is worth trying again, after a claim that was refused for one of ``THROTTLED``."""
         self._is_read = False
-        return reason == _MOVED or (self.site is not None and throttles.count(self.site.pk))
+        if reason in {_FULL, _MOVED}:
+            return reason == _MOVED
+        return self.site is not None and throttles.count(self.site.pk)
 
     def _read(self, site: Site) -> None:
         self._is_read = True

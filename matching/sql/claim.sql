@@ -86,6 +86,7 @@ RETURNS text LANGUAGE sql STABLE AS $$
                         CASE WHEN state.version = seen_version AND state.matched = seen_matched THEN ''
                              ELSE 'throttle_moved' END
                     WHEN state.matched < state.room THEN ''
+                    WHEN state.advertised_at IS NULL THEN 'throttle_counted'
                     ELSE 'throttle'
                 END
            FROM resources_throttlestate AS state WHERE state.site_id = the_site),
