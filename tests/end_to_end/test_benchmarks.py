@@ -17,7 +17,7 @@ SMALL = (
     *("--jobs", "300", "--queues", "20", "--operations", "20", "--leases", "5", "--repeat", "1", "--batch", "20"),
     *("--seconds", "0.5", "--settle", "1", "--pilots", "4", "--idle-pilots", "20", "--processes", "1"),
 )
-WITHIN_S = 200
+WITHIN_S = 280
 
 
 @pytest.fixture(scope="module")
