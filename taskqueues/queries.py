@@ -1,7 +1,7 @@
 """Named reads on what waits."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -87,9 +87,12 @@ class LimitStanding:
     bounds: Bounds
 
 
-def limit_scopes() -> tuple[LimitScope, ...]:
-    """Return what the limits on matches are on."""
-    return tuple(scope_of(limit) for limit in limits_on_matches())
+def limits_by_place() -> Mapping[tuple[int | None, int | None], Sequence[LimitScope]]:
+    """Return what the limits on matches are on, by the primary keys of the site and CE that they name."""
+    scopes: defaultdict[tuple[int | None, int | None], list[LimitScope]] = defaultdict(list)
+    for limit in limits_on_matches():
+        scopes[limit.site_id, limit.ce_id].append(scope_of(limit))
+    return dict(scopes)
 
 
 def limits_on_matches() -> QuerySet[Limit]:

@@ -23,7 +23,7 @@ from resources.models import Queue
 from taskqueues.domain.conditions import within
 from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
-from taskqueues.queries import limit_scopes
+from taskqueues.queries import limits_by_place
 from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
@@ -100,13 +100,14 @@ def _search(
         raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
     site_id, ce_id, queue_id = place.ids
     claimant = Claimant(pilot_id=pilot_id, request_id=request_id, site_id=site_id, ce_id=ce_id, queue_id=queue_id)
-    scopes = known.ask(limit_scopes)
+    limits_at = known.ask(limits_by_place)
+    places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
     return _Search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
         throttle=SiteThrottle(place.its_site, known),
-        limits={scope.limit_id: scope for scope in scopes if scope.holds_at(site_id=site_id, ce_id=ce_id)},
+        limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=known.ask(vo_of, bond.vo_id).any_segment_fraction,
         chance=chance,
     )
