@@ -20,7 +20,8 @@ from pilots.models import Pilot
 from resources.models import Queue
 from taskqueues.models import Limit, LimitEvent, LimitHour, LimitSlot
 from taskqueues.queries import limit_standings
-from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
+from taskqueues.services import priorities
+from tests.factories import make_group, make_job, make_pilot, make_queue, make_user, make_vo
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -254,3 +255,19 @@ def test_rescheduling_uses_no_cpu_time_twice(group: Group, pilot: Pilot) -> None
     Job.objects.filter(pk=job.pk).update(cpu_s=40)
     Job.objects.filter(pk=job.pk).update(status=JobStatus.RESCHEDULED, cpu_s=None)
     assert LimitEvent.objects.aggregate(Sum("cpu_s")) == {"cpu_s__sum": 40.0}
+
+
+def test_the_others_keep_their_proportion_beside_a_full_limit() -> None:
+    vo = make_vo()
+    limited, one, three = (make_group(vo=vo, priority=priority, shares_jobs=True) for priority in (600, 100, 300))
+    for group in (limited, one, three):
+        owner = make_user(groups=[group])
+        for _ in range(400):
+            make_job(group=group, owner=owner)
+    priorities.recalculate()
+    Limit.objects.create(running=0, group=limited)
+    taken = take(make_pilot(vo=vo, queue=make_queue()), at_most=400)
+    ones = sum(job.group_id == one.pk for job in taken)
+    assert all(job.group_id != limited.pk for job in taken)
+    # 100 of 400 are expected; four standard deviations.
+    assert 65 <= ones <= 135
