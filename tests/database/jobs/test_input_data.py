@@ -1,6 +1,6 @@
 """Jobs with input data run only where all of it is, and move when it comes or goes (PIL §2.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,8 +9,9 @@ from django.db import transaction
 
 from matching.queries.explain import explain
 from matching.queries.invariants import violations
+from resources import sql
 from resources.domain.files import GivenReplica
-from resources.models import ReplicaChange, Site, StorageElement
+from resources.models import Replica, ReplicaChange, Site, StorageElement
 from resources.services import replicas
 from taskqueues.models import QueuedJob
 from tests import factories
@@ -252,7 +253,7 @@ def test_a_storage_element_that_changes_its_site_moves_jobs_whoever_changed_it(w
 
 def test_more_jobs_than_fit_one_run_are_moved_by_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_AT_ONCE", 2)
-    monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_OF_RUN", 4)
+    monkeypatch.setattr("wms.jobs.services.reevaluation.PAGES_OF_RUN", 2)
     world.hold(a=["CERN"])
     jobs = [world.job("a") for _ in range(5)]
     reevaluate(now=NOW)
@@ -282,6 +283,44 @@ def test_jobs_that_run_or_have_ended_are_left_alone(world: World) -> None:
     world.lose("a")
     assert reevaluate(now=NOW) == 0
     assert [Job.objects.get(pk=job.pk).status for job in jobs] == ["Running", "Done", "Held"]
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_what_is_noted_with_a_job_is_what_chose_its_queue_whenever_a_file_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    world.hold(a=["CERN"])
+    job_id = world.job("a")
+    world.hold(a=["RAL"])
+    looks = iter(range(1, 100))
+
+    def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
+        found = sql.holders(vo_id=vo_id, lfns=lfns)
+        if next(looks) == look:  # as another transaction would, that commits just now
+            Replica.objects.filter(storage_element=world.elements["RAL"]).delete()
+        return found
+
+    monkeypatch.setattr("wms.jobs.services.input_data.holders", holders)
+    reevaluate(now=NOW)
+    assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites
+    monkeypatch.undo()
+    world.hold(a=["RAL"])
+    reevaluate(now=NOW)
+    assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
+
+
+def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_first_look(world: World) -> None:
+    world.hold(a=["CERN"])
+    found, lost = (factories.make_job(owner=world.alice, group=world.group) for _ in range(2))
+    for job, lfn in ((found, "/lhcb/a"), (lost, "/lhcb/b")):
+        Job.objects.filter(pk=job.pk).update(description={**job.description, "input_data": [lfn]}, input_sites=[])
+    assert sites_of(found.pk) == []
+
+    assert reevaluate(now=NOW) == 2
+
+    assert sites_of(found.pk) == ["CERN"]
+    assert status_of(lost.pk) == ("Checking", WAITS_FOR_REPLICAS)
+    assert broken() == []
 
 
 # ---- Back into a queue -----------------------------------------------------------------------------------------------
