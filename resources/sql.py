@@ -5,6 +5,7 @@ A site serves the VOs that it names, or all when it names none; the join gives a
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from django.db import connection
@@ -172,6 +173,7 @@ CREATE TEMPORARY TABLE resources_replica_load (
 _COPY_LOAD: Final = (
     "COPY resources_replica_load (line, vo_id, lfn, storage_element_id, size_bytes, checksum) FROM STDIN"
 )
+_ROWS_OF_BLOCK: Final = 1000
 _REPEATED: Final = """
 SELECT line, first FROM (
     SELECT line, min(line) OVER (PARTITION BY vo_id, lfn, storage_element_id) AS first FROM resources_replica_load
@@ -268,13 +270,28 @@ def mark(lfns: Collection[str], *, vo_id: int | None) -> None:
 
 @transaction_required
 def begin_load(rows: Iterable[LoadRow]) -> None:
-    """Copy the rows into a table that lasts until they are written, or the transaction fails."""
+    """Copy the rows into a table that lasts until they are written, or the transaction fails.
+
+    Args:
+        rows: no text in them may have control characters.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_MAKE_LOAD)
         with cursor.copy(_COPY_LOAD) as copy:
-            for row in rows:
-                copy.write_row(row)
+            lines = map(_as_copied, rows)
+            # By blocks of text: psycopg takes longer to write a row than all checks of it.
+            while block := "".join(islice(lines, _ROWS_OF_BLOCK)):
+                copy.write(block)
         cursor.execute("ANALYZE resources_replica_load")
+
+
+def _as_copied(row: LoadRow) -> str:
+    """Return a row in the text form of COPY, in which nothing printable but a backslash has a meaning."""
+    line, vo_id, lfn, storage_element_id, size_bytes, checksum = row
+    if "\\" in lfn:
+        lfn = lfn.replace("\\", r"\\")
+    size = r"\N" if size_bytes is None else size_bytes
+    return f"{line}\t{vo_id}\t{lfn}\t{storage_element_id}\t{size}\t{checksum}\n"
 
 
 @transaction_required
