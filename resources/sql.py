@@ -104,11 +104,13 @@ def lists_of_job_types(*, vo_id: int) -> Sequence[Sequence[str]]:
 
 # ---- Replicas: by thousands, and by the million ----------------------------------------------------------------------
 
+#: Replicas of a storage element that is gone are still there: nobody looks through a million of them to remove it.
 _HOLDERS: Final = """
-SELECT lfn, array_agg(storage_element_id)
-  FROM resources_replica
- WHERE vo_id = %s AND lfn = ANY(%s)
- GROUP BY lfn
+SELECT replica.lfn, array_agg(replica.storage_element_id)
+  FROM resources_replica AS replica
+  JOIN resources_storageelement AS element ON element.id = replica.storage_element_id
+ WHERE replica.vo_id = %s AND replica.lfn = ANY(%s)
+ GROUP BY replica.lfn
 """
 
 _SITES_OF_ELEMENTS: Final = """

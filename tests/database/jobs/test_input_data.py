@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 
 from matching.queries.explain import explain
 from matching.queries.invariants import violations
@@ -144,6 +145,18 @@ def test_of_many_missing_files_the_first_are_named_and_the_others_counted(world:
     (sentence,) = refused.value.errors["input_data"]
     assert "/lhcb/f4 and 895 more" in sentence
     assert len(sentence) < 300
+
+
+def test_a_file_whose_only_storage_element_is_gone_is_nowhere(world: World) -> None:
+    world.hold(a=["CERN"], b=["CERN", "RAL"])
+    job_id = world.job("a")
+    world.elements["CERN"].delete()
+    with pytest.raises(InvalidDescriptionError) as refused:
+        world.submit("a")
+    assert "/lhcb/a" in refused.value.errors["input_data"][0]
+    assert sites_of(world.job("b")) == ["RAL"]
+    reevaluate(now=NOW)
+    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
 def test_files_of_another_vo_are_not_found(world: World) -> None:
@@ -313,8 +326,14 @@ def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_f
     world.hold(a=["CERN"])
     found, lost = (factories.make_job(owner=world.alice, group=world.group) for _ in range(2))
     for job, lfn in ((found, "/lhcb/a"), (lost, "/lhcb/b")):
-        Job.objects.filter(pk=job.pk).update(description={**job.description, "input_data": [lfn]}, input_sites=[])
+        Job.objects.filter(pk=job.pk).update(description={**job.description, "input_data": [lfn]}, input_sites=None)
+    without = world.submit(input_data=[]).jobs[0].id
+    key = ("jobs", "0006_jobs_that_waited_before")
+    loader = MigrationExecutor(connection).loader
+    with connection.schema_editor() as editor:
+        loader.get_migration(*key).apply(loader.project_state(key, at_end=False), editor)
     assert sites_of(found.pk) == []
+    assert Job.objects.get(pk=without).input_sites is None
 
     assert reevaluate(now=NOW) == 2
 
