@@ -350,12 +350,35 @@ def test_a_job_that_is_edited_stays_where_its_data_are(world: World) -> None:
     job_id = world.job("a")
     editing.edit(job_id, changes={"banned_sites": ["CERN"], "priority": 3}, by=world.alice, now=NOW)
     assert sites_of(job_id) == ["RAL"]
-    editing.edit(job_id, changes={"sites": ["PIC"], "banned_sites": []}, by=world.alice, now=NOW)
-    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
     world.hold(a=["PIC"])
-    reevaluate(now=NOW)
+    editing.edit(job_id, changes={"sites": ["PIC"], "banned_sites": []}, by=world.alice, now=NOW)
     assert sites_of(job_id) == ["PIC"]
     assert Job.objects.get(pk=job_id).priority == 3
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("changes", [{"sites": ["PIC"]}, {"banned_sites": ["RAL", "CERN"]}])
+def test_a_job_is_not_sent_away_from_its_data_for_it_could_not_be_called_back(
+    world: World, changes: dict[str, object], held: bool
+) -> None:
+    world.hold(a=["CERN", "RAL"])
+    job_id = world.job("a")
+    if held:
+        control.apply_to_one(Action.HOLD, job_id, by=world.alice, now=NOW)
+    before = Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id)
+    with pytest.raises(InvalidDescriptionError) as refused:
+        editing.edit(job_id, changes={**changes, "priority": 9}, by=world.alice, now=NOW)
+    assert list(refused.value.errors) == [*changes]
+    assert Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id) == before
+    assert sites_of(job_id) == (None if held else ["CERN", "RAL"])
+
+
+def test_a_job_whose_data_have_gone_meanwhile_is_checking_when_it_is_edited(world: World) -> None:
+    world.hold(a=["CERN"])
+    job_id = world.job("a")
+    world.lose("a")
+    editing.edit(job_id, changes={"sites": ["CERN"]}, by=world.alice, now=NOW)
+    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
 def test_a_job_that_is_released_goes_where_its_data_are_by_now(world: World) -> None:
