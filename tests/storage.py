@@ -22,12 +22,14 @@ class StorageServer:
         files: {path: content}.
         seen: (verb, path, token) of each request.
         token: without it nothing is answered; empty: everybody may.
+        directories: those that there are, if files need one, as with WebDAV; None: they do not.
         answers: statuses to give to the next requests, or where to send them on.
         certificate: to be trusted.
     """
 
     def __init__(self, directory: Path, *, token: str = "") -> None:
         self.files: dict[str, bytes] = {}
+        self.directories: set[str] | None = None
         self.seen: list[tuple[str, str, str]] = []
         self.answers: list[int | str] = []
         self.token = token
@@ -67,8 +69,27 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if self._may():
+            if not self._has_directory(self.path):
+                self._answer(409, b"")
+                return
             self.storage.files[self.path] = content
             self._answer(201, b"")
+
+    def do_MKCOL(self) -> None:
+        directory = self.path.rstrip("/")
+        if not self._may():
+            return
+        if self.storage.directories is None or directory in self.storage.directories:
+            self._answer(405, b"")
+            return
+        if not self._has_directory(directory):
+            self._answer(409, b"")
+            return
+        self.storage.directories.add(directory)
+        self._answer(201, b"")
+
+    def _has_directory(self, path: str) -> bool:
+        return self.storage.directories is None or path.rpartition("/")[0] in self.storage.directories
 
     def _may(self) -> bool:
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -1,7 +1,8 @@
 """The data of a leased job over REST: told with the lease, and registered when the pilot has stored some."""
 
 from http import HTTPStatus
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -11,19 +12,30 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from matching.api.permissions import IsJobOfLease
-from matching.services.data import LeaseData, register_output
+from matching.services.data import MAX_COPIES, LeaseData, register_output
 from resources.domain.files import MAX_LFN, MAX_SIZE_BYTES, GivenReplica, checksum_problem
+from resources.queries.replicas import Copy
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
 
+class CopyOut(serializers.Serializer[Any]):
+    """One place where a pilot may read a file."""
+
+    url = serializers.CharField(help_text="file:// or https://.")
+    storage_element = serializers.CharField(help_text="That holds this copy.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: not known.")
+    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: not known.")
+
+
 class InputFileOut(serializers.Serializer[Any]):
-    """Where a pilot reads one file."""
+    """Where a pilot reads one file: the nearest copy, and those that it tries when that cannot be read."""
 
     lfn = serializers.CharField(help_text="Logical file name.")
     url = serializers.CharField(allow_null=True, help_text="file:// or https://; null: no copy is left.")
     storage_element = serializers.CharField(help_text="That holds this copy; empty: none.")
     size_bytes = serializers.IntegerField(allow_null=True, help_text="null: not known.")
     checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: not known.")
+    other_copies = CopyOut(many=True, help_text=f"The next nearest; at most {MAX_COPIES - 1}.")
 
 
 class OutputPlaceOut(serializers.Serializer[Any]):
@@ -86,15 +98,21 @@ class LeaseReplicasView(APIView):
 def data_out(data: LeaseData) -> dict[str, Any]:
     """Return the data of a lease as it is told."""
     files = [
-        {
-            "lfn": lfn,
-            "url": copy and copy.url,
-            "storage_element": copy.storage_element if copy else "",
-            "size_bytes": copy and copy.size_bytes,
-            "checksum": copy.checksum if copy else "",
-        }
-        for lfn, copy in data.input_files.items()
+        {"lfn": lfn, **(_copy_out(copies[0]) if copies else _NOWHERE), "other_copies": [*map(_copy_out, copies[1:])]}
+        for lfn, copies in data.input_files.items()
     ]
     place = data.output
     output = place and {"storage_element": place.storage_element, "url": place.url, "path": place.path}
     return {"input_files": files, "output": output, "credentials": dict(data.credentials)}
+
+
+_NOWHERE: Final = MappingProxyType({"url": None, "storage_element": "", "size_bytes": None, "checksum": ""})
+
+
+def _copy_out(copy: Copy) -> dict[str, Any]:
+    return {
+        "url": copy.url,
+        "storage_element": copy.storage_element,
+        "size_bytes": copy.size_bytes,
+        "checksum": copy.checksum,
+    }

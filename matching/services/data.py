@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from django.db import transaction
@@ -21,6 +22,9 @@ from wms.kernel.errors import ConflictError, RejectedError
 from wms.kernel.secrets import UndecipherableError, decrypt
 
 logger = logging.getLogger(__name__)
+
+#: Of one file: a pilot that can read none of the nearest five had better let the job run elsewhere.
+MAX_COPIES: Final = 5
 
 
 class NotOutputOfJobError(RejectedError):
@@ -50,8 +54,8 @@ class OutputPlace:
 class LeaseData:
     """All that a pilot needs for the data of one job."""
 
-    #: The nearest copy of each file; None: it has none any more.
-    input_files: Mapping[str, Copy | None]
+    #: Copies of each file, the nearest first, MAX_COPIES at most; empty: it has none any more.
+    input_files: Mapping[str, Sequence[Copy]]
     #: None: there is no output, or no place for it.
     output: OutputPlace | None
     #: {storage element: what opens it}, of those named above that want something.
@@ -61,8 +65,8 @@ class LeaseData:
 def data_of(found: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
     """Return {match: its data} of the leases, all of one pilot, whose jobs read or write data; a second read.
 
-    The nearest copy is one at the pilot's own site; elsewhere one that can be read from afar comes first, then the
-    order is that of names.
+    The nearest copies are those at the pilot's own site; of the others those that can be read from afar come first,
+    and each time the order is that of names.
     """
     wanting = [lease for lease in found if lease.description["input_data"] or lease.description["output_data"]]
     if not wanting:
@@ -111,22 +115,31 @@ def _refuse_others_files(job: Job, match: Match, replica: GivenReplica) -> None:
         raise NotOutputOfJobError(sentence, errors={"storage_element": [sentence]})
 
 
-def _nearest(found: Iterable[Copy], *, own: set[int]) -> Mapping[str, Copy]:
+def _nearest(found: Iterable[Copy], *, own: set[int]) -> Mapping[str, Sequence[Copy]]:
     def distance(copy: Copy) -> tuple[bool, bool, str]:
         return copy.storage_element_id not in own, copy.url.startswith("file:"), copy.storage_element
 
-    return {copy.lfn: copy for copy in sorted(found, key=distance, reverse=True)}
+    nearest: dict[str, list[Copy]] = {}
+    for copy in sorted(found, key=distance):
+        of_file = nearest.setdefault(copy.lfn, [])
+        if len(of_file) < MAX_COPIES:
+            of_file.append(copy)
+    return nearest
 
 
 def _data(
-    description: Mapping[str, object], job: Job, *, nearest: Mapping[str, Copy], own: Sequence[StorageElement]
+    description: Mapping[str, object],
+    job: Job,
+    *,
+    nearest: Mapping[str, Sequence[Copy]],
+    own: Sequence[StorageElement],
 ) -> LeaseData:
-    lfns = job.description["input_data"]
-    files = {lfn: nearest.get(lfn) for lfn in lfns}
+    files = {lfn: nearest.get(lfn, ()) for lfn in job.description["input_data"]}
     element = _output_element(description, own=own)
-    used = {copy.storage_element for copy in files.values() if copy} | ({element.name} if element else set())
+    used = {copy.storage_element for of_file in files.values() for copy in of_file}
     place = None
     if element is not None:
+        used.add(element.name)
         place = OutputPlace(storage_element=element.name, url=element.url, path=_directory(job))
     return LeaseData(input_files=files, output=place, credentials=_credentials(used))
 

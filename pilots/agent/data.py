@@ -13,15 +13,22 @@ IN_PLACE = "in_place"
 
 
 @dataclass(frozen=True)
-class InputFile:
-    """One file that the job reads; an empty URL: no copy is left."""
+class Copy:
+    """One place where a file may be read."""
 
-    lfn: str
     url: str
     storage_element: str
     size_bytes: int | None
     #: ``adler32:…`` or ``sha256:…``; empty: not known.
     checksum: str
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file that the job reads, and its copies, the nearest first; none may be left."""
+
+    lfn: str
+    copies: tuple[Copy, ...]
 
 
 @dataclass(frozen=True)
@@ -66,9 +73,14 @@ def parse_data(answer: Record) -> JobData:
 
 
 def _input_file(data: Record) -> InputFile:
-    return InputFile(
-        lfn=fields.text(data, "lfn"),
-        url=fields.text(data, "url", ""),
+    nearest = (data,) if fields.text(data, "url", "") else ()
+    copies = (*nearest, *fields.records(data, "other_copies"))
+    return InputFile(lfn=fields.text(data, "lfn"), copies=tuple(map(_copy, copies)))
+
+
+def _copy(data: Record) -> Copy:
+    return Copy(
+        url=fields.text(data, "url"),
         storage_element=fields.text(data, "storage_element", ""),
         size_bytes=None if data.get("size_bytes") is None else fields.whole(data, "size_bytes"),
         checksum=fields.text(data, "checksum", ""),

@@ -10,7 +10,7 @@ from pilots.agent import log
 from pilots.agent.checksums import is_same
 from pilots.agent.client import TooMuchError, UnreachableError
 from pilots.agent.clock import monotonic
-from pilots.agent.data import IN_PLACE, InputFile
+from pilots.agent.data import IN_PLACE, Copy, InputFile
 from pilots.agent.lease import Lease
 from pilots.agent.preparation import RESCHEDULE, CannotRunError
 from pilots.agent.slot import Slot
@@ -21,7 +21,7 @@ from pilots.agent.workspace import Workspace
 CATALOG = "input_data.json"
 #: What arrives damaged so often is damaged where it comes from.
 _TRANSFERS = 3
-#: With a storage element that does not answer; then the job had better run elsewhere.
+#: With a storage element that does not answer; then another copy, or another site, is the better chance.
 PATIENCE_S = 60.0
 
 
@@ -44,70 +44,74 @@ def stage_in(slot: Slot, lease: Lease, workspace: Workspace) -> None:
         return
     places = {}
     for number, given in enumerate(data.input_files):
-        try:
-            if data.policy == IN_PLACE:
-                places[given.lfn] = _look_at(slot, lease, given)
-            else:
-                places[given.lfn] = str(_fetch(slot, lease, given, number=number, workspace=workspace))
-        except (UnreachableError, StorageError, TooMuchError, _WrongContentError, OSError) as error:
-            reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            log.event("input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=given.url, error=reason)
-            raise CannotRunError(RESCHEDULE, f"Input data {given.lfn} cannot be read: {reason}"[:255]) from error
+        places[given.lfn] = _from_any_copy(slot, lease, given, number=number, workspace=workspace)
     catalog = workspace.job / CATALOG
     catalog.write_text(json.dumps(places, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _fetch(slot: Slot, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> Path:
+def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> str:
+    """Return where the file is, of the nearest copy that can be read as it was registered."""
     arrived = workspace.scratch / "arriving-data"
+    reason, cause = "no copy of it is left", None
+    for copy in given.copies:
+        try:
+            if lease.data.policy == IN_PLACE:
+                return _look_at(slot, lease, copy)
+            _fetch(slot, lease, copy, into=arrived)
+            target = _free_place(workspace.job, given.lfn, number=number)
+            arrived.rename(target)
+            target.chmod(0o644)
+            return str(target)
+        except (UnreachableError, StorageError, TooMuchError, _WrongContentError, OSError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            cause = error
+            log.event("input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=copy.url, error=reason)
+    raise CannotRunError(RESCHEDULE, f"Input data {given.lfn} cannot be read: {reason}"[:255]) from cause
 
+
+def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path) -> None:
     def once() -> None:
         slot.storage.fetch(
-            given.url,
-            token=lease.data.credentials.get(given.storage_element, ""),
-            into=arrived,
-            max_bytes=given.size_bytes,
+            copy.url,
+            token=lease.data.credentials.get(copy.storage_element, ""),
+            into=into,
+            max_bytes=copy.size_bytes,
             give_up=lambda: slot.order(lease) is not None,
         )
 
     for transfer in range(1, _TRANSFERS + 1):
-        _call(slot, lease, given, once)
+        _call(slot, lease, once)
         try:
-            _compare(arrived, given)
+            _compare(into, copy)
             break
         except _WrongContentError as error:
             if transfer == _TRANSFERS:
                 raise
-            log.event("input_data.damaged", job=lease.job.id, lfn=given.lfn, error=error, transfer=transfer)
-    target = _free_place(workspace.job, given.lfn, number=number)
-    arrived.rename(target)
-    target.chmod(0o644)
-    return target
+            log.event("input_data.damaged", job=lease.job.id, url=copy.url, error=error, transfer=transfer)
 
 
-def _look_at(slot: Slot, lease: Lease, given: InputFile) -> str:
+def _look_at(slot: Slot, lease: Lease, copy: Copy) -> str:
     """Return the path or the URL of a file that is left where it is."""
-    path = path_of(given.url)
+    path = path_of(copy.url)
     if path is not None:
         if not path.is_file():
             raise StorageError("there is no such file")
         with path.open("rb"):
             pass  # it may be read, then
-        _compare(path, given)
+        _compare(path, copy)
         return str(path)
 
     def once() -> int | None:
-        return slot.storage.size(given.url, token=lease.data.credentials.get(given.storage_element, ""))
+        return slot.storage.size(copy.url, token=lease.data.credentials.get(copy.storage_element, ""))
 
-    size_bytes = _call(slot, lease, given, once)
+    size_bytes = _call(slot, lease, once)
     # Its checksum could only be had by reading all of it.
-    if None not in {size_bytes, given.size_bytes} and size_bytes != given.size_bytes:
-        raise _WrongContentError(f"it has {size_bytes} bytes, not {given.size_bytes}")
-    return given.url
+    if None not in {size_bytes, copy.size_bytes} and size_bytes != copy.size_bytes:
+        raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
+    return copy.url
 
 
-def _call(slot: Slot, lease: Lease, given: InputFile, once: Callable[[], int | None]) -> int | None:
-    if not given.url:
-        raise StorageError("no copy of it is left")
+def _call(slot: Slot, lease: Lease, once: Callable[[], int | None]) -> int | None:
     give_up_at = monotonic() + PATIENCE_S
     return slot.persistence.call(
         "input_data.fetch",
@@ -117,12 +121,12 @@ def _call(slot: Slot, lease: Lease, given: InputFile, once: Callable[[], int | N
     )
 
 
-def _compare(file: Path, given: InputFile) -> None:
+def _compare(file: Path, copy: Copy) -> None:
     size_bytes = file.stat().st_size
-    if given.size_bytes is not None and size_bytes != given.size_bytes:
-        raise _WrongContentError(f"it has {size_bytes} bytes, not {given.size_bytes}")
-    if given.checksum and not is_same(file, given.checksum):
-        raise _WrongContentError(f"its {given.checksum.partition(':')[0]} is another")
+    if copy.size_bytes is not None and size_bytes != copy.size_bytes:
+        raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
+    if copy.checksum and not is_same(file, copy.checksum):
+        raise _WrongContentError(f"its {copy.checksum.partition(':')[0]} is another")
 
 
 def _free_place(directory: Path, lfn: str, *, number: int) -> Path:

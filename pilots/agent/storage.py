@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import BinaryIO
@@ -19,12 +19,17 @@ from pilots.agent.version import USER_AGENT
 #: A storage element may send its clients on to the machine that has the file.
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_CONFLICT = 409
 _TIMEOUT_S = 60.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class StorageError(Exception):
     """The storage element has not got the file, or does not take it; to try again would not help."""
+
+
+class NoDirectoryError(StorageError):
+    """The directory of the file has to be made first."""
 
 
 def path_of(url: str) -> Path | None:
@@ -84,8 +89,8 @@ class Storage:
         """
         path = path_of(url)
         if path is None:
-            with closing(self._answer("PUT", url, token=token, file=file, give_up=give_up)):
-                return
+            self._put_over_http(file, url, token=token, give_up=give_up)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
         try:
@@ -93,6 +98,23 @@ class Storage:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+    def _put_over_http(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool]) -> None:
+        try:
+            self._answer("PUT", url, token=token, file=file, give_up=give_up).close()
+        except NoDirectoryError:
+            self._make_directories(url, token=token)
+            self._answer("PUT", url, token=token, file=file, give_up=give_up).close()
+
+    def _make_directories(self, url: str, *, token: str) -> None:
+        """Make those above a file that are not there, as WebDAV wants it (RFC 4918 §9.3)."""
+        parts = urlsplit(url)
+        names = parts.path.split("/")[1:-1]
+        for depth in range(1, len(names) + 1):
+            directory = parts._replace(path=f"/{'/'.join(names[:depth])}/").geturl()
+            # It is there already, or above what is ours: whether the file has a place now, the next PUT tells.
+            with suppress(StorageError):
+                self._answer("MKCOL", directory, token=token).close()
 
     def _answer(
         self,
@@ -190,7 +212,8 @@ def _network_trouble(error: Exception) -> Exception:
 def _error_of(response: HTTPResponse) -> Exception:
     if response.status == TOO_MANY or response.status in TROUBLE:
         return UnreachableError(f"the storage element answered {response.status}")
-    return StorageError(f"the storage element answered {response.status} {response.reason}")
+    error = NoDirectoryError if response.status == _CONFLICT else StorageError
+    return error(f"the storage element answered {response.status} {response.reason}")
 
 
 def _origin(parts: SplitResult) -> tuple[str | None, int | None]:

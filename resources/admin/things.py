@@ -72,6 +72,23 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
         super().save_model(request, obj, form, change)
 
 
+@admin.register(Replica)
+class ReplicaAdmin(VOLevelLedger[Replica]):
+    """Where files are, by name; they are registered and removed over REST and by `load_replicas`."""
+
+    list_display = ("lfn", "vo", "storage_element", "size_bytes", "checksum")
+    list_select_related = ("vo", "storage_element")
+    list_filter = (("vo", SeenRelatedFilter), ("storage_element", SeenRelatedFilter))
+    # By the beginning of the name as it is written, which the index on VO and name serves.
+    search_fields = ("lfn__startswith",)
+    search_help_text = "The beginning of the logical file name, letter case as it is."
+    ordering = ("-id",)
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the files of these VOs."""
+        return Q(vo__in=vos)
+
+
 @admin.register(SiteToken)
 class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     """Which tokens a site has, never what they are; new ones are issued on the page of sites."""

@@ -46,7 +46,7 @@ def lfn_problem(lfn: str) -> str:
         return f"at most {MAX_LFN} characters long, not {len(lfn)}"
     if not lfn.isprintable():
         return "free of control characters"
-    if not {"", ".", ".."}.isdisjoint(lfn[1:].split("/")):
+    if ("//" in lfn or "/." in lfn) and not {"", ".", ".."}.isdisjoint(lfn[1:].split("/")):
         return 'free of empty parts and of "." and ".."'
     return ""
 

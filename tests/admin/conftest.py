@@ -14,6 +14,7 @@ from resources.models import (
     ComputingElement,
     Platform,
     Queue,
+    Replica,
     RequirementDefinition,
     Site,
     SiteThrottle,
@@ -30,8 +31,10 @@ from tests.factories import (
     make_pilot,
     make_platform,
     make_queue,
+    make_replica,
     make_requirement_definition,
     make_site,
+    make_storage_element,
     make_throttled_site,
     make_token,
     make_user,
@@ -61,6 +64,7 @@ class World:
     task_queue: TaskQueue
     submit_pool: SubmitPool
     site_token: SiteToken
+    replica: Replica
     api_token: ApiToken
 
 
@@ -98,6 +102,7 @@ def make_world(name: str) -> World:
         task_queue=TaskQueue.objects.get(vo=vo),
         submit_pool=pool,
         site_token=SiteToken.objects.get(site=site),
+        replica=make_replica(f"/{name}/a", vo=vo, storage_element=make_storage_element(name=f"disk{vo.pk}")),
         api_token=ApiToken.objects.get(user=member),
     )
 

@@ -14,6 +14,7 @@ from resources.models import (
     ComputingElement,
     Platform,
     Queue,
+    Replica,
     RequirementDefinition,
     Site,
     SiteThrottle,
@@ -44,6 +45,7 @@ OF_A_VO: dict[type[models.Model], str] = {
     SubmitPool: "submit_pool",
     SiteThrottle: "throttle",
     SiteToken: "site_token",
+    Replica: "replica",
 }
 SHARED: dict[type[models.Model], str] = {Platform: "platform", StorageElement: "storage_element", Director: "director"}
 OPERATORS_ADD = [VO, Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition, *SHARED]

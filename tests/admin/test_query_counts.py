@@ -16,6 +16,7 @@ from resources.models import (
     ComputingElement,
     Platform,
     Queue,
+    Replica,
     RequirementDefinition,
     Site,
     SiteThrottle,
@@ -34,8 +35,10 @@ from tests.factories import (
     make_pilot,
     make_platform,
     make_queue,
+    make_replica,
     make_requirement_definition,
     make_site,
+    make_storage_element,
     make_task_queue,
     make_throttled_site,
     make_token,
@@ -98,6 +101,9 @@ ROWS: Mapping[type[models.Model], Callable[[World], object]] = {
     Queue: new_queue,
     Platform: lambda world: make_platform(),
     StorageElement: lambda world: StorageElement.objects.create(name=f"se{next(_numbers)}", url="x"),
+    Replica: lambda world: make_replica(
+        f"/lhcb/{next(_numbers)}", vo=world.vo, storage_element=make_storage_element(name=f"disk{next(_numbers)}")
+    ),
     RequirementDefinition: lambda world: make_requirement_definition(
         name=f"r{next(_numbers)}", kind=RequirementKind.SET, vos=[world.vo]
     ),

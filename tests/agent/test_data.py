@@ -137,6 +137,43 @@ def test_what_cannot_be_read_as_it_was_registered_sends_the_job_elsewhere_and_th
     assert len(server.node_reports) == 2
 
 
+@pytest.mark.parametrize("policy", ["download", "in_place"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"url": "file:///nonexistent/a"},
+        {"checksum": "adler32:00000001"},
+        {"size_bytes": 4},
+        {"url": "https://near.example.org/data/lhcb/a"},
+    ],
+)
+def test_what_cannot_be_read_at_the_nearest_place_is_read_at_the_next(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path, policy: str, told: dict[str, Any]
+) -> None:
+    storage.files["/far/lhcb/a"] = b"12345"
+    near = {"url": kept(tmp_path, "/lhcb/a", b"12345"), "storage_element": "near", **told}
+    far = {"url": f"{storage.url}/far/lhcb/a", "storage_element": "SE", "size_bytes": 5, "checksum": adler32(b"12345")}
+    if near["url"].startswith("https:"):
+        storage.files["/data/lhcb/a"] = b"12345"
+        storage.answers.append(404)
+        near["url"] = f"{storage.url}/data/lhcb/a"
+    file = given("/lhcb/a", **near, other_copies=[{**near, "url": "file:///nonexistent/b"}, far])
+    more: dict[str, Any] = {"input_data_policy": policy, "output_sandbox": ["std.out", "*.json"]}
+    server.add_job("/bin/sh", "-c 'ls -d input_data*'", job_data=job_data(file), **more)
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0, server.lease.finished
+    assert server.lease.files()["std.out"].split() == ["input_data.json"]
+    place = catalog(server)["/lhcb/a"]
+    assert place == far["url"] if policy == "in_place" else place.endswith("/a")
+    # The token is for its own storage element, and no other is told it.
+    assert storage.seen[-1] == ("HEAD" if policy == "in_place" else "GET", "/far/lhcb/a", TOKEN)
+    assert {token for _, path, token in storage.seen if path.startswith("/data")} <= {""}
+
+
 @pytest.mark.parametrize(
     ("answer", "trusted", "reason"),
     [(404, True, "404"), (403, True, "403"), (0, False, "certificate"), ("http://127.0.0.1/x", True, "anybody")],
@@ -208,6 +245,38 @@ def test_output_is_stored_and_registered_before_the_last_report(
     ]
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 0
+
+
+def test_directories_are_made_where_a_storage_element_wants_them(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer
+) -> None:
+    storage.directories = {"/data"}
+    place = {"storage_element": "SE", "url": f"{storage.url}/data", "path": "/lhcb/7"}
+    script = "'echo one > one; mkdir sub; echo two > \"sub/two 2\"'"
+    server.add_job("/bin/sh", f"-c {script}", job_data=job_data(output=place), output_data=["one", "sub"])
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert storage.files == {"/data/lhcb/7/one": b"one\n", "/data/lhcb/7/sub/two%202": b"two\n"}
+    assert {token for *_, token in storage.seen} == {TOKEN}
+    assert len(server.lease.replicas) == 2
+
+
+def test_a_storage_element_that_has_no_place_for_a_file_even_so_fails_the_job(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer
+) -> None:
+    storage.directories = {"/elsewhere"}
+    place = {"storage_element": "SE", "url": f"{storage.url}/data", "path": "/lhcb/7"}
+    server.add_job("/bin/sh", "-c 'echo one > one'", job_data=job_data(output=place), output_data=["one"])
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] != 0
+    assert "409" in server.lease.finished["minor_status"]
+    assert server.lease.replicas == []
 
 
 def test_output_is_copied_to_a_directory_whole_or_not_at_all(

@@ -41,10 +41,11 @@ def test_a_job_without_data_is_leased_as_ever(world: World, pilot: APIClient, di
     assert set(leased(pilot)) == {"match_id", "expires_at", "token", "job"}
 
 
-def test_each_file_is_read_at_the_pilots_own_site_and_only_what_opens_that_is_handed_out(
+def test_each_file_is_read_at_the_pilots_own_site_or_else_elsewhere_and_only_what_opens_these_is_handed_out(
     world: World, pilot: APIClient, disk: StorageElement
 ) -> None:
     far = factories.make_storage_element(name="afar", url="https://far.example.org", credential="other")
+    factories.make_storage_element(name="unused", url="https://no.example.org", credential="never")
     for element in (far, disk):
         factories.make_replica("/lhcb/a b", vo=world.vo, storage_element=element, size_bytes=5)
     make_job(world, input_data=["/lhcb/a b", "/lhcb/a b"])
@@ -53,10 +54,38 @@ def test_each_file_is_read_at_the_pilots_own_site_and_only_what_opens_that_is_ha
 
     expected = {"lfn": "/lhcb/a b", "url": "https://near.example.org/data/lhcb/a%20b", "storage_element": "near"}
     assert lease["job_data"] == {
-        "input_files": [{**expected, "size_bytes": 5, "checksum": ""}],
+        "input_files": [
+            {
+                **expected,
+                "size_bytes": 5,
+                "checksum": "",
+                "other_copies": [
+                    {
+                        "url": "https://far.example.org/lhcb/a%20b",
+                        "storage_element": "afar",
+                        "size_bytes": 5,
+                        "checksum": "",
+                    }
+                ],
+            }
+        ],
         "output": None,
-        "credentials": {"near": "hush"},
+        "credentials": {"afar": "other", "near": "hush"},
     }
+
+
+def test_of_many_copies_the_nearest_are_told(world: World, pilot: APIClient, disk: StorageElement) -> None:
+    for number in range(8):
+        kind = "file:///disk" if number < 2 else "https://far.example.org"
+        far = factories.make_storage_element(name=f"far{number}", url=kind, credential=f"secret{number}")
+        factories.make_replica("/lhcb/a", vo=world.vo, storage_element=far)
+    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=disk)
+    make_job(world, input_data=["/lhcb/a"])
+    data = leased(pilot)["job_data"]
+    (file,) = data["input_files"]
+    told = [file["storage_element"], *(copy["storage_element"] for copy in file["other_copies"])]
+    assert told == ["near", "far2", "far3", "far4", "far5"]
+    assert set(data["credentials"]) == set(told)
 
 
 def test_the_same_request_is_told_the_same_data(world: World, pilot: APIClient, disk: StorageElement) -> None:
@@ -94,7 +123,7 @@ def test_a_file_whose_last_copy_has_gone_has_no_address(world: World, pilot: API
     make_job(world, input_data=["/lhcb/a"])
     replica.delete()
     (file,) = leased(pilot)["job_data"]["input_files"]
-    assert (file["lfn"], file["url"], file["storage_element"]) == ("/lhcb/a", None, "")
+    assert (file["lfn"], file["url"], file["storage_element"], file["other_copies"]) == ("/lhcb/a", None, "", [])
 
 
 @pytest.mark.parametrize(

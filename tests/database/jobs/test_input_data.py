@@ -1,16 +1,18 @@
 """Jobs with input data run only where all of it is, and move when it comes or goes (PIL §2.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 
 from matching.queries.explain import explain
 from matching.queries.invariants import violations
+from resources import sql
 from resources.domain.files import GivenReplica
-from resources.models import ReplicaChange, Site, StorageElement
+from resources.models import Replica, ReplicaChange, Site, StorageElement
 from resources.services import replicas
 from taskqueues.models import QueuedJob
 from tests import factories
@@ -145,6 +147,18 @@ def test_of_many_missing_files_the_first_are_named_and_the_others_counted(world:
     assert len(sentence) < 300
 
 
+def test_a_file_whose_only_storage_element_is_gone_is_nowhere(world: World) -> None:
+    world.hold(a=["CERN"], b=["CERN", "RAL"])
+    job_id = world.job("a")
+    world.elements["CERN"].delete()
+    with pytest.raises(InvalidDescriptionError) as refused:
+        world.submit("a")
+    assert "/lhcb/a" in refused.value.errors["input_data"][0]
+    assert sites_of(world.job("b")) == ["RAL"]
+    reevaluate(now=NOW)
+    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
+
+
 def test_files_of_another_vo_are_not_found(world: World) -> None:
     other = factories.make_vo(name="atlas")
     factories.make_replica("/lhcb/a", vo=other, storage_element=world.elements["CERN"])
@@ -252,7 +266,7 @@ def test_a_storage_element_that_changes_its_site_moves_jobs_whoever_changed_it(w
 
 def test_more_jobs_than_fit_one_run_are_moved_by_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_AT_ONCE", 2)
-    monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_OF_RUN", 4)
+    monkeypatch.setattr("wms.jobs.services.reevaluation.PAGES_OF_RUN", 2)
     world.hold(a=["CERN"])
     jobs = [world.job("a") for _ in range(5)]
     reevaluate(now=NOW)
@@ -284,6 +298,50 @@ def test_jobs_that_run_or_have_ended_are_left_alone(world: World) -> None:
     assert [Job.objects.get(pk=job.pk).status for job in jobs] == ["Running", "Done", "Held"]
 
 
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_what_is_noted_with_a_job_is_what_chose_its_queue_whenever_a_file_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    world.hold(a=["CERN"])
+    job_id = world.job("a")
+    world.hold(a=["RAL"])
+    looks = iter(range(1, 100))
+
+    def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
+        found = sql.holders(vo_id=vo_id, lfns=lfns)
+        if next(looks) == look:  # as another transaction would, that commits just now
+            Replica.objects.filter(storage_element=world.elements["RAL"]).delete()
+        return found
+
+    monkeypatch.setattr("wms.jobs.services.input_data.holders", holders)
+    reevaluate(now=NOW)
+    assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites
+    monkeypatch.undo()
+    world.hold(a=["RAL"])
+    reevaluate(now=NOW)
+    assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
+
+
+def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_first_look(world: World) -> None:
+    world.hold(a=["CERN"])
+    found, lost = (factories.make_job(owner=world.alice, group=world.group) for _ in range(2))
+    for job, lfn in ((found, "/lhcb/a"), (lost, "/lhcb/b")):
+        Job.objects.filter(pk=job.pk).update(description={**job.description, "input_data": [lfn]}, input_sites=None)
+    without = world.submit(input_data=[]).jobs[0].id
+    key = ("jobs", "0006_jobs_that_waited_before")
+    loader = MigrationExecutor(connection).loader
+    with connection.schema_editor() as editor:
+        loader.get_migration(*key).apply(loader.project_state(key, at_end=False), editor)
+    assert sites_of(found.pk) == []
+    assert Job.objects.get(pk=without).input_sites is None
+
+    assert reevaluate(now=NOW) == 2
+
+    assert sites_of(found.pk) == ["CERN"]
+    assert status_of(lost.pk) == ("Checking", WAITS_FOR_REPLICAS)
+    assert broken() == []
+
+
 # ---- Back into a queue -----------------------------------------------------------------------------------------------
 
 
@@ -292,12 +350,35 @@ def test_a_job_that_is_edited_stays_where_its_data_are(world: World) -> None:
     job_id = world.job("a")
     editing.edit(job_id, changes={"banned_sites": ["CERN"], "priority": 3}, by=world.alice, now=NOW)
     assert sites_of(job_id) == ["RAL"]
-    editing.edit(job_id, changes={"sites": ["PIC"], "banned_sites": []}, by=world.alice, now=NOW)
-    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
     world.hold(a=["PIC"])
-    reevaluate(now=NOW)
+    editing.edit(job_id, changes={"sites": ["PIC"], "banned_sites": []}, by=world.alice, now=NOW)
     assert sites_of(job_id) == ["PIC"]
     assert Job.objects.get(pk=job_id).priority == 3
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("changes", [{"sites": ["PIC"]}, {"banned_sites": ["RAL", "CERN"]}])
+def test_a_job_is_not_sent_away_from_its_data_for_it_could_not_be_called_back(
+    world: World, changes: dict[str, object], held: bool
+) -> None:
+    world.hold(a=["CERN", "RAL"])
+    job_id = world.job("a")
+    if held:
+        control.apply_to_one(Action.HOLD, job_id, by=world.alice, now=NOW)
+    before = Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id)
+    with pytest.raises(InvalidDescriptionError) as refused:
+        editing.edit(job_id, changes={**changes, "priority": 9}, by=world.alice, now=NOW)
+    assert list(refused.value.errors) == [*changes]
+    assert Job.objects.values("status", "description", "input_sites", "priority").get(pk=job_id) == before
+    assert sites_of(job_id) == (None if held else ["CERN", "RAL"])
+
+
+def test_a_job_whose_data_have_gone_meanwhile_is_checking_when_it_is_edited(world: World) -> None:
+    world.hold(a=["CERN"])
+    job_id = world.job("a")
+    world.lose("a")
+    editing.edit(job_id, changes={"sites": ["CERN"]}, by=world.alice, now=NOW)
+    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
 
 
 def test_a_job_that_is_released_goes_where_its_data_are_by_now(world: World) -> None:

@@ -59,6 +59,30 @@ def test_a_file_that_is_loaded_again_changes_what_differs_and_marks_nothing(tmp_
     assert ReplicaChange.objects.count() == 1
 
 
+def test_names_come_out_as_they_went_in(tmp_path: Path) -> None:
+    names = [
+        "/lhcb/a\\tb\\N",
+        "/lhcb/\\.",
+        "/lhcb/ü ñ 日本",
+        '/lhcb/say "a, b"',
+        "/lhcb/.hidden..x",
+        "/lhcb/'; --",
+        "/lhcb/%s",
+    ]
+    quoted = (name.replace('"', '""') for name in names)
+    load(tmp_path, "".join(f'"{name}",CERN-disk,,\r\n\r\n' for name in quoted))
+    assert sorted(str(lfn) for _, lfn, *_ in rows()) == sorted(names)
+
+
+def test_lines_without_the_last_cells_and_columns_in_any_order_are_read_alike(tmp_path: Path) -> None:
+    content = "checksum,storage_element,lfn\n,CERN-disk,/lhcb/a\nadler32:00000001,RAL-disk,/lhcb/a\n"
+    assert load(tmp_path, content) == "2 replicas read: 2 new, 0 changed.\n"
+    assert rows() == [
+        ("lhcb", "/lhcb/a", "CERN-disk", None, ""),
+        ("lhcb", "/lhcb/a", "RAL-disk", None, "adler32:00000001"),
+    ]
+
+
 def test_all_files_belong_to_the_vo_that_is_named(tmp_path: Path) -> None:
     load(tmp_path, "/lhcb/a,CERN-disk\n", "--vo", "atlas")
     assert rows() == [("atlas", "/lhcb/a", "CERN-disk", None, "")]
@@ -68,7 +92,15 @@ def test_all_files_belong_to_the_vo_that_is_named(tmp_path: Path) -> None:
     ("line", "words"),
     [
         ("/lhcb/b", "at least"),
-        ("/lhcb/b,", "No storage element"),
+        ("/lhcb/b,", "at least"),
+        (",CERN-disk", "at least"),
+        ("/lhcb//b,CERN-disk", "empty parts"),
+        ("/lhcb/../b,CERN-disk", '".."'),
+        ("/lhcb/.,CERN-disk", '"."'),
+        ("/lhcb/b\t,CERN-disk", "control characters"),
+        (" ,CERN-disk", "absolute path"),
+        ("/lhcb/b,CERN-disk,1," + "x" * 100, "sha256"),
+        ("/lhcb/b,CERN-disk,\u0663", "whole number"),
         ("lhcb/b,CERN-disk", "absolute path"),
         ("/lhcb/b,CERN-disc", 'Did you mean "CERN-disk"'),
         ("/nobody/b,CERN-disk", "--vo"),

@@ -1,7 +1,7 @@
 """Changing what a job asks for while it waits; it moves to the queue of its new requirements."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -10,10 +10,11 @@ from django.db import transaction
 from resources.queries import known_sites
 from wms.accounts.models import VO, User
 from wms.jobs.domain import description as descriptions
+from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services import demand
+from wms.jobs.services import demand, input_data
 from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.optimizers import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
@@ -23,6 +24,7 @@ from wms.kernel.names import did_you_mean
 logger = logging.getLogger(__name__)
 
 EDITABLE_FIELDS: Final = ("priority", "sites", "banned_sites", "job_name")
+_SITE_FIELDS: Final = ("sites", "banned_sites")
 EDITABLE_STATUSES: Final = frozenset({JobStatus.WAITING, JobStatus.HELD})
 
 
@@ -58,6 +60,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
             raise NotEditableError(f"Job {job_id} is {locked.status}; only a Waiting or Held job can be changed.")
         edited = descriptions.parse({**locked.description, **changes})
         _refuse_unknown_sites(edited, changed=changes.keys(), vo=job.vo)
+        _refuse_sites_without_its_files(locked, edited, changed=changes.keys())
         Job.objects.filter(pk=job_id).update(
             description=descriptions.as_json(edited), job_name=edited.job_name, priority=edited.priority
         )
@@ -93,3 +96,17 @@ def _refuse_unknown_sites(edited: JobDescription, *, changed: Collection[str], v
             errors.setdefault(name, []).append(f'No site of the VO {vo} is called "{site}".{hint}')
     if errors:
         raise InvalidDescriptionError(errors)
+
+
+def _refuse_sites_without_its_files(job: Job, edited: JobDescription, *, changed: Collection[str]) -> None:
+    """Refuse sites of which none holds the input data: the job would be Checking, which nobody can change back."""
+    named = [name for name in _SITE_FIELDS if name in changed]
+    holding = input_data.locate([job]).get(job.pk)
+    if named and holding and not narrowed(edited.sites, banned_sites=edited.banned_sites, holding=holding):
+        sentence = f"None of these sites holds all input data of job {job.pk}; leave it one of {_listed(holding)}."
+        raise InvalidDescriptionError({named[0]: [sentence]})
+
+
+def _listed(sites: Sequence[str]) -> str:
+    beyond = len(sites) - MAX_SENTENCES
+    return ", ".join(sites[:MAX_SENTENCES]) + (f" and {beyond} more" if beyond > 0 else "")
