@@ -46,9 +46,7 @@ class SiteThrottle:
 
     def seen_by(self, task_queue_id: int) -> Seen:
         """Return for which state jobs of the queue are accepted; None: that is not an expression's to say."""
-        if self.site is None or self.site.throttle_policy != ThrottlePolicy.CUSTOM:
-            return None
-        if not self._is_read:
+        if not self._is_read and self.site is not None and self.site.throttle_policy == ThrottlePolicy.CUSTOM:
             self._read(self.site)
         if self._state is None:
             return None
@@ -59,12 +57,20 @@ class SiteThrottle:
 
     def has_opened(self, reason: str) -> bool:
         """Return whether it is worth trying again, after a claim that was refused for one of ``THROTTLED``."""
-        self._is_read = False
-        return reason == _MOVED or (self.site is not None and throttles.count(self.site.pk))
+        if self.site is None:
+            return False
+        if reason == _MOVED:
+            self._read(self.site)
+            return True
+        self._is_read, self._state = False, None
+        return throttles.count(self.site.pk)
 
     def _read(self, site: Site) -> None:
         self._is_read = True
-        # One that has expired is not asked: the claim says so, and has it counted anew.
-        state = ThrottleState.objects.filter(site=site, expires_at__gt=DatabaseNow()).first()
-        seen = None if state is None else (SeenThrottle(state.version, state.matched), throttle_in(site, state))
-        self._state = seen
+        # One that has expired is not asked: the claim says so, and has it counted anew. The site is read with it: the
+        # one that is remembered may have had another policy, or another expression, a second ago.
+        open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())
+        state = open_now.select_related("site").first()
+        self._state = (
+            None if state is None else (SeenThrottle(state.version, state.matched), throttle_in(state.site, state))
+        )
