@@ -64,7 +64,10 @@ class Closings:
         if site.throttle_policy != ThrottlePolicy.CUSTOM or state is None or state.expires_at <= self.now:
             return ()
         throttle = throttle_in(site, state)
-        return tuple(pk for pk, job in targets.items() if not throttle.accepts(matched=state.matched, job=job))
+        kind_of = {pk: throttle.kind_of(job) for pk, job in targets.items()}
+        examples = {kind_of[pk]: job for pk, job in targets.items()}
+        accepted = {kind: throttle.accepts(matched=state.matched, job=job) for kind, job in examples.items()}
+        return tuple(pk for pk in targets if not accepted[kind_of[pk]])
 
 
 def closings_of(sites: Iterable[Site], *, now: datetime) -> Closings:
