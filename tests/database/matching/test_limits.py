@@ -316,3 +316,21 @@ def test_a_match_that_a_throttle_has_not_counted_is_told(group: Group, queue: Qu
     for counted in (1, 0):
         ThrottleState.objects.update(matched=counted)
         assert {violation.invariant for violation in violations()} == {"A throttle counts every match"}
+
+
+def test_a_limit_that_is_given_to_others_begins_anew(group: Group, pilot: Pilot) -> None:
+    make_job(group=group)
+    limit = Limit.objects.create(vo=group.vo, running=5, cpu_s_per_day=100, delay_s=1000.0)
+    (job,) = take(pilot)
+    Job.objects.filter(pk=job.pk).update(cpu_s=50)
+    limits.sum_up()
+    Job.objects.filter(pk=job.pk).update(cpu_s=60)
+    Limit.objects.update(cpu_s_per_day=90)
+    (standing,) = limit_standings()
+    assert (standing.bounds.cpu_s, standing.bounds.held) == (60, 1)
+    assert standing.bounds.free_at is not None
+    Limit.objects.update(vo=None, group=group)
+    (standing,) = limit_standings()
+    assert (standing.bounds.cpu_s, standing.bounds.held, standing.bounds.free_at) == (0, 1, None)
+    assert not LimitHour.objects.exists()
+    assert list(violations()) == []

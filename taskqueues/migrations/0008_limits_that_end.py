@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("taskqueues", "0008_limits_within_reason"),
+        ("taskqueues", "0007_stale_submit_pools"),
     ]
 
     operations = [
