@@ -35,10 +35,14 @@ class Closings:
             if standing.bounds.room(now=self.now) == 0
         ]
 
+    @cached_property
+    def _standings(self) -> Mapping[int, ThrottleStanding | None]:
+        # Each once: a site may have many queues, and an expression that takes long.
+        return {pk: throttle_of(site, state, now=self.now) for pk, (site, state) in self.sites.items()}
+
     def throttle_at(self, site_id: int | None) -> ThrottleStanding | None:
         """Return how the throttle of a site stands; None: it has none, or is not among those that were read."""
-        site, state = self.sites.get(site_id or 0, (None, None))
-        return None if site is None else throttle_of(site, state, now=self.now)
+        return self._standings.get(site_id or 0)
 
     def applied(
         self, offer: ResourceOffer, *, site_id: int | None, ce_id: int | None, targets: Targets

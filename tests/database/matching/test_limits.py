@@ -320,7 +320,7 @@ def test_a_match_that_a_throttle_has_not_counted_is_told(group: Group, queue: Qu
 
 def test_a_limit_that_is_given_to_others_begins_anew(group: Group, pilot: Pilot) -> None:
     make_job(group=group)
-    limit = Limit.objects.create(vo=group.vo, running=5, cpu_s_per_day=100, delay_s=1000.0)
+    Limit.objects.create(vo=group.vo, running=5, cpu_s_per_day=100, delay_s=1000.0)
     (job,) = take(pilot)
     Job.objects.filter(pk=job.pk).update(cpu_s=50)
     limits.sum_up()
