@@ -1,6 +1,7 @@
 """What a preview promises, a match gives: the same throttles and limits, looked at in two ways (DESIGN §3.6)."""
 
 from random import Random
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,7 +20,7 @@ from wms.kernel.memo import FORGETFUL
 
 pytestmark = pytest.mark.django_db
 
-THROTTLES: tuple[dict[str, object], ...] = (
+THROTTLES: tuple[dict[str, Any], ...] = (
     {},
     {"throttle_policy": "level0", "max_submitting_jobs": 2},
     {"throttle_policy": "matches", "max_matches": 2},
@@ -40,17 +41,19 @@ def test_a_match_gives_what_the_preview_says_and_nothing_else(seed: int) -> None
     for queue in queues:
         Site.objects.filter(pk=queue.ce.site_id).update(**world.choice(THROTTLES))
     for _ in range(12):
-        kind = {"job_type": world.choice(["User", "Merge"]), "cpu_time_s": world.choice([500, 5000])}
+        kind: dict[str, Any] = {"job_type": world.choice(["User", "Merge"]), "cpu_time_s": world.choice([500, 5000])}
         make_job(group=world.choice(groups), owner=world.choice(owners), **kind)
     for _ in range(world.randrange(3)):
-        scopes: list[dict[str, object]] = [
+        scopes: list[dict[str, Any]] = [
             {"vo": vo},
             {"group": groups[0]},
             {"user": owners[0], "job_type": "Merge"},
             {"site": queues[0].ce.site},
             {"ce": queues[1].ce, "job_type": "User"},
         ]
-        bounds = world.choice([{"running": world.randrange(4)}, {"delay_s": 1000.0, "burst": 2}, {"cpu_s_per_day": 0}])
+        bounds: dict[str, Any] = world.choice(
+            [{"running": world.randrange(4)}, {"delay_s": 1000.0, "burst": 2}, {"cpu_s_per_day": 0}]
+        )
         Limit.objects.create(**world.choice(scopes), **bounds)
     for _ in range(15):
         _ask(world, queues[world.randrange(2)], vo=vo)
