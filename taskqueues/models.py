@@ -3,12 +3,13 @@
 from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from resources.models import ComputingElement, Queue, Site
+from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.domain.weights import USER_PRIORITIES
 from wms.accounts.models import VO, Group, User
 from wms.kernel.db import DatabaseNow
@@ -249,10 +250,16 @@ class Limit(models.Model):
         null=True, blank=True, help_text="CPU time, in seconds, that jobs have reported in the last 24 hours."
     )
     delay_s = models.FloatField(
-        null=True, blank=True, validators=[MinValueValidator(0)], help_text="Between two matches, on the average."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0), MaxValueValidator(LONGEST_DELAY_S)],
+        help_text="Between two matches, on the average.",
     )
     burst = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Matches at once after a pause."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(LARGEST_BURST)],
+        help_text="Matches at once after a pause.",
     )
 
     class Meta:
@@ -267,6 +274,14 @@ class Limit(models.Model):
             models.CheckConstraint(
                 name="limit_on_waiting_names_no_place",
                 condition=Q(waiting__isnull=True) | Q(site__isnull=True, ce__isnull=True),
+            ),
+            # Of more there would be no date on which a bucket that is empty is full again.
+            models.CheckConstraint(
+                name="limit_delay_is_at_most_a_day", condition=Q(delay_s__gte=0, delay_s__lte=LONGEST_DELAY_S)
+            ),
+            models.CheckConstraint(
+                name="limit_burst_is_at_least_one_and_not_endless",
+                condition=Q(burst__gte=1, burst__lte=LARGEST_BURST),
             ),
         ]
 

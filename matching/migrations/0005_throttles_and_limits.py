@@ -12,12 +12,21 @@ DROP = """
     DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot, wms_why_throttled, wms_limits_of, wms_held_jobs,
         wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes CASCADE;
 """
-#: A limit on waiting jobs of a place, which was stored though nothing waits at a place, is none.
+#: What jobs that are held already count in: claims did not note the computing element.
+PLACE = """
+    UPDATE jobs_job AS job SET ce_id = queue.ce_id FROM resources_queue AS queue
+     WHERE queue.id = job.queue_id AND job.ce_id IS NULL
+       AND job.status = ANY ('{Completing,Matched,Running,Stalled}'::text[])
+"""
+#: A limit on waiting jobs of a place, which was stored though nothing waits at a place, is none; nor was it checked then
+#: whether delays come to an end.
 MOVE = """
     INSERT INTO taskqueues_limit
            (vo_id, site_id, ce_id, group_id, user_id, job_type, running, waiting, cpu_s_per_day, delay_s, burst)
     SELECT vo_id, site_id, ce_id, group_id, user_id, job_type, running,
-           CASE WHEN site_id IS NULL AND ce_id IS NULL THEN waiting END, cpu_s_per_day, delay_s, burst
+           CASE WHEN site_id IS NULL AND ce_id IS NULL THEN waiting END, cpu_s_per_day,
+           CASE WHEN delay_s IS NOT NULL THEN greatest(0, least(delay_s, 86400)) END,
+           CASE WHEN burst IS NOT NULL THEN greatest(1, least(burst, 100000)) END
       FROM matching_limit
      WHERE running IS NOT NULL OR cpu_s_per_day IS NOT NULL OR delay_s IS NOT NULL
         OR (waiting IS NOT NULL AND site_id IS NULL AND ce_id IS NULL)
@@ -37,6 +46,7 @@ class Migration(migrations.Migration):
         # Was there before, in an older form.
         migrations.RunSQL(DROP, migrations.RunSQL.noop),
         migrations.RunSQL(FUNCTIONS, DROP),
+        migrations.RunSQL(PLACE, migrations.RunSQL.noop),
         migrations.RunSQL(MOVE, migrations.RunSQL.noop),
         migrations.DeleteModel(name="Limit"),
     ]

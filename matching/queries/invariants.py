@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from math import isclose
 from types import MappingProxyType
 
-from django.db.models import Count, Exists, F, Func, IntegerField, OuterRef, Q, Subquery, Sum
+from django.db.models import Count, Exists, F, Func, IntegerField, OuterRef, Q, Subquery, Sum, Value
+from django.db.models.functions import Coalesce
 
 from matching.models import Match
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from resources.models import ThrottleState
-from taskqueues.models import Limit, QueuedJob, TaskQueue
+from taskqueues.models import Limit, LimitSlot, QueuedJob, TaskQueue
 from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
@@ -71,11 +72,25 @@ def _limits_count_the_jobs_that_pilots_hold() -> Iterator[Limit]:
             yield limit
 
 
+def _counters_of_limits_are_complete() -> Iterable[object]:
+    parts = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("part"))
+    # A limit on something else has no parts; a limit of 0 has one.
+    whole = limits_on_matches().annotate(
+        parts=Coalesce(Subquery(parts.values("sum")), -1, output_field=IntegerField()), wanted=Coalesce("running", -1)
+    )
+    return whole.filter(~Q(parts=F("wanted")) | Q(count=None))
+
+
 def _throttles_count_every_match() -> Iterable[object]:
     # One that waited for the lock while the site advertised counts after it, though it began before.
-    since = Match.objects.filter(queue__ce__site=OuterRef("pk"), leased_at__gt=OuterRef("measured_at"))
-    matches = since.order_by().values("queue__ce__site").annotate(many=Count("pk")).values("many")
-    return ThrottleState.objects.annotate(many=Subquery(matches)).filter(many__gt=F("matched"))
+    since = Match.objects.filter(leased_at__gt=OuterRef("measured_at")).order_by()
+    of_queue = since.filter(queue__ce__site=OuterRef("pk")).values("queue__ce__site")
+    # A pilot that is bound to no queue says only at which site it is; its job knows while it is held.
+    of_job = since.filter(queue=None, ended_at=None, job__site=OuterRef("pk")).values("job__site")
+    counted = (
+        Coalesce(Subquery(matches.annotate(many=Count("pk")).values("many")), 0) for matches in (of_queue, of_job)
+    )
+    return ThrottleState.objects.annotate(many=sum(counted, Value(0))).filter(many__gt=F("matched"))
 
 
 def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
@@ -103,6 +118,7 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
         ),
         "A pilot that got a job is flagged": _pilots_that_matched_are_flagged,
         "A limit counts the jobs that pilots hold": _limits_count_the_jobs_that_pilots_hold,
+        "The counters of a limit are complete": _counters_of_limits_are_complete,
         "A throttle counts every match": _throttles_count_every_match,
         "The priorities of a group's queues add up to its share": _priorities_add_up_to_the_groups_share,
     }

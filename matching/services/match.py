@@ -17,7 +17,7 @@ from matching.services import limits
 from matching.services.claim import Answer, Claimant, Claimed, SeenThrottle, claim, close
 from matching.services.full_limits import full_limits
 from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
-from matching.services.site_throttle import REFUSED, THROTTLED, SiteThrottle
+from matching.services.site_throttle import THROTTLED, Refusal, SiteThrottle
 from pilots.models import Pilot
 from resources.models import Queue
 from taskqueues.domain.conditions import within
@@ -43,6 +43,8 @@ _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: The claim's reasons that close one task queue; any other closes all of them.
 _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool"})
+#: What a site's expression may look at is read of so many task queues before, and after, the one that was drawn.
+BESIDE: Final = 50
 
 
 class PilotNotWelcomeError(ForbiddenError):
@@ -163,8 +165,11 @@ class _Search:
         """Draw until a claim succeeds; None when every level that fits was found empty or closed (DESIGN §4.4)."""
         lottery = self._lottery(leases)
         while (drawn := self._draw(lottery)) is not None:
-            seen = self.throttle.seen_by(self._task_queue_id(drawn))
-            if seen is REFUSED:
+            seen = self.throttle.seen_by(self._task_queue_id(drawn), beside=self._beside(drawn))
+            if seen is Refusal.ALL:
+                self.offer = replace(self.offer, throttled="throttle")
+                return None
+            if seen is Refusal.JOB:
                 lottery.leave_out_queue(drawn.row)
                 continue
             claimed = self._claim(drawn, ordinal=len(leases), seen=seen)
@@ -255,6 +260,13 @@ class _Search:
         if self.snapshot.drawn_priority[drawn.row] == 0:
             # Beat would do it within 5 s; but a task queue that is gone is drawn by nobody.
             queueing.remove_empty(now=timezone.now(), task_queue_ids=[task_queue_id])
+
+    def _beside(self, drawn: Drawn) -> list[int]:
+        """Return the task queues of some rows before and after this one, most of them of its CPU segment."""
+        beside: list[int] = self.snapshot.columns.task_queue_id[
+            max(0, drawn.row - BESIDE) : drawn.row + BESIDE
+        ].tolist()
+        return beside
 
     def _task_queue_id(self, drawn: Drawn) -> int:
         return int(self.snapshot.columns.task_queue_id[drawn.row])

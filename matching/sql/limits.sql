@@ -217,6 +217,17 @@ BEGIN
     DELETE FROM taskqueues_limitevent WHERE limit_id = NEW.id AND cpu_s = 0;
     UPDATE taskqueues_limitevent SET jobs_left = 0 WHERE limit_id = NEW.id;
     INSERT INTO taskqueues_limitcount (limit_id, cpu_s) VALUES (NEW.id, 0) ON CONFLICT DO NOTHING;
+    IF TG_OP = 'UPDATE' THEN
+        -- Of the jobs of another scope nothing is known; and what an old delay put off, a shorter one need not.
+        IF (NEW.vo_id, NEW.site_id, NEW.ce_id, NEW.group_id, NEW.user_id, NEW.job_type)
+           IS DISTINCT FROM (OLD.vo_id, OLD.site_id, OLD.ce_id, OLD.group_id, OLD.user_id, OLD.job_type) THEN
+            DELETE FROM taskqueues_limitevent WHERE limit_id = NEW.id;
+            DELETE FROM taskqueues_limithour WHERE limit_id = NEW.id;
+            UPDATE taskqueues_limitcount SET cpu_s = 0, free_at = NULL WHERE limit_id = NEW.id;
+        ELSIF (NEW.delay_s, NEW.burst) IS DISTINCT FROM (OLD.delay_s, OLD.burst) THEN
+            UPDATE taskqueues_limitcount SET free_at = NULL WHERE limit_id = NEW.id;
+        END IF;
+    END IF;
     held := wms_held_jobs(NEW.id);
     INSERT INTO taskqueues_limitslot (limit_id, number, part, used)
     SELECT NEW.id, number, wms_share_of_slot(NEW.running, slots, number), wms_share_of_slot(held, slots, number)

@@ -5,8 +5,7 @@ and nothing is subtracted until the next advertisement; the site takes a match o
 of CurMatches before it. So what a policy says of one advertisement is one number: the matches until it is closed.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -31,9 +30,10 @@ MAXIMA: Final = (MAX_MATCHES, MAX_SUBMITTING, MAX_SUBMITTING_AND_GATHERING, MAX_
 NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
 #: An expression that stays true for so many matches is asked again after them.
 MOST_TRIED: Final = 1000
+#: Of one evaluation, some milliseconds at worst: pilots wait for it.
+MAX_STEPS: Final = 5000
 
 NO_JOB: Final = classad_of({})
-_TARGET: Final = re.compile(r"\btarget\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,14 @@ class Throttle:
         return (*maxima, *numbers)
 
     @property
-    def asks_about_the_job(self) -> bool:
-        """Whether whether a match is accepted may depend on its job."""
-        return self.policy is ThrottlePolicy.CUSTOM and any(map(_TARGET.search, (self.requirements, self.classad)))
+    def asks_of_the_job(self) -> tuple[str, ...]:
+        """The attributes of a job, in lower case, on which it may depend whether a match is accepted."""
+        return _names_in_target(self.requirements, self.classad) if self.policy is ThrottlePolicy.CUSTOM else ()
+
+    def kind_of(self, job: ClassAd) -> Hashable:
+        """Return what of a job it may look at: of jobs of one kind it says the same."""
+        entries = job.record.entries
+        return tuple([entries[name].node if name in entries else None for name in self.asks_of_the_job])
 
     def accepts(self, *, matched: int, job: ClassAd = NO_JOB) -> bool:
         """Return whether one more match is accepted.
@@ -109,7 +114,8 @@ class Throttle:
             asked = [_expression(self.requirements), my.expression(REQUIREMENTS)]
         except ClassAdError:
             return False
-        return all(is_true(each, my=my, target=job) for each in asked if each is not None)
+        expressions = [each for each in asked if each is not None]
+        return all(is_true(each, my=my, target=job, max_steps=MAX_STEPS) for each in expressions)
 
     def left(self, *, matched: int, job: ClassAd = NO_JOB, most_tried: int = MOST_TRIED) -> int:
         """Return how many more matches are accepted, of jobs like *job*; at most *most_tried* of an expression."""
@@ -150,3 +156,12 @@ _BOUNDS: Final[Mapping[ThrottlePolicy, tuple[tuple[str, tuple[str, ...]], ...]]]
 # The same few texts are asked about again and again.
 _parsed = lru_cache(maxsize=1000)(parse_classad)
 _expression = lru_cache(maxsize=1000)(parse_expression)
+
+
+@lru_cache(maxsize=1000)
+def _names_in_target(requirements: str, classad: str) -> tuple[str, ...]:
+    try:
+        names = _expression(requirements).names_in_target | _parsed(classad).whole.names_in_target
+    except ClassAdError:
+        return ()  # closed, whatever the job is
+    return tuple(sorted(names))

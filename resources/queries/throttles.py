@@ -125,7 +125,7 @@ def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
 
 
 def _room_left(throttle: Throttle, state: ThrottleState) -> int | None:
-    return None if throttle.asks_about_the_job else throttle.left(matched=state.matched, most_tried=MOST_ROOM_TRIED)
+    return None if throttle.asks_of_the_job else throttle.left(matched=state.matched, most_tried=MOST_ROOM_TRIED)
 
 
 def _cur_matches(throttle: Throttle, state: ThrottleState) -> int | None:
@@ -136,7 +136,7 @@ def _why_closed(throttle: Throttle, state: ThrottleState) -> str:
     if throttle.missing:
         lacking = " and ".join(throttle.missing)
         return f"Nobody said what {lacking} is at the site, without which {throttle.policy} is closed."
-    if throttle.asks_about_the_job or throttle.accepts(matched=state.matched):
+    if throttle.asks_of_the_job or throttle.accepts(matched=state.matched):
         return ""
     if throttle.room is None:
         return f"The site's expression is not TRUE at CurMatches {_cur_matches(throttle, state)}."

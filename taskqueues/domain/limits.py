@@ -3,6 +3,10 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import floor
+from typing import Final
+
+LONGEST_DELAY_S: Final = 86400.0
+LARGEST_BURST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,10 +35,14 @@ class Closings:
             if standing.bounds.room(now=self.now) == 0
         ]
 
+    @cached_property
+    def _standings(self) -> Mapping[int, ThrottleStanding | None]:
+        # Each once: a site may have many queues, and an expression that takes long.
+        return {pk: throttle_of(site, state, now=self.now) for pk, (site, state) in self.sites.items()}
+
     def throttle_at(self, site_id: int | None) -> ThrottleStanding | None:
         """Return how the throttle of a site stands; None: it has none, or is not among those that were read."""
-        site, state = self.sites.get(site_id or 0, (None, None))
-        return None if site is None else throttle_of(site, state, now=self.now)
+        return self._standings.get(site_id or 0)
 
     def applied(
         self, offer: ResourceOffer, *, site_id: int | None, ce_id: int | None, targets: Targets
@@ -64,7 +68,10 @@ class Closings:
         if site.throttle_policy != ThrottlePolicy.CUSTOM or state is None or state.expires_at <= self.now:
             return ()
         throttle = throttle_in(site, state)
-        return tuple(pk for pk, job in targets.items() if not throttle.accepts(matched=state.matched, job=job))
+        kind_of = {pk: throttle.kind_of(job) for pk, job in targets.items()}
+        examples = {kind_of[pk]: job for pk, job in targets.items()}
+        accepted = {kind: throttle.accepts(matched=state.matched, job=job) for kind, job in examples.items()}
+        return tuple(pk for pk in targets if not accepted[kind_of[pk]])
 
 
 def closings_of(sites: Iterable[Site], *, now: datetime) -> Closings:

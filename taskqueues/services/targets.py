@@ -1,13 +1,15 @@
 """Jobs of a task queue as ClassAds: TARGET of a site's own expression (SAM §2)."""
 
+from collections.abc import Collection
+
 from resources.domain.classad import ClassAd, classad_of
 from taskqueues.models import TaskQueue
 
 
-def target_of(task_queue_id: int) -> ClassAd | None:
-    """Return what the jobs of a task queue ask; None: it has been removed."""
-    task_queue = TaskQueue.objects.select_related("owner", "group", "vo").filter(pk=task_queue_id).first()
-    return None if task_queue is None else as_classad(task_queue)
+def targets_of(task_queue_ids: Collection[int]) -> dict[int, ClassAd]:
+    """Return what the jobs of each task queue ask; of one that has been removed, nothing."""
+    task_queues = TaskQueue.objects.select_related("owner", "group", "vo").filter(pk__in=task_queue_ids)
+    return {task_queue.pk: as_classad(task_queue) for task_queue in task_queues}
 
 
 def as_classad(task_queue: TaskQueue) -> ClassAd:

@@ -12,7 +12,7 @@ from typing import Final
 from resources.domain.classad.evaluation import ERROR, MAX_STEPS, UNDEFINED, Evaluation, Frame, Value
 from resources.domain.classad.lexer import MAX_BYTES, ClassAdError
 from resources.domain.classad.syntax import MAX_DEPTH, MAX_NODES, parse_node, parse_record
-from resources.domain.classad.tree import Entry, Items, Literal, Node, Record, Scalar
+from resources.domain.classad.tree import Ad, Entry, Items, Literal, Node, Record, Scalar, names_in
 
 __all__ = [
     "ERROR",
@@ -40,6 +40,11 @@ class Expression:
     root: Node
     text: str
 
+    @property
+    def names_in_target(self) -> frozenset[str]:
+        """The attributes of TARGET, in lower case, that its value may depend on."""
+        return names_in(self.root, Ad.TARGET)
+
     def error(self, problem: str) -> ClassAdError:
         """Return an error that points at where this expression begins."""
         return ClassAdError(problem, text=self.text, at=self.root.at)
@@ -51,6 +56,11 @@ class ClassAd:
 
     record: Record
     text: str
+
+    @property
+    def whole(self) -> Expression:
+        """The record as the expression that it is."""
+        return Expression(self.record, self.text)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,7 +147,7 @@ def values_of(ad: ClassAd, *, max_steps: int = MAX_STEPS) -> Mapping[str, Value]
     Raises:
         ClassAdError: as ``evaluate``.
     """
-    values = evaluate(Expression(ad.record, ad.text), my=ad, max_steps=max_steps)
+    values = evaluate(ad.whole, my=ad, max_steps=max_steps)
     return values if isinstance(values, Mapping) else {}
 
 

@@ -34,6 +34,8 @@ ERROR: Final = Special.ERROR
 
 MAX_STEPS: Final = 20_000
 _MAX_DEPTH: Final = 128
+#: To compare or fold so many takes as long as to look up a name.
+_CHARACTERS_OF_A_STEP: Final = 100
 
 Value: TypeAlias = "Scalar | tuple[Value, ...] | Mapping[str, Value]"
 _Inner: TypeAlias = "Scalar | tuple[_Inner, ...] | Frame"
@@ -114,7 +116,7 @@ class Evaluation:
                 value = self._path(node, frame)
             case Call():
                 arguments = [self._value(argument, frame) for argument in node.arguments]
-                self._steps -= sum(len(argument) for argument in arguments if isinstance(argument, tuple))
+                self._steps -= math.prod([1 + _toil(argument) for argument in arguments])
                 value = FUNCTIONS[node.function](*arguments)
             case Items():
                 value = tuple([self._value(item, frame) for item in node.items])
@@ -162,7 +164,10 @@ class Evaluation:
                 else:
                     value = _joined(left, _truth(self._value(operand, frame)), decisive=decisive)
             else:
-                value = _BINARY[symbol](value, self._value(operand, frame))
+                right = self._value(operand, frame)
+                if isinstance(value, str) and isinstance(right, str):
+                    self._steps -= _toil(value) + _toil(right)
+                value = _BINARY[symbol](value, right)
         return value
 
     def _conditional(self, node: Conditional, frame: Frame) -> _Inner:
@@ -191,6 +196,13 @@ class Evaluation:
         if isinstance(value, tuple) and type(index) is int and 0 <= index < len(value):
             return value[index]
         return ERROR
+
+
+def _toil(value: _Inner) -> int:
+    """Return how many steps it takes to look at a value, beside the one for what looks at it."""
+    if isinstance(value, tuple):
+        return len(value) + sum(map(_toil, value))
+    return len(value) // _CHARACTERS_OF_A_STEP if isinstance(value, str) else 0
 
 
 def _lacking(*values: _Inner) -> Special:

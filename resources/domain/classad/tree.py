@@ -1,6 +1,6 @@
 """The tree of a ClassAd expression: frozen, compared without regard to where in the text a part stands (``at``)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -110,3 +110,29 @@ class Record:
 
 Scalar = str | int | float | bool | Special
 Node = Literal | Attribute | Unary | Chain | Conditional | Path | Call | Items | Record
+
+
+def names_in(node: Node, ad: Ad) -> frozenset[str]:
+    """Return the attributes, in lower case, that an expression looks up in *ad*, in whichever of its branches."""
+    names = {node.name.lower()} if isinstance(node, Attribute) and node.ad is ad else set()
+    return frozenset(names.union(*(names_in(part, ad) for part in _parts(node))))
+
+
+def _parts(node: Node) -> Iterable[Node]:
+    parts: Iterable[Node] = ()
+    match node:
+        case Unary():
+            parts = [node.operand]
+        case Chain():
+            parts = [node.first, *(operand for _, operand in node.rest)]
+        case Conditional():
+            parts = [node.condition, node.yes, node.no]
+        case Path():
+            parts = [node.base, *(step for step in node.steps if not isinstance(step, str))]
+        case Call():
+            parts = node.arguments
+        case Items():
+            parts = node.items
+        case Record():
+            parts = [entry.node for entry in node.entries.values()]
+    return parts

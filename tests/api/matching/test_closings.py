@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +14,10 @@ from matching.services.throttles import advertise
 from pilots.models import Pilot
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
-from resources.models import Site
+from resources.models import ComputingElement, Site, ThrottleState
+from resources.queries.throttles import ThrottleStanding, throttle_of
 from taskqueues.models import Limit
+from taskqueues.services import closings
 from tests import factories
 from tests.api.matching.conftest import World
 from tests.api.matching.test_explain import condition, explained
@@ -183,3 +186,22 @@ def test_a_quota_of_waiting_jobs_refuses_a_submission_whole(world: World, alice:
     assert submit("Merge").status_code == 409
     alice.post(f"/api/jobs/{Job.objects.first().pk}/kill/")  # type: ignore[union-attr]
     assert submit("User").status_code == 201
+
+
+def test_a_site_with_many_queues_is_asked_for_once(
+    world: World, alice: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throttle(throttle_policy="custom", throttle_requirements="CurMatches < 3 && TARGET.GPUs == 0")
+    busy(0)
+    job = of_alice(world)
+    asked: list[int] = []
+
+    def counting(site: Site, state: ThrottleState | None, *, now: datetime) -> ThrottleStanding | None:
+        asked.append(site.pk)
+        return throttle_of(site, state, now=now)
+
+    monkeypatch.setattr(closings, "throttle_of", counting)
+    for number in range(5):
+        factories.make_queue(ce=ComputingElement.objects.get(), name=f"more{number}", cpu_time_s=300_000)
+    assert len(explained(alice, job)["queues"]) == 6
+    assert len(asked) == 1

@@ -1,13 +1,14 @@
 """Limits on matches: running jobs, delays and CPU time of a day, by whom and where (DESIGN §3.6)."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
-from django.db.models import Sum
+from django.db import IntegrityError, connection
+from django.db.models import F, Sum
 from django.utils import timezone
 
 from matching.models import Match
@@ -17,9 +18,9 @@ from matching.services.full_limits import full_limits
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
-from resources.models import Queue
-from taskqueues.models import Limit, LimitEvent, LimitHour, LimitSlot
-from taskqueues.queries import limit_standings
+from resources.models import Queue, Site, ThrottleState
+from taskqueues.models import Limit, LimitCount, LimitEvent, LimitHour, LimitSlot
+from taskqueues.queries import limit_standings, room_in_words, with_counts
 from taskqueues.services import priorities
 from tests.factories import make_group, make_job, make_pilot, make_queue, make_user, make_vo
 from wms.accounts.models import Group
@@ -271,3 +272,82 @@ def test_the_others_keep_their_proportion_beside_a_full_limit() -> None:
     assert all(job.group_id != limited.pk for job in taken)
     # 100 of 400 are expected; four standard deviations.
     assert 65 <= ones <= 135
+
+
+# ---- Bounds, and what verify tells -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "constraint"),
+    [
+        ({"delay_s": 86_401.0}, "limit_delay_is_at_most_a_day"),
+        ({"delay_s": float("inf")}, "limit_delay_is_at_most_a_day"),
+        ({"delay_s": float("nan")}, "limit_delay_is_at_most_a_day"),
+        ({"delay_s": -0.1}, "limit_delay_is_at_most_a_day"),
+        ({"delay_s": 1.0, "burst": 0}, "limit_burst_is_at_least_one_and_not_endless"),
+        ({"delay_s": 1.0, "burst": 100_001}, "limit_burst_is_at_least_one_and_not_endless"),
+    ],
+)
+def test_a_delay_that_has_no_date_is_refused(group: Group, fields: dict[str, Any], constraint: str) -> None:
+    with pytest.raises(IntegrityError, match=constraint):
+        Limit.objects.create(vo=group.vo, **fields)
+
+
+def test_the_longest_delay_with_the_largest_burst_is_kept(group: Group, pilot: Pilot) -> None:
+    for _ in range(3):
+        make_job(group=group)
+    limit = Limit.objects.create(vo=group.vo, delay_s=86_400.0, burst=100_000)
+    assert len(take(pilot)) == 3
+    LimitCount.objects.update(free_at=timezone.now() + timedelta(days=110_000))
+    make_job(group=group)
+    assert take(pilot) == []
+    assert "are matched every 86400 s, the next in" in room_in_words(
+        with_counts(Limit.objects.filter(pk=limit.pk)).get(), now=timezone.now()
+    )
+
+
+DAMAGES: dict[str, Callable[[], object]] = {
+    "slots are lost": lambda: LimitSlot.objects.all().delete(),
+    "a part has grown": lambda: LimitSlot.objects.filter(number=0).update(part=F("part") + 1),
+    "the count is lost": lambda: LimitCount.objects.all().delete(),
+    "too many are used": lambda: LimitSlot.objects.filter(number=0).update(used=F("used") + 1),
+    "one has left that did not": lambda: LimitEvent.objects.create(limit=Limit.objects.get(), jobs_left=1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_counters_are_told(group: Group, damage: str) -> None:
+    Limit.objects.create(vo=group.vo, running=10, delay_s=1.0)
+    assert list(violations()) == []
+    DAMAGES[damage]()
+    assert [violation.row for violation in violations()] == [str(Limit.objects.get())]
+
+
+def test_a_match_that_a_throttle_has_not_counted_is_told(group: Group, queue: Queue, pilot: Pilot) -> None:
+    Site.objects.update(throttle_policy="level0", max_submitting_jobs=5)
+    for _ in range(2):
+        make_job(group=group)
+    assert len(take(pilot, at_most=1)) == 1
+    assert len(take(make_pilot(vo=group.vo), at_most=1, site=queue.ce.site.name)) == 1
+    assert list(violations()) == []
+    for counted in (1, 0):
+        ThrottleState.objects.update(matched=counted)
+        assert {violation.invariant for violation in violations()} == {"A throttle counts every match"}
+
+
+def test_a_limit_that_is_given_to_others_begins_anew(group: Group, pilot: Pilot) -> None:
+    make_job(group=group)
+    Limit.objects.create(vo=group.vo, running=5, cpu_s_per_day=100, delay_s=1000.0)
+    (job,) = take(pilot)
+    Job.objects.filter(pk=job.pk).update(cpu_s=50)
+    limits.sum_up()
+    Job.objects.filter(pk=job.pk).update(cpu_s=60)
+    Limit.objects.update(cpu_s_per_day=90)
+    (standing,) = limit_standings()
+    assert (standing.bounds.cpu_s, standing.bounds.held) == (60, 1)
+    assert standing.bounds.free_at is not None
+    Limit.objects.update(vo=None, group=group)
+    (standing,) = limit_standings()
+    assert (standing.bounds.cpu_s, standing.bounds.held, standing.bounds.free_at) == (0, 1, None)
+    assert not LimitHour.objects.exists()
+    assert list(violations()) == []

@@ -1,7 +1,10 @@
 """What sites advertise, what the server counts in their place, and what of it a changed configuration leaves."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from random import Random
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -9,16 +12,28 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from matching.models import Match
-from matching.services import throttles
+from matching.services import site_throttle, throttles
+from matching.services.match import match
+from matching.services.offers import OfferRequest
 from matching.services.throttles import ExpiredAdvertisementError, advertise, count
 from resources.domain.advertisements import Advertisement, of_classad, of_numbers
-from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, SUBMITTING
+from resources.domain.classad import ClassAd
+from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, NO_JOB, SUBMITTING, Throttle
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import standings, throttle_of
 from resources.services.throttles import recompute
 from tests.clock import pass_time, reset_clock
-from tests.factories import make_ce, make_job, make_match, make_pilot, make_queue, make_site, make_throttled_site
+from tests.factories import (
+    make_ce,
+    make_group,
+    make_job,
+    make_match,
+    make_pilot,
+    make_queue,
+    make_site,
+    make_throttled_site,
+)
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
@@ -357,3 +372,63 @@ def test_the_pilot_without_a_queue_counts_where_its_job_was_matched_last() -> No
     site = make_throttled_site()
     make_match(job=make_job(status=JobStatus.RUNNING, site=site), pilot=make_pilot(), leased_at=database_now())
     assert throttles.advertise(site.pk, numbers(ago_s=10)).matched == 1
+
+
+# ---- Expressions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count how often an expression is evaluated, by what came of it."""
+    answers: Counter[str] = Counter()
+    accepts = Throttle.accepts
+
+    def counting(throttle: Throttle, *, matched: int, job: ClassAd = NO_JOB) -> bool:
+        accepted = accepts(throttle, matched=matched, job=job)
+        answers["accepted" if accepted else "refused"] += 1
+        return accepted
+
+    monkeypatch.setattr(Throttle, "accepts", counting)
+    return answers
+
+
+def matched_at(site: Site, *, job_types: Sequence[str]) -> int:
+    """Let a pilot at the site, at which a job of each type waits, ask once; return how many leases it got."""
+    group = make_group(shares_jobs=True)
+    for job_type in job_types:
+        make_job(group=group, job_type=job_type)
+    pilot = make_pilot(vo=group.vo, queue=make_queue(ce=make_ce(site=site)))
+    request = OfferRequest(cpu_time_s=300_000)
+    return len(match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1)))
+
+
+def test_an_expression_that_asks_nothing_of_jobs_is_asked_once_for_all_of_them(asked: Counter[str]) -> None:
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 0")
+    count(site.pk)
+    assert matched_at(site, job_types=[f"type {number}" for number in range(20)]) == 0
+    assert asked == {"refused": 1}
+
+
+def test_an_expression_is_asked_once_about_jobs_that_are_alike_to_it(asked: Counter[str]) -> None:
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements='TARGET.OwnerGroup == "nobody"')
+    count(site.pk)
+    assert matched_at(site, job_types=[f"type {number}" for number in range(20)]) == 0
+    # Beside that, both readings of the request remember nothing of each other within a transaction.
+    assert asked["refused"] <= 2
+
+
+def test_a_site_whose_expression_takes_too_long_counts_as_closed(
+    asked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_throttle, "PATIENCE_S", -1.0)
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.GPUs == 0")
+    count(site.pk)
+    assert matched_at(site, job_types=["User"]) == 0
+    assert asked == {}
+
+
+def test_a_throttle_whose_policy_was_written_behind_its_back_is_asked_still(asked: Counter[str]) -> None:
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 5")
+    count(site.pk)
+    Site.objects.filter(pk=site.pk).update(throttle_policy=ThrottlePolicy.MATCHES, max_matches=1)
+    assert matched_at(site, job_types=["User", "User"]) == 1

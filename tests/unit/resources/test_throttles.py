@@ -184,11 +184,65 @@ def test_an_expression_sees_the_job() -> None:
         requirements="TARGET.Processors + CurMatches < 4",
         advertised={CUR_MATCHES: 0},
     )
-    assert throttle.asks_about_the_job
+    assert throttle.asks_of_the_job
     assert throttle.left(matched=0, job=classad_of({"Processors": 1})) == 3
     assert throttle.left(matched=0, job=classad_of({"Processors": 8})) == 0
     assert replace(throttle, requirements="CurMatches < 10000").left(matched=0) == MOST_TRIED
-    assert not replace(throttle, requirements="Targets < 1").asks_about_the_job
+    assert not replace(throttle, requirements="Targets < 1").asks_of_the_job
+
+
+@pytest.mark.parametrize(
+    ("requirements", "classad", "asks"),
+    [
+        ("CurMatches < 5", "", ()),
+        ("TARGET.JobType == TARGET.Owner", "", ("jobtype", "owner")),
+        ("true ? Load : -target . GPUs", "", ("gpus",)),
+        ("member(TARGET.Owner, {TARGET.VO})", "", ("owner", "vo")),
+        ("{1}[TARGET.Memory].x", "", ("memory",)),
+        ("good", "good = [a = TARGET.Disk].a; Requirements = TARGET.Setup == 1", ("disk", "setup")),
+        ('"TARGET.Owner" == JobType', "", ()),
+        ("TARGET.Owner <", "", ()),
+    ],
+)
+def test_what_an_expression_looks_at_of_a_job_is_known(requirements: str, classad: str, asks: tuple[str, ...]) -> None:
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM, maxima={}, requirements=requirements, advertised={}, classad=classad
+    )
+    assert throttle.asks_of_the_job == asks
+
+
+def test_jobs_that_differ_in_what_nobody_looks_at_are_of_one_kind() -> None:
+    throttle = Throttle(policy=ThrottlePolicy.CUSTOM, maxima={}, requirements="TARGET.JobType == 1", advertised={})
+    merge, other, user = (
+        classad_of({"JobType": job_type, "Owner": owner, "Tags": ["a"]})
+        for job_type, owner in (("Merge", "alice"), ("Merge", "bob"), ("User", "alice"))
+    )
+    assert throttle.kind_of(merge) == throttle.kind_of(other)
+    assert throttle.kind_of(merge) != throttle.kind_of(user)
+    assert len({throttle.kind_of(job) for job in (merge, other, user, classad_of({}))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("requirements", "classad"),
+    [
+        ("&&".join(["b"] * 1000), "b = " + "&&".join(["1+1==2"] * 1000)),
+        ("&&".join(["a==a"] * 3000), 'a = "' + "x" * 30_000 + '"'),
+        ("&&".join(["c==c"] * 3000), 'c = toupper(tolower(a)); a = "' + "x" * 30_000 + '"'),
+        (
+            "&&".join(["!member(a, l)"] * 1000),
+            'a = "' + "x" * 10_000 + '"; l = {' + ",".join(['"' + "y" * 50 + '"'] * 900) + "}",
+        ),
+    ],
+)
+def test_an_expression_that_takes_long_is_closed(requirements: str, classad: str) -> None:
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM,
+        maxima={},
+        requirements=requirements,
+        advertised={CUR_MATCHES: 0},
+        classad=classad,
+    )
+    assert not throttle.accepts(matched=0)
 
 
 def test_what_is_missing_is_named() -> None:

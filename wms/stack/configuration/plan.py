@@ -16,7 +16,7 @@ from wms.stack.configuration.reading import Reading, Use
 from wms.stack.configuration.records import Entry, Key, keys_of
 from wms.stack.configuration.schema import Configuration, LimitEntry
 from wms.stack.configuration.sections import Change, Identity, Section
-from wms.stack.configuration.supply import DirectorSection, LimitSection, identity_of
+from wms.stack.configuration.supply import DirectorSection, LimitSection, told_apart
 from wms.stack.configuration.where import (
     CESection,
     DefinitionSection,
@@ -202,20 +202,21 @@ def _shown(key: Key, entry: Entry) -> str:
 
 
 def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: Reading, now: datetime) -> None:
-    wanted = {}
-    for stated in file.limits:
-        entry = _placed(stated, file, world=world, reading=reading)
-        wanted[identity_of(entry)] = entry
+    # Stated twice, it is one.
+    stated = dict.fromkeys(_placed(entry, file, world=world, reading=reading) for entry in file.limits)
+    wanted = dict(zip(told_apart(stated), stated, strict=True))
     names = frozenset(key.name for key in keys_of(LimitEntry))
+    gone = {identity: entry for identity, entry in world.limits.entries.items() if identity not in wanted}
+    made.differences += [f"+ limit {_limit_shown(new)}" for one, new in wanted.items() if one not in world.limits.rows]
+    made.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
     for identity, entry in wanted.items():
         if identity not in world.limits.rows:
-            change = Change(identity=identity, entry=entry, changed=names, is_new=True, now=now)
+            # One that says something else of the same jobs is changed: what they have used counts still.
+            old = next((old for old, before in gone.items() if before.scope == entry.scope), None)
+            change = Change(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
             made.changes.append((world.limits, change))
-            made.differences.append(f"+ limit {_limit_shown(entry)}")
-    for identity in world.limits.rows:
-        if identity not in wanted:
-            made.removed_limits.append(identity)
-            made.differences.append(f"- limit {_limit_shown(world.limits.entries[identity])}")
+            gone.pop(change.identity, None)
+    made.removed_limits += gone
 
 
 def _placed(entry: LimitEntry, file: Configuration, *, world: World, reading: Reading) -> LimitEntry:

@@ -21,6 +21,7 @@ from resources.domain.words import (
     ThrottlePolicy,
     WhenExpired,
 )
+from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from wms.accounts.domain import GroupProperty
 from wms.stack.configuration.kinds import (
     MAX_BIG_INTEGER,
@@ -330,8 +331,8 @@ class LimitEntry(Entry):
     running: Annotated[int | None, _LIMIT] = None
     waiting: Annotated[int | None, _LIMIT] = None
     cpu_s_per_day: Annotated[int | None, Nothing(WholeNumber(most=MAX_BIG_INTEGER))] = None
-    delay_s: Annotated[float | None, Nothing(Number(most=86400.0))] = None
-    burst: Annotated[int | None, Nothing(WholeNumber(least=1))] = None
+    delay_s: Annotated[float | None, Nothing(Number(most=LONGEST_DELAY_S))] = None
+    burst: Annotated[int | None, Nothing(WholeNumber(least=1, most=LARGEST_BURST))] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""

@@ -1,6 +1,7 @@
 """Directors and limits between file and database."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from pilots.models import Director
@@ -62,8 +63,8 @@ class LimitSection(Section[LimitEntry, Limit]):
 
     def load(self) -> Iterator[tuple[Identity, Limit]]:
         """Yield every limit."""
-        for limit in Limit.objects.select_related("vo", "site", "ce__site", "group", "user").order_by("pk"):
-            yield identity_of(self.entry_of(limit)), limit
+        limits = list(Limit.objects.select_related("vo", "site", "ce__site", "group", "user").order_by("pk"))
+        yield from zip(told_apart(map(self.entry_of, limits)), limits, strict=True)
 
     def entry_of(self, row: Limit) -> LimitEntry:
         """Return the limit as the file has it."""
@@ -85,21 +86,16 @@ class LimitSection(Section[LimitEntry, Limit]):
         )
 
     def write(self, change: Change[LimitEntry]) -> None:
-        """Write the limit; one that is changed is another one."""
+        """Write the limit; that of an old identity is changed, and keeps what is counted for it."""
         entry, scope = change.entry, change.entry.scope
-        self.rows[change.identity] = Limit.objects.create(
-            vo=_row(self._vos, scope.vo),
-            site=_row(self._sites, scope.site),
-            ce=None if scope.ce is None else self._ces.rows[str(scope.site), scope.ce],
-            group=_row(self._groups, scope.group),
-            user=_row(self._users, scope.user),
-            job_type=scope.job_type or "",
-            running=entry.running,
-            waiting=entry.waiting,
-            cpu_s_per_day=entry.cpu_s_per_day,
-            delay_s=entry.delay_s,
-            burst=entry.burst,
-        )
+        row = self.rows.setdefault(change.identity, Limit())
+        row.vo, row.site = _row(self._vos, scope.vo), _row(self._sites, scope.site)
+        row.ce = None if scope.ce is None else self._ces.rows[str(scope.site), scope.ce]
+        row.group, row.user = _row(self._groups, scope.group), _row(self._users, scope.user)
+        row.job_type = scope.job_type or ""
+        row.running, row.waiting, row.cpu_s_per_day = entry.running, entry.waiting, entry.cpu_s_per_day
+        row.delay_s, row.burst = entry.delay_s, entry.burst
+        row.save()
 
     def remove(self, identity: Identity) -> None:
         """Remove a limit that the file does not state any more."""
@@ -110,6 +106,10 @@ def _row(section: Section[EntryT, RowT], name: str | None) -> RowT | None:
     return None if name is None else section.rows[name,]
 
 
-def identity_of(entry: LimitEntry) -> Identity:
-    """Return what tells limits apart: everything that they say."""
-    return (repr(entry),)
+def told_apart(entries: Iterable[LimitEntry]) -> Iterator[Identity]:
+    """Yield what tells each limit from the others: everything that it says, and which it is of those that say it."""
+    seen: Counter[str] = Counter()
+    for entry in entries:
+        said = repr(entry)
+        yield said, str(seen[said])
+        seen[said] += 1
