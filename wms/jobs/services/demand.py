@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -76,10 +77,11 @@ def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, in
     """Put jobs that waited before, and wait again, into queues; the last locking step of a transaction.
 
     Their submit pools are registered again: while no waiting job needed it, one may have been removed (RFC7 §3). Where
-    their input data are is looked up again too; those that may run nowhere because of that become Checking.
+    their input data are is looked up again too: once, or what is noted with a job could be another answer than the one
+    that chose its queue. Those that may run nowhere because of it become, or stay, Checking; the others wait.
 
     Args:
-        jobs: locked, or new, and Waiting.
+        jobs: read since they were locked; Waiting or Checking, and in no queue.
         now: the time of the change.
 
     Returns:
@@ -88,13 +90,11 @@ def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, in
     holding = input_data.locate(jobs)
     input_data.keep(jobs, holding)
     where = {job.pk: input_data.where(job, holding) for job in jobs}
-    transitions.record(
-        [job_id for job_id, sites in where.items() if sites is None],
-        status=JobStatus.CHECKING,
-        minor=WAITS_FOR_REPLICAS,
-        source="input data",
-        now=now,
-    )
+    lost = [job.pk for job in jobs if where[job.pk] is None and job.status == JobStatus.WAITING]
+    found = [job.pk for job in jobs if where[job.pk] is not None and job.status == JobStatus.CHECKING]
+    record = partial(transitions.record, source="input data", now=now)
+    record(lost, status=JobStatus.CHECKING, minor=WAITS_FOR_REPLICAS)
+    record(found, status=JobStatus.WAITING)
     jobs = [job for job in jobs if where[job.pk] is not None]
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})

@@ -1,34 +1,35 @@
 """Jobs that wait for files are looked at again when replicas come or go, or storage elements change their sites."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from resources.models import ReplicaChange
 from resources.queries.replicas import site_layout
 from resources.services import replicas
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobQuerySet, SiteLayout
-from wms.jobs.services import demand, input_data, transitions
+from wms.jobs.services import demand, input_data
 from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.transitions import Recorded
-from wms.kernel.db import LockKey, try_lock
+from wms.kernel.db import LockKey, transaction_required, try_lock
 
 logger = logging.getLogger(__name__)
 
 #: No transaction that takes in jobs lasts longer (DESIGN §4.6): what one of them overlooked is seen the second time.
 LAG: Final = timedelta(seconds=60)
-#: Changes of one run; each names one file, or all of a VO.
+#: Changes of one transaction; each names one file, or all of a VO.
 CHANGES_AT_ONCE: Final = 1000
+#: Changes of one run.
+CHANGES_OF_RUN: Final = 20_000
 #: Jobs of one transaction: nobody waits longer than some tenths of a second for their rows.
 JOBS_AT_ONCE: Final = 1000
-#: Jobs of one run; the next one goes on after them.
-JOBS_OF_RUN: Final = 50_000
-_SOURCE: Final = "input data"
+#: Transactions of one run; the next one goes on after them.
+PAGES_OF_RUN: Final = 50
 _PLACED: Final = (JobStatus.WAITING, JobStatus.CHECKING)
 
 
@@ -37,24 +38,39 @@ def reevaluate(*, now: datetime) -> int:
 
     A job that waits moves to the queue of the sites that are left, or is Checking when there are none; one that is
     Checking waits as soon as there are some. Each change is looked at twice, the second time after LAG. Repeating it
-    changes nothing; two at once follow one another.
+    changes nothing; a second one at the same time leaves it to the first.
     """
     _mark_new_layout()
-    changes = _due(now=now)
-    if not changes:
-        return 0
-    # All of a batch have come equally far: it begins with those that were not finished.
-    after, moved = changes[0].job_id, 0
-    for _ in range(JOBS_OF_RUN // JOBS_AT_ONCE):
-        page = list(_affected(changes).filter(pk__gt=after).order_by("pk")[:JOBS_AT_ONCE])
-        moved += _move_changed(page, now=now)
-        if len(page) < JOBS_AT_ONCE:
-            _finish(changes, now=now)
+    # Those that come meanwhile are for the next run: LAG counts from *now*.
+    due = list(_due(now=now).values_list("pk", flat=True)[:CHANGES_OF_RUN])
+    moved = 0
+    for _ in range(PAGES_OF_RUN if due else 0):
+        of_page = _look_at_page(due, now=now)
+        if of_page is None:
             break
-        after = page[-1].pk
-        ReplicaChange.objects.filter(pk__among=[change.pk for change in changes]).update(job_id=after)
+        moved += of_page
     if moved:
-        logger.info("jobs.moved_after_their_data", extra={"moved": moved, "changes": len(changes)})
+        logger.info("jobs.moved_after_their_data", extra={"moved": moved, "changes": len(due)})
+    return moved
+
+
+@transaction.atomic(durable=True)
+def _look_at_page(due: Collection[int], *, now: datetime) -> int | None:
+    """Look at some of the jobs, and note how far it came; None: nothing is left to do, or another is doing it."""
+    if not try_lock(LockKey.REEVALUATE_INPUT_DATA):
+        return None
+    changes = list(_due(now=now).filter(pk__among=due)[:CHANGES_AT_ONCE])
+    if not changes:
+        return None
+    # All of a batch have come equally far; one that was not finished goes first, and alone.
+    after = changes[0].job_id
+    changes = [change for change in changes if change.job_id == after]
+    page = list(_affected(changes).filter(pk__gt=after).order_by("pk")[:JOBS_AT_ONCE])
+    moved = _move_changed(page, now=now)
+    if len(page) < JOBS_AT_ONCE:
+        _finish(changes, now=now)
+    else:
+        ReplicaChange.objects.filter(pk__among=[change.pk for change in changes]).update(job_id=page[-1].pk)
     return moved
 
 
@@ -69,12 +85,9 @@ def _mark_new_layout() -> None:
             replicas.mark_every_file()
 
 
-def _due(*, now: datetime) -> list[ReplicaChange]:
-    unfinished = list(ReplicaChange.objects.filter(job_id__gt=0).order_by("pk"))
-    if unfinished:
-        return unfinished
-    due = Q(looked_at__isnull=True) | Q(looked_at__lt=now - LAG)
-    return list(ReplicaChange.objects.filter(due).order_by("pk")[:CHANGES_AT_ONCE])
+def _due(*, now: datetime) -> QuerySet[ReplicaChange]:
+    due = Q(job_id__gt=0) | Q(looked_at__isnull=True) | Q(looked_at__lt=now - LAG)
+    return ReplicaChange.objects.filter(due).order_by("-job_id", "pk")
 
 
 def _affected(changes: Sequence[ReplicaChange]) -> JobQuerySet:
@@ -101,30 +114,26 @@ def _finish(changes: Sequence[ReplicaChange], *, now: datetime) -> None:
     ReplicaChange.objects.filter(pk__among=first).update(looked_at=now, job_id=0)
 
 
+@transaction_required
 def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
     """Move those of the jobs, read a moment ago, whose files are at other sites than when they were placed."""
     holding = input_data.locate(jobs)
-    changed = [job.pk for job in jobs if tuple(job.input_sites or ()) != holding[job.pk]]
+    changed = [job.pk for job in jobs if _is_misplaced(job, holding[job.pk])]
     if not changed:
         return 0
-    with transaction.atomic(durable=True):
-        found: list[Job] = []
+    found: list[Job] = []
 
-        def change() -> Recorded:
-            # Locked; those that a pilot took meanwhile, or that were killed, are none of ours any more.
-            locked = Job.objects.filter(pk__among=changed, status__in=_PLACED).order_by("pk")
-            found[:] = list(locked.select_for_update(of=("self",)))
-            return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
+    def change() -> Recorded:
+        # Locked; those that a pilot took meanwhile, or that were killed, are none of ours any more.
+        locked = Job.objects.filter(pk__among=changed, status__in=_PLACED).order_by("pk")
+        found[:] = list(locked.select_for_update(of=("self",)))
+        return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
 
-        before = out_of_queues(changed, change).moved
-        current = input_data.locate(found)
-        input_data.keep(found, current)
-        ready = [
-            job.pk
-            for job in found
-            if before[job.pk] is JobStatus.CHECKING and input_data.where(job, current) is not None
-        ]
-        transitions.record(ready, status=JobStatus.WAITING, source=_SOURCE, now=now)
-        waiting = {*ready, *(job_id for job_id, status in before.items() if status is JobStatus.WAITING)}
-        demand.put_back_in_queues([job for job in found if job.pk in waiting], now=now)
-        return len(found)
+    out_of_queues(changed, change)
+    demand.put_back_in_queues(found, now=now)
+    return len(found)
+
+
+def _is_misplaced(job: Job, sites: tuple[str, ...]) -> bool:
+    # One that waits though no site holds its files came into its queue before anybody asked where they are.
+    return tuple(job.input_sites or ()) != sites or (job.status == JobStatus.WAITING and not sites)
