@@ -294,7 +294,7 @@ SELECT submitpool_id, array_agg(queue_id ORDER BY queue_id)
 """
 
 
-def members_of_pools(pool_ids: Collection[str]) -> dict[str, list[int]]:
+def members_of_pools(pool_ids: Iterable[str]) -> dict[str, list[int]]:
     """Return {pool: primary keys of its queues, sorted}; a pool without queues is missing."""
     with connection.cursor() as cursor:
         cursor.execute(_MEMBERS_OF_POOLS, [list(pool_ids)])
