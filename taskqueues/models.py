@@ -223,13 +223,32 @@ class SubmitPool(models.Model):
     vo = models.ForeignKey(VO, models.CASCADE, related_name="submit_pools")
     requirements = models.JSONField(help_text="Canonical form.")
     queues: "models.ManyToManyField[Queue, models.Model]" = models.ManyToManyField(
-        Queue, related_name="submit_pools", blank=True
+        Queue, through="Membership", related_name="submit_pools", blank=True
     )
     refreshed_at = models.DateTimeField()
     last_used_at = models.DateTimeField(help_text="When a job that needs it was last queued.")
 
     def __str__(self) -> str:
         return self.id
+
+
+class Membership(models.Model):
+    """One row says that a queue satisfies a submit pool.
+
+    NB: there are hundreds of thousands, and foreign keys in the database would take as long as all else that a refresh
+    does. Who writes rows holds the pool and the queue; triggers remove them with either (ADR 16).
+    """
+
+    pk = models.CompositePrimaryKey("submitpool", "queue")
+    submitpool = models.ForeignKey(SubmitPool, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    queue = models.ForeignKey(Queue, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+
+    class Meta:
+        db_table = "taskqueues_submitpool_queues"
+        indexes = [models.Index(name="pools_of_queue", fields=["queue"])]  # Serves pilots, and the trigger of queues.
+
+    def __str__(self) -> str:
+        return f"queue {self.queue_id} in {self.submitpool_id}"
 
 
 class Limit(models.Model):

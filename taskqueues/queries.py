@@ -9,6 +9,7 @@ from django.db.models import Count, F, FloatField, IntegerField, OuterRef, Query
 from django.db.models.functions import Coalesce
 
 from resources.models import Queue
+from resources.queries import queues_at_hand
 from taskqueues import sql
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
@@ -34,6 +35,16 @@ def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
 def pools_by_queue(vo: VO) -> Mapping[int, tuple[str, ...]]:
     """Return {queue id: as ``pools_of_queue``} of all queues, for who asks for many; a queue of none is missing."""
     return {queue_id: tuple(pools) for queue_id, pools in sql.pools_of_queues(vo_id=vo.pk).items()}
+
+
+def queues_by_pool(vo: VO) -> Mapping[str, list[str]]:
+    """Return {pool id: its queues as site/ce/queue, sorted} of all pools of the VO; a pool of none is missing.
+
+    The rows of a thousand pools' queues would be hundreds of thousands of objects: each name is put together once.
+    """
+    names = {queue.pk: f"{queue.ce.site}/{queue.ce}/{queue}" for queue in queues_at_hand(vo)}
+    members = sql.members_of_pools(SubmitPool.objects.filter(vo=vo).values_list("pk", flat=True))
+    return {pool: sorted(names[pk] for pk in queue_ids if pk in names) for pool, queue_ids in members.items()}
 
 
 def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str, ...]]:

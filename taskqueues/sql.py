@@ -294,7 +294,7 @@ SELECT submitpool_id, array_agg(queue_id ORDER BY queue_id)
 """
 
 
-def members_of_pools(pool_ids: Collection[str]) -> dict[str, list[int]]:
+def members_of_pools(pool_ids: Iterable[str]) -> dict[str, list[int]]:
     """Return {pool: primary keys of its queues, sorted}; a pool without queues is missing."""
     with connection.cursor() as cursor:
         cursor.execute(_MEMBERS_OF_POOLS, [list(pool_ids)])
@@ -331,13 +331,15 @@ DELETE FROM taskqueues_submitpool_queues AS member
  WHERE member.submitpool_id = gone.submitpool_id AND member.queue_id = gone.queue_id
 """  # noqa: S608 - both are constants
 
-#: Queues are kept until the end of the transaction: one that is deleted meanwhile is left out, not an error at the end.
+#: Queues are kept until the end of the transaction: one that is deleted meanwhile is left out, and one that is deleted
+#: later takes its memberships along. In the order of the index, whose pages are then written once each.
 _ADD_MEMBERS = f"""
 WITH added AS MATERIALIZED ({_MEMBERS}), kept AS MATERIALIZED (
     SELECT id FROM resources_queue WHERE id IN (SELECT queue_id FROM added) ORDER BY id FOR KEY SHARE
 )
 INSERT INTO taskqueues_submitpool_queues (submitpool_id, queue_id)
 SELECT added.submitpool_id, added.queue_id FROM added JOIN kept ON kept.id = added.queue_id
+ ORDER BY added.submitpool_id, added.queue_id
     ON CONFLICT DO NOTHING
 """  # noqa: S608 - both are constants
 

@@ -1,5 +1,6 @@
 """Which submit pools a queue belongs to: RFC7's getSubmitPoolsForQueue, for pilots, directors and people."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
@@ -14,7 +15,7 @@ from pilots.domain import PilotCredential
 from pilots.models import Pilot
 from resources.queries import resolve_place
 from taskqueues.models import SubmitPool
-from taskqueues.queries import pools_of_queue
+from taskqueues.queries import pools_of_queue, queues_by_pool
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
@@ -47,7 +48,8 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
 
     def get_queues(self, pool: SubmitPool) -> list[str]:
         """Return the names of the queues, sorted."""
-        return sorted(f"{queue.ce.site}/{queue.ce}/{queue}" for queue in pool.queues.all())
+        names: Mapping[str, list[str]] = self.context["queues"]
+        return names.get(pool.pk, [])
 
 
 class PoolField(serializers.Field[Any, Any, Any, Any]):
@@ -55,7 +57,7 @@ class PoolField(serializers.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: object) -> object:
         """Return the id as it is, or the pool as an object."""
-        return SubmitPoolOut(value).data if isinstance(value, SubmitPool) else value
+        return SubmitPoolOut(value, context=self.context).data if isinstance(value, SubmitPool) else value
 
 
 class PoolFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # the package's own hook
@@ -95,8 +97,8 @@ class SubmitPoolsView(APIView):
         vo = _vo_of(request, asked.get("vo"))
         place = {level: asked[level] for level in ("site", "ce", "queue") if level in asked}
         if not place:
-            pools = SubmitPool.objects.filter(vo=vo).select_related("vo").prefetch_related("queues__ce__site")
-            return Response(SubmitPoolsOut({"submit_pools": pools.order_by("pk")}).data)
+            pools = SubmitPool.objects.filter(vo=vo).select_related("vo").order_by("pk")
+            return Response(SubmitPoolsOut({"submit_pools": pools}, context={"queues": queues_by_pool(vo)}).data)
         queue = resolve_place(vo, **place).queue
         if queue is None:
             sentence = "Name the site, the CE and the queue, so that one queue is meant."

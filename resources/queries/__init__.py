@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ import numpy as np
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 
 from resources import sql
-from resources.domain.eligibility import LevelSayings, Supply
+from resources.domain.eligibility import Indexes, LevelSayings, Supply
 from resources.domain.parameters import LevelParameters, Parameters, inherit
 from resources.domain.requirements import Kinds, Requirements, Units, canonical, check
 from resources.domain.words import RequirementKind, ResourceState
@@ -30,6 +31,7 @@ from wms.kernel.names import did_you_mean
 Tree = Mapping[str, Mapping[str, Sequence[str]]]
 
 NO_PARAMETERS: Parameters = MappingProxyType({})
+_NONE: Indexes = np.empty(0, dtype=np.int64)
 
 
 class Elements(Func):
@@ -136,8 +138,10 @@ class _Described:
     """Every queue at the sites that serve a VO."""
 
     supply: Supply
-    #: {primary key of a queue: (that of its CE, its name)}; also of queues at other sites.
-    queues: Mapping[int, tuple[int, str]]
+    #: Primary keys of all queues, also of those at other sites; and in the same order those of their CEs, their names.
+    ids: Indexes
+    ce_ids: Indexes
+    names: Sequence[str]
     #: {primary key of a CE: (name of its site, its own)}.
     ces: Mapping[int, tuple[str, str]]
 
@@ -155,15 +159,15 @@ def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
     Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
     """
     described = _described(vo)
-    tree: dict[str, dict[str, list[str]]] = {}
-    for pk in described.supply.eligible(requirements):
-        ce_id, name = described.queues[pk]
-        site, ce = described.ces[ce_id]
-        tree.setdefault(site, {}).setdefault(ce, []).append(name)
-    return {
-        site: {ce: tuple(sorted(names)) for ce, names in sorted(of_site.items())}
-        for site, of_site in sorted(tree.items())
-    }
+    order = np.argsort(described.ids)
+    found = order[np.searchsorted(described.ids, described.supply.eligible(requirements), sorter=order)]
+    names: dict[int, list[str]] = {}
+    for row, ce_id in zip(found.tolist(), described.ce_ids[found].tolist(), strict=True):
+        names.setdefault(ce_id, []).append(described.names[row])
+    tree: dict[str, dict[str, Sequence[str]]] = {}
+    for (site, ce), ce_id in sorted((described.ces[ce_id], ce_id) for ce_id in names):
+        tree.setdefault(site, {})[ce] = tuple(sorted(names[ce_id]))
+    return tree
 
 
 def _described(vo: VO) -> _Described:
@@ -175,24 +179,34 @@ def _described(vo: VO) -> _Described:
         for pk, name, site_id, *own in told.ces
         if site_id in sites  # it serves others, or came between the statements
     }
-    rows = []
-    queues: dict[int, tuple[int, str]] = {}
-    for general, of_vo, pks, ce_ids, names in told.queues:
-        position = at_queue.position(general, of_vo)
-        queues.update(zip(pks, zip(ce_ids, names, strict=True), strict=True))
-        for pk, ce_id in zip(pks, ce_ids, strict=True):
-            ce = ces.get(ce_id)
-            if ce is not None:
-                rows.append((pk, ce[0][1], ce[2], position))
-    ids, *levels = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4).T
-    said_at = zip((at_site, at_ce, at_queue), levels, strict=True)
+    of_ces = sorted((pk, site[1], own) for pk, (site, _, own) in ces.items())
+    # Numpy puts together what concerns each of the queues, of which there may be twenty thousand.
+    groups: list[tuple[Indexes, Indexes, Indexes, list[str]]] = [(_NONE, _NONE, _NONE, [])]
+    for *own, ids_as_text, ce_ids_as_text, names_as_json in told.queues:
+        alike = _numbers(ids_as_text)
+        position = np.full(len(alike), at_queue.position(*own))
+        groups.append((alike, _numbers(ce_ids_as_text), position, json.loads(names_as_json)))
+    ids, ce_ids, said = (np.concatenate([group[column] for group in groups]) for column in range(3))
+    serving, site_said, ce_said = np.array(of_ces, dtype=np.int64).reshape(-1, 3).T
+    order = np.argsort(ids)
+    order = order[np.isin(ce_ids[order], serving)]
+    ce = np.searchsorted(serving, ce_ids[order])
+    levels = (
+        LevelSayings(at_site.sayings, site_said[ce]),
+        LevelSayings(at_ce.sayings, ce_said[ce]),
+        LevelSayings(at_queue.sayings, said[order]),
+    )
     return _Described(
-        supply=Supply(
-            ids, [LevelSayings(at.sayings, of_queue) for at, of_queue in said_at], kinds=requirement_kinds(vo)
-        ),
-        queues=queues,
+        supply=Supply(ids[order], levels, kinds=requirement_kinds(vo)),
+        ids=ids,
+        ce_ids=ce_ids,
+        names=list(chain.from_iterable(names for *_, names in groups)),
         ces={pk: (site[0], name) for pk, (site, name, _) in ces.items()},
     )
+
+
+def _numbers(text: str) -> Indexes:
+    return np.fromstring(text, dtype=np.int64, sep=",")
 
 
 class _Said:

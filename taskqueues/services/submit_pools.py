@@ -57,18 +57,19 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
     """
     forms = [canonical(each) for each in requirements]
     wanted = {submit_pool_id(vo.name, form): form for form in forms}
-    supply: Supply | None = None
+    new = []
     # In one order for all, or two requests that make the same pools would wait for each other.
     for pool_id in sorted(wanted):
         while not sql.keep_pool(pool_id):
-            supply = supply or supply_of(vo)
-            if not sql.insert_pool(pool_id, vo_id=vo.pk, requirements=wanted[pool_id], now=now):
-                # NB: it is another's, with its queues, or was, and is removed again: nothing of it is held here.
-                continue
-            sql.add_members({pool_id: supply.eligible(wanted[pool_id])})
-            # A resource that changes while this transaction is open is not seen here, nor is the pool by the refresh
-            # that follows the change.
-            StaleSubmitPools.objects.create(vo=vo, pool=pool_id, changed_at=now)
+            # NB: else it is another's, with its queues, or was, and is removed again: nothing of it is held here.
+            if sql.insert_pool(pool_id, vo_id=vo.pk, requirements=wanted[pool_id], now=now):
+                new.append(pool_id)
+    if new:
+        supply = supply_of(vo)
+        sql.add_members({pool_id: supply.eligible(wanted[pool_id]) for pool_id in new})
+        # A resource that changes while this transaction is open is not seen here, nor is the pool by the refresh that
+        # follows the change.
+        StaleSubmitPools.objects.bulk_create([StaleSubmitPools(vo=vo, pool=pool_id, changed_at=now) for pool_id in new])
     queues = dict(_keep_in_use(wanted, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
     ids = [submit_pool_id(vo.name, form) for form in forms]
     return [RegisteredPool(id=pool_id, queues=queues[pool_id]) for pool_id in ids]

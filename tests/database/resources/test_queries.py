@@ -126,6 +126,18 @@ def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
     assert queries.eligible_queues(lhcb, canonical({"Memory": 4001})) == {}
 
 
+def test_without_queues_the_tree_is_empty_and_what_changes_shows_at_once(lhcb: VO, atlas: VO) -> None:
+    assert queries.eligible_queues(lhcb, {}) == {}
+    theirs = make_queue(ce=make_ce(site=make_site(vos=[atlas])))
+    assert queries.eligible_queues(lhcb, {}) == {}
+    queue = make_queue(name='a "quoted", name', ce=make_ce(name="ce1", site=make_site(name="CERN")))
+    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == {}
+    Queue.objects.filter(pk__in=(queue.pk, theirs.pk)).update(vo_parameters={"lhcb": {"Memory": 1}})
+    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == {"CERN": {"ce1": ('a "quoted", name',)}}
+    Queue.objects.filter(pk=queue.pk).update(vo_parameters={"atlas": {"Memory": 1}})
+    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == {}
+
+
 def test_a_queue_has_its_own_parameters_and_those_that_it_inherits(lhcb: VO, atlas: VO) -> None:
     ce = make_ce(name="ce1", site=make_site(name="CERN", parameters={"Memory": 2000, "Scratch": 1}))
     queue = make_queue(name="grid", ce=ce, vo_parameters={"lhcb": {"memory": 4000}})

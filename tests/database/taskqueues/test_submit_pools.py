@@ -4,7 +4,8 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models.expressions import RawSQL
 
 from resources.domain.words import RequirementKind
 from resources.models import Queue
@@ -109,19 +110,31 @@ def test_a_new_pool_is_refreshed_once_more_by_itself() -> None:
     assert [queues_of(pool) for pool in (old, new)] == [set(), {queue}]
 
 
+@pytest.mark.parametrize("table", ["resources_queue", "taskqueues_submitpool"])
+def test_memberships_go_with_their_queue_and_with_their_pool_whoever_deletes_it(table: str) -> None:
+    queue = make_queue(parameters={"Memory": 4000})
+    pool = register(make_vo(), Memory=4000)
+    members = SubmitPool.queues.through._default_manager
+    assert members.count() == 1
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {table} WHERE id::text = ANY(%s)", [[str(queue.pk), pool.id]])
+    assert members.count() == 0
+
+
 def test_a_refresh_writes_only_memberships_that_change() -> None:
     vo = make_vo()
     kept, lost = make_queue(parameters={"Memory": 4000}), make_queue(parameters={"Memory": 4000})
     pool = register(vo, Memory=4000)
     members = SubmitPool.queues.through._default_manager
-    before = members.get(queue=kept).pk
+    row = members.filter(queue=kept).annotate(row=RawSQL("taskqueues_submitpool_queues.ctid::text", []))
+    before = row.get().row
     submit_pools.refresh_all(now=NOW)
     lost.parameters = {}
     lost.save()
     won = make_queue(parameters={"Memory": 8000})
     submit_pools.refresh_all(now=LATER)
     assert queues_of(pool) == {kept, won}
-    assert members.get(queue=kept).pk == before
+    assert row.get().row == before
 
 
 def test_a_pool_goes_its_time_of_grace_after_the_last_job_left_its_queue() -> None:

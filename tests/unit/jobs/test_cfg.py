@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resources.domain.requirements import canonical
 from wms.jobs.domain.cfg import MAX_BYTES, InvalidCfgError, parse_cfg
 from wms.jobs.domain.description import parse
 from wms.jobs.domain.jdl import parse_jdl
+from wms.kernel.errors import RejectedError
 
 RFC_EXAMPLE = """
 # The example of RFC 7.
@@ -87,6 +89,28 @@ def test_values_of_requirements_are_numbers_truths_or_texts(value: str, read: ob
     assert described(text) == {"executable": "a", "requirements": {"Memory": read}}
     # On one line too.
     assert described(f"Executable = a\nRequirements {{ Memory = {value} }}") == described(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Memory >= 4000", "Memory > = 4000", "Memory == 4000", "Memory != 4", "A = 1; B = 2", "A = {a, b}", "A = 1 }}"],
+)
+def test_what_jobs_require_is_no_expression_and_no_jdl(line: str) -> None:
+    with pytest.raises(InvalidCfgError, match="an expression is not accepted"):
+        parse_cfg(f"Executable = a\nRequirements {{ {line} }}")
+    quoted = parse_cfg('Executable = a\nRequirements { A = "a; {b}", "== c" }').description
+    assert quoted["requirements"] == {"A": ["a; {b}", "== c"]}
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "9" * 1000, "1e999", "-1e999"])
+def test_a_number_that_fits_nowhere_is_no_text(number: str) -> None:
+    read = parse_cfg(f"Executable = a\nRequirements {{ Memory = {number} }}").description
+    with pytest.raises(RejectedError, match="finite and fits in 64 bits"):
+        canonical(read["requirements"])
+
+
+def test_a_mark_of_the_byte_order_says_nothing() -> None:
+    assert described("\ufeffExecutable = a") == {"executable": "a"}
 
 
 def test_lists_may_be_empty_and_environments_lists() -> None:

@@ -27,8 +27,12 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)?")
 #: Names that jobs may require need not be words.
 _NAME_IN_SECTION: Final = re.compile(r"[^\s={}#\"](?:[^={}#\"]*[^\s={}#\"])?")
 _ELEMENT: Final = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"(?=\s*(?:,|$))|(?P<plain>[^,]*))\s*(?:,|$)')
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+#: What looks like a number and is none that fits is refused later, not read as a text that nothing offers.
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}")
 _REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?")
+#: In what jobs require: the beginnings of ``> 4000``, ``== 4000``, and what separates values elsewhere.
+_EXPRESSION: Final = re.compile(r"[<>!=]$")
+_FOREIGN: Final = re.compile(r"^=|[{};]")
 _WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
@@ -71,6 +75,8 @@ def parse_cfg(text: str) -> DescribedJob:
     Raises:
         InvalidCfgError: with line and column.
     """
+    # Editors of Windows begin a file with a mark that is no part of the first name.
+    text = " " + text[1:] if text.startswith("\ufeff") else text
     return _CfgReader(_Parser(text).section(), text).job()
 
 
@@ -208,7 +214,17 @@ class _CfgReader(AttributeReader):
         if value is None:
             hint = "Requirements must be a section: Requirements { Memory = 4000 }; an expression is not accepted."
             raise self.value_error(name, hint)
+        entry = self._entries[name.lower()]
+        for inner in entry.entries.values() if isinstance(entry, _Section) else ():
+            if isinstance(inner, _Option):
+                self._refuse_expression(inner)
         return value
+
+    def _refuse_expression(self, option: _Option) -> None:
+        plain = [element for element, quoted in self._elements(option) if not quoted]
+        if _EXPRESSION.search(option.name) or any(map(_FOREIGN.search, plain)):
+            hint = "Write `Name = value`, a line for each name and commas in lists; an expression is not accepted."
+            raise self._error(f"{hint} What holds = {{ }} or ; stands in double quotes.", option.at)
 
     def record(self, name: str) -> dict[str, Json] | None:
         entry = self._entries[name.lower()]

@@ -115,7 +115,6 @@ def _finish(changes: Sequence[ReplicaChange], *, now: datetime) -> None:
 
 
 @transaction_required
-@transaction_required
 def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
     """Move those of the jobs, read a moment ago, whose files are at other sites than when they were placed."""
     holding = input_data.locate(jobs)
