@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from random import Random
@@ -19,7 +20,7 @@ from taskqueues.models import Limit, SubmitPool, TaskQueue
 from taskqueues.services.index.shared import index
 from tests.benchmarks.match import match_often, match_once
 from tests.benchmarks.measuring import Report
-from tests.benchmarks.offers import draw_question
+from tests.benchmarks.offers import Question, draw_question
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
 from tests.benchmarks.workloads.loading import load, loaded_sizes
@@ -137,7 +138,8 @@ def _beside_a_closed_site(world: World, options: Options) -> float:
         child.start()
     rates: dict[bool, list[int]] = {True: [], False: []}
     for turn in range(2 * ROUNDS + 1):
-        is_polled = turn % 2 == 1
+        # Asked, not, not, asked, …: what changes with time does so for both.
+        is_polled = turn // 2 % 2 == 0
         for here, _ in pipes:
             here.send(is_polled)
         done = [here.recv() for here, _ in pipes]
@@ -164,13 +166,16 @@ def _match_elsewhere(world: World, options: Options, number: int, closed: int, o
 
 def _ask_at_closed_site(world: World, options: Options, number: int, closed: int, other: Connection) -> None:
     chance = Random(options.seed + number)
+    # Drawn before, for to draw one costs as much as to ask it.
+    questions = iter([_question_at(closed, world, chance) for _ in range(int(POLLS_PER_S * BLOCK_S * (ROUNDS + 1)))])
     while (is_asked := other.recv()) is not None:
         end, given = monotonic() + min(BLOCK_S, options.seconds), 0
         while monotonic() < end:
             if is_asked:
-                question = draw_question(world, chance=chance)
-                while question.site != closed:
-                    question = draw_question(world, chance=chance)
-                given += match_once(question, chance=chance)[0]
+                given += match_once(next(questions), chance=chance)[0]
             sleep(1 / POLLS_PER_S)
         other.send(given)
+
+
+def _question_at(site: int, world: World, chance: Random) -> Question:
+    return replace(draw_question(world, chance=chance), site=site, pilot_id=chance.choice(world.pilots[site]))
