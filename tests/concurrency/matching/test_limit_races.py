@@ -18,6 +18,7 @@ from pilots.models import Pilot
 from taskqueues.models import Limit, LimitSlot
 from taskqueues.queries import limit_standings
 from taskqueues.services import priorities
+from tests.concurrency.matching.test_match_races import drain
 from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
@@ -26,15 +27,6 @@ from wms.jobs.models import Job
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MATCHERS = 8
-
-
-def drain(pilot: Pilot, *, seed: int) -> int:
-    """Match until nothing is given any more; return how many jobs there were."""
-    chance, taken = Random(seed), 0
-    offer = OfferRequest(cpu_time_s=300_000)
-    while match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance):
-        taken += 1
-    return taken
 
 
 def work(pilot: Pilot, *, seed: int) -> int:
@@ -64,7 +56,7 @@ def test_eight_matchers_admit_exactly_the_limit(running: int) -> None:
     Limit.objects.create(vo=group.vo, running=running)
     pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(MATCHERS)]
     taken = at_once([partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)])
-    assert sum(taken) == Match.objects.count() == running
+    assert sum(map(len, taken)) == Match.objects.count() == running
     assert LimitSlot.objects.aggregate(Sum("used")) == {"used__sum": running}
 
 
@@ -87,16 +79,16 @@ def test_a_limit_that_is_made_amid_matches_counts_them_all() -> None:
         make_job(group=group, owner=owner)
     pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(MATCHERS - 2)]
 
-    def limit(**scope: Any) -> int:
+    def limit(**scope: Any) -> list[int]:
         while Match.objects.count() < 20:
             pass
         Limit.objects.create(running=100, **scope)
-        return 0
+        return []
 
-    matchers: list[Callable[[], int]] = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)]
-    makers: list[Callable[[], int]] = [partial(limit, vo=group.vo), partial(limit, group=group)]
+    matchers: list[Callable[[], list[int]]] = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)]
+    makers: list[Callable[[], list[int]]] = [partial(limit, vo=group.vo), partial(limit, group=group)]
     taken = at_once([*matchers, *makers])
-    assert sum(taken) == Match.objects.count() == 100
+    assert sum(map(len, taken)) == Match.objects.count() == 100
     assert [standing.bounds.held for standing in limit_standings()] == [100, 100]
     priorities.recalculate()
     assert list(violations()) == []

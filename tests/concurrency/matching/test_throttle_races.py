@@ -2,20 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from matching.models import Match
-from matching.services.match import match
-from matching.services.offers import OfferRequest
 from matching.services.throttles import advertise
-from pilots.models import Pilot
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
+from tests.concurrency.matching.test_match_races import drain
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once
 from wms.accounts.models import Group
@@ -45,18 +41,9 @@ def jobs(group: Group) -> None:
         make_job(group=group, owner=owner, cpu_time_s=500 if number % 2 else 5000)
 
 
-def drain(pilot: Pilot, *, seed: int) -> int:
-    """Match until nothing is given any more; return how many jobs there were."""
-    chance, taken = Random(seed), 0
-    offer = OfferRequest(cpu_time_s=300_000)
-    while match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=chance):
-        taken += 1
-    return taken
-
-
 def drained_by_all(group: Group, queue: Queue) -> int:
     pilots = [make_pilot(vo=group.vo, queue=queue) for _ in range(MATCHERS)]
-    return sum(at_once([partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)]))
+    return sum(map(len, at_once([partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)])))
 
 
 THROTTLES: dict[str, dict[str, Any]] = {
@@ -91,16 +78,16 @@ def test_what_is_advertised_amid_matches_forgets_none(group: Group, queue: Queue
     advertise(queue.ce.site_id, IDLE)
     pilots = [make_pilot(vo=group.vo, queue=queue) for _ in range(MATCHERS - 1)]
 
-    def advertise_old_news() -> int:
+    def advertise_old_news() -> list[int]:
         while Match.objects.count() < 5:
             pass
         for _ in range(10):
             # Measured before the first match: all of them came after it.
             advertise(queue.ce.site_id, Advertisement(numbers=IDLE.numbers, measured_s_ago=60.0))
-        return 0
+        return []
 
-    works: list[Callable[[], int]] = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)]
-    assert sum(at_once([*works, advertise_old_news])) == Match.objects.count() == 20
+    works: list[Callable[[], list[int]]] = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)]
+    assert sum(map(len, at_once([*works, advertise_old_news]))) == Match.objects.count() == 20
 
 
 def test_pilots_elsewhere_get_theirs(group: Group, queue: Queue) -> None:
@@ -108,5 +95,5 @@ def test_pilots_elsewhere_get_theirs(group: Group, queue: Queue) -> None:
     elsewhere = make_pilot(vo=group.vo, queue=make_queue())
     throttled = [make_pilot(vo=group.vo, queue=queue) for _ in range(3)]
     works = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate([elsewhere, *throttled])]
-    assert sum(at_once(works)) == 80
+    assert sum(map(len, at_once(works))) == 80
     assert Match.objects.filter(queue=queue).count() == 3
