@@ -31,10 +31,7 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "current_gathering_output_jobs": throttles.GATHERING,
         "current_jobs": throttles.CURRENT,
         "cur_matches": throttles.CUR_MATCHES,
-        "max_matches": throttles.MAX_MATCHES,
-        "max_submitting_jobs": throttles.MAX_SUBMITTING,
-        "max_submitting_and_output_gathering_jobs": throttles.MAX_SUBMITTING_AND_GATHERING,
-        "max_jobs": throttles.MAX_JOBS,
+        **{field: name for name, field in throttles.FIELD_OF_MAXIMUM.items()},
     }
 )
 _LONGEST_AGO_S: Final = 366 * 86_400

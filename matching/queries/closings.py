@@ -12,6 +12,7 @@ from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from resources.services.throttles import validity_of
+from taskqueues.models import TaskQueue
 from taskqueues.services.closings import Closings, closings_of
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import HELD, Job
@@ -56,13 +57,14 @@ def as_counted(site: Site, numbers: Mapping[str, int], *, now: datetime) -> Thro
     return state
 
 
-def closings_now(sites: Iterable[Site], *, now: datetime) -> Closings:
+def closings_now(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
     """Return what is closed at these sites; where a match would have the server count first, it is counted here.
 
     Args:
         now: the database's clock.
+        task_queues: as of ``Closings``.
     """
-    closings = closings_of(sites, now=now)
+    closings = closings_of(sites, now=now, task_queues=task_queues)
     to_count = [site for site, state in closings.sites.values() if is_to_be_counted(site, state, now=now)]
     if not to_count:
         return closings

@@ -31,7 +31,6 @@ from taskqueues.queries import is_on, pools_of_queue, queues_of_pools
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
-from taskqueues.services.targets import as_classad
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.memo import Memo, ReadBeforehand, Remembered
@@ -217,11 +216,11 @@ class _Closed:
 
     def __init__(self, task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> None:
         self._task_queue = task_queue
-        self._closings = closings_now({queue.ce.site_id: queue.ce.site for queue in queues}.values(), now=now)
-        self._targets = {task_queue.pk: as_classad(task_queue)}
+        sites = {queue.ce.site_id: queue.ce.site for queue in queues}
+        self._closings = closings_now(sites.values(), now=now, task_queues=[task_queue])
 
     def applied(self, offer: ResourceOffer, queue: Queue) -> ResourceOffer:
-        return self._closings.applied(offer, site_id=queue.ce.site_id, ce_id=queue.ce_id, targets=self._targets)
+        return self._closings.applied(offer, site_id=queue.ce.site_id, ce_id=queue.ce_id)
 
     def why(self, offer: ResourceOffer, failed: Collection[str]) -> tuple[str, ...]:
         """Return what holds the jobs back in an offer for which these conditions fail."""

@@ -11,7 +11,6 @@ from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
 from taskqueues.services.index.shared import index
-from taskqueues.services.targets import as_classad
 from wms.accounts.models import VO
 
 
@@ -44,10 +43,8 @@ def preview(offer: ResourceOffer, *, place: Place) -> Preview:
     rows = TaskQueue.objects.filter(pk__in=task_queue_id[fits].tolist())
     fitting = list(rows.select_related("owner", "group", "vo").order_by("-cpu_time_s", "-priority", "pk"))
     site_id, ce_id, _ = place.ids
-    closings = closings_now(filter(None, [place.its_site]), now=snapshot.now())
-    offer = closings.applied(
-        offer, site_id=site_id, ce_id=ce_id, targets={queue.pk: as_classad(queue) for queue in fitting}
-    )
+    closings = closings_now(filter(None, [place.its_site]), now=snapshot.now(), task_queues=fitting)
+    offer = closings.applied(offer, site_id=site_id, ce_id=ce_id)
     left = snapshot.masks.left_after_each(offer, among=waiting)
     *_, fits = left.values()
     given = frozenset(task_queue_id[fits].tolist())

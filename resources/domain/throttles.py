@@ -8,6 +8,7 @@ of CurMatches before it. So what a policy says of one advertisement is one numbe
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from resources.domain.classad import ClassAd, ClassAdError, classad_of, is_true, parse_classad, parse_expression
@@ -25,7 +26,16 @@ MAX_SUBMITTING: Final = "MaxSubmittingJobs"
 MAX_SUBMITTING_AND_GATHERING: Final = "MaxSubmittingAndOutputGatheringJobs"
 MAX_JOBS: Final = "MaxJobs"
 REQUIREMENTS: Final = "Requirements"
-MAXIMA: Final = (MAX_MATCHES, MAX_SUBMITTING, MAX_SUBMITTING_AND_GATHERING, MAX_JOBS)
+#: By SAM's names: as our settings and requests are called.
+FIELD_OF_MAXIMUM: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        MAX_MATCHES: "max_matches",
+        MAX_SUBMITTING: "max_submitting_jobs",
+        MAX_SUBMITTING_AND_GATHERING: "max_submitting_and_output_gathering_jobs",
+        MAX_JOBS: "max_jobs",
+    }
+)
+MAXIMA: Final = tuple(FIELD_OF_MAXIMUM)
 #: What a site may advertise under these names is a number.
 NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
 #: An expression that stays true for so many matches is asked again after them.
@@ -117,6 +127,13 @@ class Throttle:
         expressions = [each for each in asked if each is not None]
         return all(is_true(each, my=my, target=job, max_steps=MAX_STEPS) for each in expressions)
 
+    def refused(self, jobs: Mapping[int, ClassAd], *, matched: int) -> tuple[int, ...]:
+        """Return the keys of the jobs of which no match is accepted; jobs of one kind are asked about once."""
+        kind_of = {key: self.kind_of(job) for key, job in jobs.items()}
+        examples = {kind_of[key]: job for key, job in jobs.items()}
+        accepted = {kind: self.accepts(matched=matched, job=job) for kind, job in examples.items()}
+        return tuple(key for key in jobs if not accepted[kind_of[key]])
+
     def left(self, *, matched: int, job: ClassAd = NO_JOB, most_tried: int = MOST_TRIED) -> int:
         """Return how many more matches are accepted, of jobs like *job*; at most *most_tried* of an expression."""
         if self.room is not None:
@@ -151,6 +168,17 @@ _BOUNDS: Final[Mapping[ThrottlePolicy, tuple[tuple[str, tuple[str, ...]], ...]]]
         (MAX_SUBMITTING_AND_GATHERING, (SUBMITTING, GATHERING)),
     ),
 }
+
+
+def needed_by(policy: ThrottlePolicy, *, expression: str) -> tuple[str, ...]:
+    """Return the settings that a policy cannot be configured without.
+
+    Args:
+        expression: how the setting of the site's own expression is called.
+    """
+    if policy is ThrottlePolicy.CUSTOM:
+        return (expression,)
+    return tuple(FIELD_OF_MAXIMUM[maximum] for maximum, _ in _BOUNDS.get(policy, ()))
 
 
 # The same few texts are asked about again and again.

@@ -5,13 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from resources.domain.throttles import (
-    MAX_JOBS,
-    MAX_MATCHES,
-    MAX_SUBMITTING,
-    MAX_SUBMITTING_AND_GATHERING,
-    Throttle,
-)
+from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 
@@ -49,15 +43,9 @@ class ThrottleStanding:
 
 def throttle_in(site: Site, state: ThrottleState) -> Throttle:
     """Return the rules of the site's throttle with what is known of the site."""
-    configured = {
-        MAX_MATCHES: site.max_matches,
-        MAX_SUBMITTING: site.max_submitting_jobs,
-        MAX_SUBMITTING_AND_GATHERING: site.max_submitting_and_output_gathering_jobs,
-        MAX_JOBS: site.max_jobs,
-    }
     return Throttle(
         policy=ThrottlePolicy(site.throttle_policy),
-        maxima={name: most for name, most in configured.items() if most is not None},
+        maxima={name: most for name, field in FIELD_OF_MAXIMUM.items() if (most := getattr(site, field)) is not None},
         requirements=site.throttle_requirements,
         advertised=state.advertised,
         classad=state.classad,

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.classad import ClassAdError, parse_expression
+from resources.domain.throttles import needed_by
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.services import issue_site_token
@@ -29,16 +30,6 @@ from wms.kernel.nudge import nudge
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
-
-#: What each policy compares with (SAM).
-NEEDED_BY_POLICY = {
-    ThrottlePolicy.NONE: (),
-    ThrottlePolicy.MATCHES: ("max_matches",),
-    ThrottlePolicy.LEVEL0: ("max_submitting_jobs",),
-    ThrottlePolicy.LEVEL1: ("max_submitting_and_output_gathering_jobs",),
-    ThrottlePolicy.LEVEL2: ("max_jobs", "max_submitting_and_output_gathering_jobs"),
-    ThrottlePolicy.CUSTOM: ("throttle_requirements",),
-}
 
 
 class RefreshingAdmin(VORights, RowLevelAdmin[M]):
@@ -94,7 +85,8 @@ class SiteForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it tak
     def clean(self) -> dict[str, Any]:
         """Check what concerns several fields."""
         given = super().clean() or self.cleaned_data
-        for name in NEEDED_BY_POLICY.get(ThrottlePolicy(given.get("throttle_policy") or ""), ()):
+        policy = ThrottlePolicy(given.get("throttle_policy") or "")
+        for name in needed_by(policy, expression="throttle_requirements"):
             if given.get(name) in {None, ""} and name in self.fields:
                 self.add_error(name, f"The policy {given['throttle_policy']} needs it.")
         if expression := given.get("throttle_requirements"):

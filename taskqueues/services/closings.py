@@ -1,20 +1,18 @@
 """What throttles and limits hold back at one moment, for those who look at it without claiming (DESIGN §3.6)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
-from resources.domain.classad import ClassAd
 from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
 from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
+from taskqueues.models import TaskQueue
 from taskqueues.queries import LimitStanding, full_in_words, limit_standings
-
-#: Jobs of task queues as a site's expression sees them, by the queue's primary key.
-Targets = Mapping[int, ClassAd]
+from taskqueues.services.targets import as_classad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +23,8 @@ class Closings:
     #: Those that are throttled, with what is known of each, by primary key.
     sites: Mapping[int, tuple[Site, ThrottleState | None]]
     limits: Sequence[LimitStanding]
+    #: About whose jobs the expressions of sites are asked; with owner, group and VO at hand.
+    task_queues: Collection[TaskQueue]
 
     @cached_property
     def full_limits(self) -> Sequence[LimitScope]:
@@ -44,14 +44,8 @@ class Closings:
         """Return how the throttle of a site stands; None: it has none, or is not among those that were read."""
         return self._standings.get(site_id or 0)
 
-    def applied(
-        self, offer: ResourceOffer, *, site_id: int | None, ce_id: int | None, targets: Targets
-    ) -> ResourceOffer:
-        """Return the offer with what is closed for it; None: the place is not known, and only wide limits hold.
-
-        Args:
-            targets: the task queues of which a site's expression is asked.
-        """
+    def applied(self, offer: ResourceOffer, *, site_id: int | None, ce_id: int | None) -> ResourceOffer:
+        """Return the offer with what is closed for it; None: the place is not known, and only wide limits hold."""
         full = tuple(scope for scope in self.full_limits if scope.holds_at(site_id=site_id, ce_id=ce_id))
         throttle = self.throttle_at(site_id)
         if throttle is None:
@@ -60,28 +54,33 @@ class Closings:
             offer,
             full_limits=full,
             throttled="" if throttle.accepting else throttle.why_closed.removesuffix("."),
-            refused=self._refused(site_id, targets),
+            refused=self._refused.get(site_id or 0, ()),
         )
 
-    def _refused(self, site_id: int | None, targets: Targets) -> tuple[int, ...]:
-        site, state = self.sites[site_id or 0]
-        if site.throttle_policy != ThrottlePolicy.CUSTOM or state is None or state.expires_at <= self.now:
-            return ()
-        throttle = throttle_in(site, state)
-        kind_of = {pk: throttle.kind_of(job) for pk, job in targets.items()}
-        examples = {kind_of[pk]: job for pk, job in targets.items()}
-        accepted = {kind: throttle.accepts(matched=state.matched, job=job) for kind, job in examples.items()}
-        return tuple(pk for pk in targets if not accepted[kind_of[pk]])
+    @cached_property
+    def _refused(self) -> Mapping[int, tuple[int, ...]]:
+        """By site: the task queues of which its expression takes no job."""
+        asked = {
+            pk: (throttle_in(site, state), state.matched)
+            for pk, (site, state) in self.sites.items()
+            if site.throttle_policy == ThrottlePolicy.CUSTOM and state is not None and state.expires_at > self.now
+        }
+        jobs = {row.pk: as_classad(row) for row in self.task_queues} if asked else {}
+        return {pk: throttle.refused(jobs, matched=matched) for pk, (throttle, matched) in asked.items()}
 
 
-def closings_of(sites: Iterable[Site], *, now: datetime) -> Closings:
+def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue] = ()) -> Closings:
     """Return what is closed at these sites, as it is known; what the server would have to count is taken for open.
 
     Args:
         now: the database's clock.
+        task_queues: as of ``Closings``.
     """
     throttled = [site for site in sites if site.throttle_policy != ThrottlePolicy.NONE]
     states = ThrottleState.objects.in_bulk([site.pk for site in throttled]) if throttled else {}
     return Closings(
-        now=now, sites={site.pk: (site, states.get(site.pk)) for site in throttled}, limits=limit_standings()
+        now=now,
+        sites={site.pk: (site, states.get(site.pk)) for site in throttled},
+        limits=limit_standings(),
+        task_queues=task_queues,
     )

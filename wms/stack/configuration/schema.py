@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Self
 
 from resources.domain.classad import ClassAdError, parse_expression
+from resources.domain.throttles import needed_by
 from resources.domain.words import (
     CEType,
     Identity,
@@ -191,7 +191,7 @@ class ThrottleEntry(Entry):
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
-        for needed in NEEDED_BY_POLICY[ThrottlePolicy(self.policy)]:
+        for needed in needed_by(ThrottlePolicy(self.policy), expression="requirements"):
             if getattr(self, needed) in {None, ""}:
                 yield "policy", f"{self.policy} needs {needed}"
         if self.requirements:
@@ -199,18 +199,6 @@ class ThrottleEntry(Entry):
                 parse_expression(self.requirements)
             except ClassAdError as error:
                 yield "requirements", f"not a ClassAd expression: {error}"
-
-
-NEEDED_BY_POLICY: Mapping[ThrottlePolicy, tuple[str, ...]] = MappingProxyType(
-    {
-        ThrottlePolicy.NONE: (),
-        ThrottlePolicy.MATCHES: ("max_matches",),
-        ThrottlePolicy.LEVEL0: ("max_submitting_jobs",),
-        ThrottlePolicy.LEVEL1: ("max_submitting_and_output_gathering_jobs",),
-        ThrottlePolicy.LEVEL2: ("max_jobs", "max_submitting_and_output_gathering_jobs"),
-        ThrottlePolicy.CUSTOM: ("requirements",),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
