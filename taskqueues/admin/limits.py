@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from resources.admin.rights import sites_serving_only
 from taskqueues.models import Limit
-from taskqueues.queries import room_in_words, with_counts
+from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
@@ -46,20 +46,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
     form = LimitForm
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo", "group"})
-    list_display = (
-        "id",
-        "vo",
-        "site",
-        "ce",
-        "group",
-        "user",
-        "job_type",
-        "running",
-        "waiting",
-        "cpu_s_per_day",
-        "delay_s",
-        "room_now",
-    )
+    list_display = ("id", "is_on", "room_now", "running", "waiting", "cpu_s_per_day", "delay_s")
     readonly_fields = ("room_now",)
     list_select_related = ("vo", "site", "ce", "group", "user")
     list_filter = (("vo", SeenRelatedFilter), ("site", SeenRelatedFilter), ("group", SeenRelatedFilter))
@@ -80,6 +67,11 @@ class LimitAdmin(VOLevelAdmin[Limit]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
         """Return the limits with what has been taken of them, and the clock by which that is measured."""
         return with_counts(super().get_queryset(request)).annotate(right_now=DatabaseNow())
+
+    @admin.display(description="limits jobs of")
+    def is_on(self, limit: Limit) -> str:
+        """Return whose jobs it is on, and where."""
+        return limit_in_words(limit)
 
     @admin.display(description="room")
     def room_now(self, limit: Limit) -> str:
