@@ -67,12 +67,12 @@ class Sayings:
     """What is said at every level; of CEs and queues also where no site serves the VO."""
 
     #: Primary key, name, for all VOs, for the one.
-    sites: list[tuple[int, str, str, str]]
+    sites: tuple[tuple[int, str, str, str], ...]
     #: Primary key, name, of the site, for all VOs, for the one.
-    ces: list[tuple[int, str, int, str, str]]
+    ces: tuple[tuple[int, str, int, str, str], ...]
     #: For all VOs, for the one; and of the queues that say so, in one order: their primary keys and those of their CEs,
     #: with commas between them, and their names as JSON.
-    queues: list[tuple[str, str, str, str, str]]
+    queues: tuple[tuple[str, str, str, str, str], ...]
 
 
 def sayings(*, vo_id: int, vo: str) -> Sayings:
@@ -82,7 +82,7 @@ def sayings(*, vo_id: int, vo: str) -> Sayings:
         found = []
         for statement in (_SAYINGS_OF_SITES, _SAYINGS_OF_CES, _SAYINGS_OF_QUEUES):
             cursor.execute(statement, names)
-            found.append(cursor.fetchall())
+            found.append(tuple(cursor.fetchall()))
     sites, ces, queues = found
     return Sayings(sites=sites, ces=ces, queues=queues)
 

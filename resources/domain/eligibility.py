@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.domain.parameters import Parameters, Value, canonical_value
-from resources.domain.requirements import NO_KINDS, Kinds, Requirements, meets
+from resources.domain.requirements import NO_KINDS, Demand, Kinds, Offered, Requirements
 
 Indexes: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 #: In a column: nothing is said.
 _ABSENT = -1
+#: Then all are forgotten: 5 MB of twenty thousand queues.
+_REMEMBERED = 256
 
 
 class LevelSayings(NamedTuple):
@@ -29,6 +31,8 @@ class _Column(NamedTuple):
     """What is in force under one name."""
 
     values: Sequence[Value]
+    #: The same, for comparisons.
+    offered: Sequence[Offered]
     #: For each queue, the position of its value; or _ABSENT.
     of_queue: Indexes
 
@@ -37,7 +41,8 @@ class Supply:
     """The queues that serve one VO, with the parameters in force there.
 
     A name becomes a column over all queues when it is first asked for, and a value asked for is compared with each
-    value offered once: twenty thousand queues are compared with a thousand requirements in a second.
+    value offered once: twenty thousand queues are compared with a thousand requirements in a second. Threads may share
+    it: what two work out at once is the same.
     """
 
     def __init__(self, queue_ids: Indexes, levels: Iterable[LevelSayings], *, kinds: Kinds = NO_KINDS) -> None:
@@ -54,12 +59,16 @@ class Supply:
         self._columns: dict[str, _Column] = {}
         self._meeting: dict[tuple[str, str], Mask] = {}
 
-    def eligible(self, requirements: Requirements) -> list[int]:
-        """Return the primary keys, sorted, of the queues that meet all of *requirements* (canonical)."""
+    def meeting(self, requirements: Requirements) -> Mask:
+        """Return, for each queue by primary key, whether it meets all of *requirements* (canonical)."""
         found = np.ones(len(self._ids), dtype=np.bool_)
         for name, value in requirements.items():
             found &= self._meets(name, value)
-        eligible: list[int] = self._ids[found].tolist()
+        return found
+
+    def eligible(self, requirements: Requirements) -> list[int]:
+        """Return the primary keys, sorted, of the queues that meet all of *requirements* (canonical)."""
+        eligible: list[int] = self._ids[self.meeting(requirements)].tolist()
         return eligible
 
     def held_back(self, requirements: Requirements) -> Mapping[str, int]:
@@ -90,12 +99,16 @@ class Supply:
         wanted = canonical_value(asked)
         # As texts: to Python 1, 1.0 and True are one key.
         key = (name, repr(wanted))
-        if key not in self._meeting:
-            column = self._column(name)
+        found = self._meeting.get(key)
+        if found is None:
+            column, demand = self._column(name), Demand.of(name, wanted, self._kinds)
             # The last one is for what is absent.
-            verdicts = [*(meets(name, wanted, value, self._kinds) for value in column.values), False]
-            self._meeting[key] = np.array(verdicts, dtype=np.bool_)[column.of_queue]
-        return self._meeting[key]
+            verdicts = [*map(demand.is_met_by, column.offered), False]
+            found = np.array(verdicts, dtype=np.bool_)[column.of_queue]
+            if len(self._meeting) >= _REMEMBERED:
+                self._meeting.clear()
+            self._meeting[key] = found
+        return found
 
     def _column(self, name: str) -> _Column:
         if name not in self._columns:
@@ -114,5 +127,5 @@ class Supply:
                     said = own[level.of_queue]
                     # The level decides: what is said further in comes before what is said further out.
                     of_queue = np.where(said == _ABSENT, of_queue, said)
-            self._columns[name] = _Column(values, of_queue)
+            self._columns[name] = _Column(values, [Offered.of(value) for value in values], of_queue)
         return self._columns[name]

@@ -11,6 +11,8 @@ Scalar = str | int | float | bool
 #: A list has no order and no duplicates; one of one element is that element.
 Value = Scalar | tuple[Scalar, ...]
 Parameters = Mapping[str, Value]
+#: What tells scalars apart and orders them.
+Identity = tuple[str, float | int, str]
 
 MAX_NAME_LENGTH = 128
 MAX_TEXT_LENGTH = 1024
@@ -66,8 +68,8 @@ def _canonical_scalar(value: object) -> Scalar:
     raise ValueProblem("use a text, a number, true or false, or a list of these")
 
 
-def identity(scalar: Scalar) -> tuple[str, float | int, str]:
-    """Return what tells values apart and orders them: ``true`` is not 1, and ``"1"`` is not 1."""
+def identity(scalar: Scalar) -> Identity:
+    """Return what tells values apart: ``true`` is not 1, and ``"1"`` is not 1."""
     if isinstance(scalar, bool):
         return ("boolean", scalar, "")
     if isinstance(scalar, str):

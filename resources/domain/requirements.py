@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import NamedTuple, Self, TypeGuard
 
 from resources.domain.parameters import (
+    Identity,
     Parameters,
     Scalar,
     Value,
@@ -149,22 +150,50 @@ def unmet(
 
 def meets(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> bool:
     """Return whether a resource that offers *offered* (None: nothing) under *name* meets what is asked of it."""
-    if offered is None:
-        return False
-    # NB: canonical requirements that come from the database have lists where tuples were.
-    wanted, given = _several(asked), values_of(offered)
-    kind = kinds.get(name) or _kind_by_value(wanted)
-    if kind is RequirementKind.CAPACITY:
-        capacities = [scalar for scalar in given if _is_number(scalar)]
-        demands = [scalar for scalar in wanted if _is_number(scalar)]
-        return len(capacities) == len(given) and bool(demands) and min(demands) <= min(capacities)
-    asked_for = {identity(scalar) for scalar in wanted}
-    has = {identity(scalar) for scalar in given}
-    return has <= asked_for if kind is RequirementKind.EXACT else not has.isdisjoint(asked_for)
+    return offered is not None and Demand.of(name, asked, kinds).is_met_by(Offered.of(offered))
 
 
-def _several(value: Value) -> tuple[Scalar, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
+class Offered(NamedTuple):
+    """The value of a resource, as demands are compared with it."""
+
+    has: frozenset[Identity]
+    #: The least; None: some of its values are no numbers.
+    capacity: float | None
+
+    @classmethod
+    def of(cls, value: Value) -> Self:
+        """Return the form of a canonical *value*."""
+        scalars = values_of(value)
+        numbers = [scalar for scalar in scalars if _is_number(scalar)]
+        return cls(frozenset(map(identity, scalars)), min(numbers) if len(numbers) == len(scalars) else None)
+
+
+class Demand(NamedTuple):
+    """What one requirement asks, made once for many resources."""
+
+    kind: RequirementKind
+    asked_for: frozenset[Identity]
+    #: The least capacity that will do; None: no number is asked for.
+    least: float | None
+
+    @classmethod
+    def of(cls, name: str, asked: Value, kinds: Kinds) -> Self:
+        """Return the demand of *asked* under *name*."""
+        # NB: canonical requirements that come from the database have lists where tuples were.
+        wanted = tuple(asked) if isinstance(asked, tuple | list) else (asked,)
+        numbers = [scalar for scalar in wanted if _is_number(scalar)]
+        kind = kinds.get(name) or _kind_by_value(wanted)
+        return cls(kind, frozenset(map(identity, wanted)), min(numbers, default=None))
+
+    def is_met_by(self, offered: Offered) -> bool:
+        """Return whether the resource has what is asked for."""
+        match self.kind:
+            case RequirementKind.CAPACITY:
+                return self.least is not None and offered.capacity is not None and self.least <= offered.capacity
+            case RequirementKind.EXACT:
+                return offered.has <= self.asked_for
+            case RequirementKind.SET:
+                return not offered.has.isdisjoint(self.asked_for)
 
 
 def _kind_by_value(wanted: tuple[Scalar, ...]) -> RequirementKind:

@@ -1,23 +1,20 @@
 """Reads of what is configured: known names, what is eligible for whom, places and whether they take jobs."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
-import numpy as np
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 
 from resources import sql
-from resources.domain.eligibility import Indexes, LevelSayings, Supply
-from resources.domain.parameters import LevelParameters, Parameters, inherit
+from resources.domain.eligibility import Supply
+from resources.domain.parameters import LevelParameters
 from resources.domain.requirements import Kinds, Requirements, Units, canonical, check
 from resources.domain.words import RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from resources.queries.described import Described, Tree, described
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
 from wms.kernel.errors import RejectedError
@@ -25,13 +22,6 @@ from wms.kernel.memo import FORGETFUL, Remembered
 from wms.kernel.names import did_you_mean
 
 # ---- Known names -----------------------------------------------------------------------------------------------------
-
-
-#: Queues by site and CE.
-Tree = Mapping[str, Mapping[str, Sequence[str]]]
-
-NO_PARAMETERS: Parameters = MappingProxyType({})
-_NONE: Indexes = np.empty(0, dtype=np.int64)
 
 
 class Elements(Func):
@@ -133,19 +123,6 @@ def _elements(rows: QuerySet[Platform] | QuerySet[Queue], column: str) -> frozen
 # ---- What is eligible ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
-    """Every queue at the sites that serve a VO."""
-
-    supply: Supply
-    #: Primary keys of all queues, also of those at other sites; and in the same order those of their CEs, their names.
-    ids: Indexes
-    ce_ids: Indexes
-    names: Sequence[str]
-    #: {primary key of a CE: (name of its site, its own)}.
-    ces: Mapping[int, tuple[str, str]]
-
-
 def supply_of(vo: VO) -> Supply:
     """Return the queues that serve *vo*, for who has many requirements to compare with them."""
     return _described(vo).supply
@@ -158,80 +135,12 @@ def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
 
     Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
     """
-    described = _described(vo)
-    order = np.argsort(described.ids)
-    found = order[np.searchsorted(described.ids, described.supply.eligible(requirements), sorter=order)]
-    names: dict[int, list[str]] = {}
-    for row, ce_id in zip(found.tolist(), described.ce_ids[found].tolist(), strict=True):
-        names.setdefault(ce_id, []).append(described.names[row])
-    tree: dict[str, dict[str, Sequence[str]]] = {}
-    for (site, ce), ce_id in sorted((described.ces[ce_id], ce_id) for ce_id in names):
-        tree.setdefault(site, {})[ce] = tuple(sorted(names[ce_id]))
-    return tree
+    return _described(vo).tree(requirements)
 
 
-def _described(vo: VO) -> _Described:
+def _described(vo: VO) -> Described:
     told = sql.sayings(vo_id=vo.pk, vo=vo.name)
-    at_site, at_ce, at_queue = (_Said() for _ in range(3))
-    sites = {pk: (name, at_site.position(*own)) for pk, name, *own in told.sites}
-    ces = {
-        pk: (sites[site_id], name, at_ce.position(*own))
-        for pk, name, site_id, *own in told.ces
-        if site_id in sites  # it serves others, or came between the statements
-    }
-    of_ces = sorted((pk, site[1], own) for pk, (site, _, own) in ces.items())
-    # Numpy puts together what concerns each of the queues, of which there may be twenty thousand.
-    groups: list[tuple[Indexes, Indexes, Indexes, list[str]]] = [(_NONE, _NONE, _NONE, [])]
-    for *own, ids_as_text, ce_ids_as_text, names_as_json in told.queues:
-        alike = _numbers(ids_as_text)
-        position = np.full(len(alike), at_queue.position(*own))
-        groups.append((alike, _numbers(ce_ids_as_text), position, json.loads(names_as_json)))
-    ids, ce_ids, said = (np.concatenate([group[column] for group in groups]) for column in range(3))
-    serving, site_said, ce_said = np.array(of_ces, dtype=np.int64).reshape(-1, 3).T
-    order = np.argsort(ids)
-    order = order[np.isin(ce_ids[order], serving)]
-    ce = np.searchsorted(serving, ce_ids[order])
-    levels = (
-        LevelSayings(at_site.sayings, site_said[ce]),
-        LevelSayings(at_ce.sayings, ce_said[ce]),
-        LevelSayings(at_queue.sayings, said[order]),
-    )
-    return _Described(
-        supply=Supply(ids[order], levels, kinds=requirement_kinds(vo)),
-        ids=ids,
-        ce_ids=ce_ids,
-        names=list(chain.from_iterable(names for *_, names in groups)),
-        ces={pk: (site[0], name) for pk, (site, name, _) in ces.items()},
-    )
-
-
-def _numbers(text: str) -> Indexes:
-    return np.fromstring(text, dtype=np.int64, sep=",")
-
-
-class _Said:
-    """What the rows of one level say to one VO; what several say alike is read once."""
-
-    def __init__(self) -> None:
-        self.sayings: list[Parameters] = []
-        self._positions: dict[tuple[str, str], int] = {}
-
-    def position(self, general: str, of_vo: str) -> int:
-        """Return the position, among the sayings, of what these JSON texts say to all VOs and to this one."""
-        key = (general, of_vo)
-        position = self._positions.get(key)
-        if position is None:
-            position = self._positions[key] = len(self.sayings)
-            self.sayings.append(_saying(general, of_vo))
-        return position
-
-
-#: A thousand sites take longer to be read than to be compared, and say for weeks what they said before.
-@lru_cache(maxsize=10_000)
-def _saying(general: str, of_vo: str) -> Parameters:
-    """Return, in canonical form, what a level says by these JSON texts: for all VOs, and for the one in question."""
-    own = LevelParameters.read(json.loads(general), {"": json.loads(of_vo)}, vo="")
-    return MappingProxyType(dict(inherit(NO_PARAMETERS, own)))
+    return described(told, kinds=tuple(sorted(requirement_kinds(vo).items())))
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------
