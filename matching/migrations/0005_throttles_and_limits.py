@@ -1,17 +1,9 @@
 """Have claims ask throttles and limits, which stand below now; and load the functions as they are now."""
 
-from pathlib import Path
-
 from django.db import migrations
 
-SQL = Path(__file__).parent.parent / "sql"
-# The texts have semicolons inside of functions, and are not to be taken apart.
-FUNCTIONS = [(SQL / name).read_text() for name in ("limits.sql", "claim.sql")]
-DROP = """
-    DROP TYPE IF EXISTS wms_claimed, wms_room CASCADE;
-    DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot, wms_why_throttled, wms_limits_of, wms_held_jobs,
-        wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes CASCADE;
-"""
+from matching.migrations._functions import LOAD, UNLOAD
+
 #: What jobs that are held already count in: claims did not note the computing element.
 PLACE = """
     UPDATE jobs_job AS job SET ce_id = queue.ce_id FROM resources_queue AS queue
@@ -43,9 +35,8 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        # Was there before, in an older form.
-        migrations.RunSQL(DROP, migrations.RunSQL.noop),
-        migrations.RunSQL(FUNCTIONS, DROP),
+        UNLOAD,
+        *LOAD,
         migrations.RunSQL(PLACE, migrations.RunSQL.noop),
         migrations.RunSQL(MOVE, migrations.RunSQL.noop),
         migrations.DeleteModel(name="Limit"),

@@ -128,27 +128,8 @@ DECLARE
     many integer;
 BEGIN
     claimed.answer := 'closed';
-    -- Which jobs pilots hold is about to change (limits.sql).
-    PERFORM pg_advisory_xact_lock_shared(7);
-    -- Locks the pilot: the same request, asked again meanwhile, waits here. Who asks, runs.
-    UPDATE pilots_pilot
-       SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
-     WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL
-    RETURNING answered_request_id, matched_at INTO pilot;
-    IF NOT FOUND THEN
-        claimed.reason := wms_lock_pilot(the_pilot);
-        RETURN NEXT claimed;
-        RETURN;
-    END IF;
-    -- Seldom so; to look for the whole lease at once would take half of the claim's time.
-    IF EXISTS (
-        SELECT FROM matching_match AS lease
-         WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request AND lease.ordinal = the_ordinal
-    ) THEN
-        RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request) AS lease WHERE lease.ordinal = the_ordinal;
-        RETURN;
-    END IF;
-
+    -- Looked at before anything is written: what is closed is asked of often. Whoever got a lease by this request
+    -- before is told so by wms_close_request.
     SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
            task_queue.job_type, owner.is_active,
            site.name AS site_name,
@@ -172,7 +153,6 @@ BEGIN
         RETURN;
     END IF;
     claimed.reason := CASE
-        WHEN pilot.answered_request_id = the_request THEN 'request_answered'
         WHEN NOT facts.site_is_open THEN 'site'
         WHEN NOT facts.ce_is_open THEN 'ce'
         WHEN NOT facts.queue_is_open THEN 'queue'
@@ -187,6 +167,32 @@ BEGIN
         claimed.reason := CASE WHEN FOUND THEN '' ELSE 'pool' END;
     END IF;
     IF claimed.reason <> '' THEN
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+
+    -- Which jobs pilots hold is about to change (limits.sql).
+    PERFORM pg_advisory_xact_lock_shared(7);
+    -- Locks the pilot: the same request, asked again meanwhile, waits here. Who asks, runs.
+    UPDATE pilots_pilot
+       SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
+     WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL
+    RETURNING answered_request_id, matched_at INTO pilot;
+    IF NOT FOUND THEN
+        claimed.reason := wms_lock_pilot(the_pilot);
+        RETURN NEXT claimed;
+        RETURN;
+    END IF;
+    -- Seldom so; to look for the whole lease at once would take half of the claim's time.
+    IF EXISTS (
+        SELECT FROM matching_match AS lease
+         WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request AND lease.ordinal = the_ordinal
+    ) THEN
+        RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request) AS lease WHERE lease.ordinal = the_ordinal;
+        RETURN;
+    END IF;
+    IF pilot.answered_request_id = the_request THEN
+        claimed.reason := 'request_answered';
         RETURN NEXT claimed;
         RETURN;
     END IF;
@@ -328,6 +334,10 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request);
     has_some := FOUND;
+    IF NOT has_some THEN
+        -- Lost in a crash, nobody misses it; and matches elsewhere need not wait until it is on the disk.
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
     UPDATE pilots_pilot
        SET status = 'Running',
            started_at = coalesce(started_at, right_now),

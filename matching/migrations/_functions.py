@@ -1,0 +1,21 @@
+"""The database's functions as they are now: every migration that changes them loads all of them anew."""
+
+from pathlib import Path
+
+from django.db import migrations
+
+SQL = Path(__file__).parent.parent / "sql"
+# The texts have semicolons inside of functions, and are not to be taken apart.
+_FUNCTIONS = [(SQL / name).read_text() for name in ("limits.sql", "claim.sql")]
+_DROP = """
+    DROP TYPE IF EXISTS wms_claimed, wms_room CASCADE;
+    DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot, wms_why_throttled, wms_limits_of, wms_held_jobs,
+        wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes CASCADE;
+"""
+#: They may be there, in an older form. To go back one migration leaves them, as the one before needs them too.
+LOAD = (
+    migrations.RunSQL(_DROP, migrations.RunSQL.noop),
+    migrations.RunSQL(_FUNCTIONS, migrations.RunSQL.noop),
+)
+#: To go back to where there were none.
+UNLOAD = migrations.RunSQL(migrations.RunSQL.noop, _DROP)
