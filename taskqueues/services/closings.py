@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Protocol
 
 from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
@@ -54,8 +55,12 @@ class Closings:
             offer,
             full_limits=full,
             throttled="" if throttle.accepting else throttle.why_closed.removesuffix("."),
-            refused=self._refused.get(site_id or 0, ()),
+            refused=self.refused_at(site_id),
         )
+
+    def refused_at(self, site_id: int | None) -> tuple[int, ...]:
+        """Return the task queues, of those that were asked about, of which a site's expression takes no job."""
+        return self._refused.get(site_id or 0, ())
 
     @cached_property
     def _refused(self) -> Mapping[int, tuple[int, ...]]:
@@ -67,6 +72,14 @@ class Closings:
         }
         jobs = {row.pk: as_classad(row) for row in self.task_queues} if asked else {}
         return {pk: throttle.refused(jobs, matched=matched) for pk, (throttle, matched) in asked.items()}
+
+
+class ReadClosings(Protocol):
+    """How somebody learns what is closed at sites; they differ in what they count at the moment (``closings_of``)."""
+
+    def __call__(self, sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
+        """Return what is closed at these sites, by the database's clock."""
+        ...
 
 
 def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue] = ()) -> Closings:
