@@ -124,6 +124,9 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
     assert matches(pilot) == 201
     assert Match.objects.get().job == user
     assert matches(pilot) == 204
+    world.pilot.refresh_from_db()
+    kept = world.pilot.nothing_left or {}
+    assert (kept["container"], kept["throttle"], kept["limit"]) == (1, 0, 0)
 
 
 def test_a_full_limit_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
