@@ -68,6 +68,18 @@ def test_a_manager_sees_the_sites_that_serve_the_own_vo(manager: Client, mine: W
     assert rows(manager).keys() == {mine.throttle.name, "for all", "for both"}
 
 
+def test_where_there_is_no_throttle_the_page_says_where_they_are_set(manager: Client, mine: World) -> None:
+    url = reverse("admin:resources_sitethrottle_changelist")
+    sentence = "No site has a throttle. One is set on"
+    assert sentence not in manager.get(url).content.decode()
+    assert sentence not in manager.get(url, {"q": "nowhere"}).content.decode()
+    Site.objects.update(throttle_policy=ThrottlePolicy.NONE)
+    page = manager.get(url).content.decode()
+    assert sentence in page
+    for place in ("resources_site", "taskqueues_limit"):
+        assert f'href="{reverse(f"admin:{place}_changelist")}"' in page
+
+
 def test_nobody_changes_a_throttle_there(operator: Client, mine: World) -> None:
     row = mine.throttle
     assert "Save" not in operator.get(change(row)).content.decode()
