@@ -214,13 +214,14 @@ class _Search:
     def _leave_out_limit(self, lottery: Lottery, drawn: Drawn, limit_id: int) -> None:
         if limits.has_room(limit_id):
             return
-        full_limits.note(limit_id)
+        scope = self.limits.get(limit_id)
+        full_limits.note(limit_id, delay_s=None if scope is None else scope.delay_s)
         self.assume_full([limit_id])
-        if limit_id in self.limits:
-            lottery.leave_out_queues(within(self.snapshot.columns, self.limits[limit_id]))
-        else:
+        if scope is None:
             # It was made since the snapshot was taken.
             lottery.leave_out_queue(drawn.row)
+            return
+        lottery.leave_out_queues(within(self.snapshot.columns, scope))
 
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
         offer = self.offer

@@ -5,13 +5,15 @@ import pytest
 from matching.services.throttles import advertise
 from resources.domain.advertisements import of_numbers
 from resources.domain.throttles import SUBMITTING
+from resources.domain.words import ThrottlePolicy
 from resources.models import (
     Site,
     ThrottleState,
 )
 from taskqueues.models import Limit, LimitCount
 from tests.database.stack.configuring import apply
-from tests.factories import NOW, make_user
+from tests.factories import NOW, make_throttled_site, make_user
+from wms.stack.configuration.exporting import export
 
 pytestmark = pytest.mark.django_db
 
@@ -67,5 +69,14 @@ def test_limits_that_say_the_same_are_all_known() -> None:
     assert len(apply("limits: [{scope: {user: alice}, running: 1}]").differences) == 1
     assert Limit.objects.count() == 1
     Limit.objects.create(user=alice, running=1)
+    assert apply(export(), dry_run=True).differences == ("- limit scope {user: alice} running 1",)
     apply("limits: []")
     assert not Limit.objects.exists()
+
+
+def test_a_very_long_expression_of_a_site_survives_export() -> None:
+    site = make_throttled_site(
+        policy=ThrottlePolicy.CUSTOM, throttle_requirements=" && ".join(f'TARGET.Owner != "u{n}"' for n in range(900))
+    )
+    assert len(site.throttle_requirements) > 4096
+    assert apply(export()).differences == ()
