@@ -1,11 +1,13 @@
 """What throttles and limits hold back at one moment, for those who look at it without claiming (DESIGN §3.6)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from time import monotonic
 from typing import Protocol
 
+from resources.domain.throttles import PATIENCE_S
 from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
@@ -71,7 +73,15 @@ class Closings:
             if site.throttle_policy == ThrottlePolicy.CUSTOM and state is not None and state.expires_at > self.now
         }
         jobs = {row.pk: as_classad(row) for row in self.task_queues} if asked else {}
-        return {pk: throttle.refused(jobs, matched=matched) for pk, (throttle, matched) in asked.items()}
+        return {
+            pk: throttle.refused(jobs, matched=matched, is_patient=_patience())
+            for pk, (throttle, matched) in asked.items()
+        }
+
+
+def _patience() -> Callable[[], bool]:
+    until = monotonic() + PATIENCE_S
+    return lambda: monotonic() <= until
 
 
 class ReadClosings(Protocol):
@@ -82,7 +92,7 @@ class ReadClosings(Protocol):
         ...
 
 
-def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue] = ()) -> Closings:
+def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
     """Return what is closed at these sites, as it is known; what the server would have to count is taken for open.
 
     Args:
