@@ -22,8 +22,9 @@ def sum_up() -> None:
     So is the CPU time of hours that count no more: nobody is sent for jobs of a quota that looks used up, so that no
     claim would ever find that it is not.
     """
+    # First: of a limit that is gone nothing can be summed up, and that would stop the sums of all others.
+    LimitEvent.objects.exclude(limit__in=Limit.objects.all()).delete()
     of_events = LimitEvent.objects.order_by().values_list("limit", flat=True)
     of_hours = LimitHour.objects.filter(began_at__lte=DatabaseNow() - HOUR_COUNTS).order_by()
     for limit_id in sorted(of_events.union(of_hours.values_list("limit", flat=True))):
         has_room(limit_id)
-    LimitEvent.objects.exclude(limit__in=Limit.objects.all()).delete()
