@@ -10,7 +10,8 @@ FUNCTIONS = [(SQL / name).read_text() for name in ("limits.sql", "claim.sql")]
 DROP = """
     DROP TYPE IF EXISTS wms_claimed, wms_room CASCADE;
     DROP FUNCTION IF EXISTS wms_input_sandboxes, wms_lock_pilot, wms_why_throttled, wms_limits_of, wms_held_jobs,
-        wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes CASCADE;
+        wms_share_of_slot, wms_delay_is_over, wms_sum_up_limit, wms_job_leaves_limits, wms_limit_changes,
+        wms_stop_counting, wms_counters_go CASCADE;
 """
 #: What jobs that are held already count in: claims did not note the computing element.
 PLACE = """
