@@ -5,8 +5,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Count, F, FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import (
+    Case,
+    Count,
+    F,
+    FloatField,
+    Func,
+    IntegerField,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, NullIf
 
 from resources.models import Queue
 from resources.queries import queues_at_hand
@@ -124,6 +137,19 @@ def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
     )
 
 
+def with_waiting(limits: QuerySet[Limit]) -> QuerySet[Limit]:
+    """Return the limits, each with how many jobs of those that it is on wait: ``waiting_now``, of quotas of these."""
+    # Uses index: queued_job_oldest_of_level
+    scope = {
+        f"task_queue__{name}": Coalesce(OuterRef(of_limit), F(f"task_queue__{name}"))
+        for name, of_limit in (("vo", "vo"), ("group", "group"), ("owner", "user"))
+    }
+    job_type = Coalesce(NullIf(OuterRef("job_type"), Value("")), F("task_queue__job_type"))
+    theirs = QueuedJob.objects.filter(task_queue__job_type=job_type, **scope).order_by()
+    many = theirs.annotate(many=Func(F("pk"), function="COUNT", output_field=IntegerField())).values("many")
+    return limits.annotate(waiting_now=Case(When(waiting__isnull=False, then=Subquery(many))))
+
+
 def limit_standings() -> list[LimitStanding]:
     """Return the limits on matches, with what has been taken of each as of now."""
     limits = with_counts(limits_on_matches()).select_related("vo", "site", "ce__site", "group", "user")
@@ -134,13 +160,14 @@ def room_in_words(limit: Limit, *, now: datetime) -> str:
     """Return what a limit leaves, such as "97 of 100 jobs", or why it leaves nothing.
 
     Args:
-        limit: of ``with_counts``, with what it names at hand.
+        limit: of ``with_counts``, and of ``with_waiting`` where it is on waiting jobs; with what it names at hand.
         now: the database's clock.
     """
     standing = _standing(limit)
     bounds = standing.bounds
+    waiting = [] if limit.waiting is None else [_waiting_in_words(limit.waiting, now=vars(limit)["waiting_now"])]
     if bounds.room(now=now) == 0:
-        return full_in_words(standing, now=now)
+        return ", ".join([full_in_words(standing, now=now), *waiting])
     found = []
     if bounds.running is not None:
         found.append(f"{bounds.running - bounds.held} of {bounds.running} jobs")
@@ -148,7 +175,11 @@ def room_in_words(limit: Limit, *, now: datetime) -> str:
         found.append(f"{bounds.cpu_s_per_day - bounds.cpu_s:.0f} of {bounds.cpu_s_per_day} s of CPU time")
     if bounds.delay_s:
         found.append(f"{replace(bounds, running=None, cpu_s_per_day=None).room(now=now)} matches at once")
-    return ", ".join(found)
+    return ", ".join([*found, *waiting])
+
+
+def _waiting_in_words(most: int, *, now: int) -> str:
+    return f"{max(0, most - now)} of {most} waiting jobs"
 
 
 def _standing(limit: Limit) -> LimitStanding:
@@ -175,6 +206,7 @@ def scope_of(limit: Limit) -> LimitScope:
         group_id=limit.group_id,
         owner_id=limit.user_id,
         job_type=limit.job_type,
+        delay_s=limit.delay_s,
     )
 
 

@@ -9,29 +9,34 @@ REMEMBERED_S: Final = 1.0
 
 
 class FullLimits:
-    """Limits by when they were found full; threads share it.
+    """Limits by until when they are taken for full; threads share it.
 
     To claim a job of a full limit takes as long as to get one. So each process does it about once a second and limit,
     but for pilots that would get nothing else: those ask the database.
     """
 
     def __init__(self) -> None:
-        self._found_at: dict[int, float] = {}
+        self._until: dict[int, float] = {}
         self._lock = Lock()
 
-    def note(self, limit_id: int) -> None:
-        """Note that a claim found it full."""
+    def note(self, limit_id: int, *, delay_s: float | None = None) -> None:
+        """Note that a claim found it full.
+
+        Args:
+            limit_id: of the limit.
+            delay_s: between its matches: by then it has opened, if that is all that closed it; None: it has none.
+        """
         with self._lock:
-            self._found_at[limit_id] = monotonic()
+            self._until[limit_id] = monotonic() + min(REMEMBERED_S, delay_s or REMEMBERED_S)
 
     def recent(self) -> frozenset[int]:
         """Return those that were full a moment ago."""
-        if not self._found_at:
+        if not self._until:
             return frozenset()
-        oldest = monotonic() - REMEMBERED_S
+        now = monotonic()
         with self._lock:
-            self._found_at = {limit: at for limit, at in self._found_at.items() if at >= oldest}
-            return frozenset(self._found_at)
+            self._until = {limit: until for limit, until in self._until.items() if until >= now}
+            return frozenset(self._until)
 
 
 #: Of this process.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from time import monotonic
 from types import MappingProxyType
@@ -128,6 +128,8 @@ class _Search:
     #: Of the matches: they ignore the rule of the highest CPU segment.
     any_segment_fraction: float
     chance: Random
+    #: Task queues that the site's expression did not take.
+    refused: set[int] = field(default_factory=set)
 
     @property
     def is_throttled(self) -> bool:
@@ -154,7 +156,8 @@ class _Search:
     def close(self) -> list[Claimed]:
         """End the request with what it has, and return that."""
         waiting = np.any(self.snapshot.jobs, axis=1)
-        left = self.snapshot.masks.left_after_each(self.offer, among=waiting)
+        offer = replace(self.offer, refused=tuple(sorted(self.refused)))
+        left = self.snapshot.masks.left_after_each(offer, among=waiting)
         leases = close(self.claimant, left={name: int(np.count_nonzero(mask)) for name, mask in left.items()})
         for lease in leases:
             if lease.answer == Answer.CLOSED:
@@ -170,6 +173,7 @@ class _Search:
                 self.offer = replace(self.offer, throttled="throttle")
                 return None
             if seen is Refusal.JOB:
+                self.refused.add(self._task_queue_id(drawn))
                 lottery.leave_out_queue(drawn.row)
                 continue
             claimed = self._claim(drawn, ordinal=len(leases), seen=seen)
@@ -210,13 +214,14 @@ class _Search:
     def _leave_out_limit(self, lottery: Lottery, drawn: Drawn, limit_id: int) -> None:
         if limits.has_room(limit_id):
             return
-        full_limits.note(limit_id)
+        scope = self.limits.get(limit_id)
+        full_limits.note(limit_id, delay_s=None if scope is None else scope.delay_s)
         self.assume_full([limit_id])
-        if limit_id in self.limits:
-            lottery.leave_out_queues(within(self.snapshot.columns, self.limits[limit_id]))
-        else:
+        if scope is None:
             # It was made since the snapshot was taken.
             lottery.leave_out_queue(drawn.row)
+            return
+        lottery.leave_out_queues(within(self.snapshot.columns, scope))
 
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
         offer = self.offer

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from matching.services import throttles
 from matching.services.claim import SeenThrottle
 from resources.domain.classad import ClassAd
-from resources.domain.throttles import NO_JOB, Throttle
+from resources.domain.throttles import NO_JOB, PATIENCE_S, Throttle
 from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
@@ -28,8 +28,6 @@ _MOVED: Final = "throttle_moved"
 #: The claim's reasons that close the whole site; the others say that the server is to count before.
 THROTTLED: Final = frozenset({_FULL, _MOVED, "throttle_counted", "throttle_expired"})
 
-#: So long a request asks a site's expression; then the site counts as closed, whose own expression is so slow.
-PATIENCE_S: Final = 0.5
 #: Kinds of jobs are remembered of so many task queues; then all are forgotten: some 20 MB.
 MOST_REMEMBERED: Final = 20_000
 

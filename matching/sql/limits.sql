@@ -57,6 +57,7 @@ DECLARE
     right_now CONSTANT timestamptz := wms_now();
     gone bigint;
 BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7);
     PERFORM FROM taskqueues_limitcount WHERE limit_id = the_limit FOR NO KEY UPDATE;
     PERFORM FROM taskqueues_limitslot WHERE limit_id = the_limit ORDER BY number FOR NO KEY UPDATE;
     WITH event AS (
@@ -189,15 +190,10 @@ CREATE TRIGGER job_leaves_limits AFTER UPDATE OF status, cpu_s ON jobs_job
     )
     EXECUTE FUNCTION wms_job_leaves_limits();
 
--- Give a limit its counters, whoever writes it: the jobs that pilots hold are counted while nobody changes which.
-CREATE FUNCTION wms_limit_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Wait until nobody counts in limits, and keep everybody from it until the end of the transaction.
+CREATE FUNCTION wms_stop_counting() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    -- One row in which claims at a site meet is fast enough; those of a whole VO would wait for each other.
-    slots CONSTANT bigint := CASE WHEN NEW.running IS NULL THEN 0
-                                  WHEN NEW.site_id IS NOT NULL OR NEW.ce_id IS NOT NULL THEN 1
-                                  ELSE greatest(1, least(16, NEW.running)) END;
     waited_for CONSTANT text := current_setting('lock_timeout');
-    held bigint;
 BEGIN
     -- Who waits for the lock holds up those that come after it, and may itself wait for one of them: short attempts.
     PERFORM set_config('lock_timeout', '100ms', true);
@@ -213,6 +209,32 @@ BEGIN
         PERFORM pg_sleep(0.05);
     END LOOP;
     PERFORM set_config('lock_timeout', waited_for, true);
+END
+$$;
+
+-- Who removes a limit removes its counters in an order of its own, and would wait for those who count while they wait
+-- for it.
+CREATE FUNCTION wms_counters_go() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM wms_stop_counting();
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER slots_go BEFORE DELETE ON taskqueues_limitslot
+    FOR EACH STATEMENT EXECUTE FUNCTION wms_counters_go();
+CREATE TRIGGER counts_go BEFORE DELETE ON taskqueues_limitcount
+    FOR EACH STATEMENT EXECUTE FUNCTION wms_counters_go();
+
+-- Give a limit its counters, whoever writes it: the jobs that pilots hold are counted while nobody changes which.
+CREATE FUNCTION wms_limit_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    -- One row in which claims at a site meet is fast enough; those of a whole VO would wait for each other.
+    slots CONSTANT bigint := CASE WHEN NEW.running IS NULL THEN 0
+                                  WHEN NEW.site_id IS NOT NULL OR NEW.ce_id IS NOT NULL THEN 1
+                                  ELSE greatest(1, least(16, NEW.running)) END;
+    held bigint;
+BEGIN
+    PERFORM wms_stop_counting();
     DELETE FROM taskqueues_limitslot WHERE limit_id = NEW.id;
     DELETE FROM taskqueues_limitevent WHERE limit_id = NEW.id AND cpu_s = 0;
     UPDATE taskqueues_limitevent SET jobs_left = 0 WHERE limit_id = NEW.id;

@@ -17,11 +17,12 @@ from resources.models import ComputingElement, Queue
 from taskqueues.domain.conditions import fitting, fitting_privately
 from taskqueues.models import TaskQueue
 from taskqueues.queries import is_on, jobs_in, pools_by_queue, pools_of_queue
-from taskqueues.services.closings import closings_of
+from taskqueues.services.closings import ReadClosings
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO
+from wms.kernel.db import database_now
 from wms.kernel.memo import ReadBeforehand, Remembered
 
 _NONE = np.empty(0, dtype=np.intp)
@@ -59,7 +60,9 @@ class _Picture:
     bounds: Sequence[Bound]
 
 
-def plan(queues: Sequence[Queue], *, slots: Mapping[int, int], chance: Random, now: datetime) -> Sequence[PlannedPilot]:
+def plan(
+    queues: Sequence[Queue], *, slots: Mapping[int, int], closings: ReadClosings, chance: Random, now: datetime
+) -> Sequence[PlannedPilot]:
     """Return the pilots that this cycle sends.
 
     The jobs of a task queue are counted once, whichever directors and queues could serve them.
@@ -67,12 +70,13 @@ def plan(queues: Sequence[Queue], *, slots: Mapping[int, int], chance: Random, n
     Args:
         queues: that take pilots, each with its CE and site.
         slots: pilots that each CE can take now.
+        closings: reads what throttles and limits leave.
         chance: of all draws.
         now: the time.
     """
     # Before the demand: a pilot that matches in between is then counted for a job that no longer is, not the reverse.
     jobless = jobless_pilots(now=now)
-    picture = _look(queues, now=now)
+    picture = _look(queues, closings=closings, now=now)
     if not picture.demands:
         return []
     waiting = Counter(_waiting(picture, jobless))
@@ -93,9 +97,9 @@ def _directors() -> Sequence[Director]:
     return list(Director.objects.prefetch_related("sites").order_by("name")) or [Director(name="all")]
 
 
-def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
+def _look(queues: Sequence[Queue], *, closings: ReadClosings, now: datetime) -> _Picture:
     # Queues of priority 0 are never drawn, so no pilot could take their jobs.
-    rows = TaskQueue.objects.with_jobs().filter(priority__gt=0).select_related("group").order_by("pk")
+    rows = TaskQueue.objects.with_jobs().filter(priority__gt=0).select_related("owner", "group", "vo").order_by("pk")
     task_queues = {row.pk: row for row in rows}
     jobs = jobs_in(task_queues)
     snapshot = index.renewed()
@@ -111,19 +115,25 @@ def _look(queues: Sequence[Queue], *, now: datetime) -> _Picture:
         ],
         fits=fits,
         crowding=crowding(queues),
-        bounds=list(_bounds(queues, task_queues, now=now)),
+        bounds=list(_bounds(queues, task_queues, closings=closings)),
     )
 
 
-def _bounds(queues: Sequence[Queue], task_queues: Mapping[int, TaskQueue], *, now: datetime) -> Iterator[Bound]:
+def _bounds(
+    queues: Sequence[Queue], task_queues: Mapping[int, TaskQueue], *, closings: ReadClosings
+) -> Iterator[Bound]:
     """Yield what throttles and limits leave; "A queue whose throttle or limit has room r is offered at most r"."""
-    closings = closings_of({queue.ce.site_id: queue.ce.site for queue in queues}.values(), now=now)
-    for site_id in closings.sites:
-        throttle = closings.throttle_at(site_id)
+    sites = {queue.ce.site_id: queue.ce.site for queue in queues}
+    now = database_now()
+    closed = closings(sites.values(), now=now, task_queues=task_queues.values())
+    for site_id in closed.sites:
+        there = frozenset(queue.pk for queue in queues if queue.ce.site_id == site_id)
+        throttle = closed.throttle_at(site_id)
         if throttle is not None and throttle.room_left is not None:
-            there = frozenset(queue.pk for queue in queues if queue.ce.site_id == site_id)
             yield Bound(queue_ids=there, task_queue_ids=None, room=throttle.room_left)
-    for standing in closings.limits:
+        if refused := closed.refused_at(site_id):
+            yield Bound(queue_ids=there, task_queue_ids=frozenset(refused), room=0)
+    for standing in closed.limits:
         # A delay is none: by the time the pilots have come, it is over again and again.
         room = replace(standing.bounds, delay_s=None).room(now=now)
         if room is not None:

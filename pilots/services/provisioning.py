@@ -18,6 +18,7 @@ from pilots.services.fleet import BACKENDS, Fleet
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement, Queue
+from taskqueues.services.closings import ReadClosings
 from wms.accounts.models import VO
 from wms.kernel.db import LockKey, lock
 
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 Orders = Mapping[ComputingElement, Sequence[PilotOrder]]
 
 
-def provision(fleet: Fleet, *, chance: Random, now: datetime) -> int:
+def provision(fleet: Fleet, *, closings: ReadClosings, chance: Random, now: datetime) -> int:
     """Send the pilots that are wanted now; return how many a CE has accepted.
 
     A director that dies at any point of it leaves at most pilots that its CE knows nothing of; the status agent ends
@@ -34,13 +35,14 @@ def provision(fleet: Fleet, *, chance: Random, now: datetime) -> int:
 
     Args:
         fleet: the CEs.
+        closings: reads what throttles and limits leave; the jobs at a site are counted above this app.
         chance: of all draws.
         now: the time.
     """
     queues = open_queues(types=BACKENDS.keys(), now=now)
     slots = {ce.pk: fleet.capacity(ce) for ce in _ces_at_work(queues, now=now)}
     accepted = 0
-    for ce, orders in _decide(queues, slots=slots, chance=chance, now=now).items():
+    for ce, orders in _decide(queues, slots=slots, closings=closings, chance=chance, now=now).items():
         submissions = fleet.submit(ce, orders)
         _conclude(submissions, now=now)
         accepted += sum(not submission.error for submission in submissions)
@@ -54,11 +56,13 @@ def _ces_at_work(queues: Sequence[Queue], *, now: datetime) -> Sequence[Computin
 
 
 @transaction.atomic(durable=True)
-def _decide(queues: Sequence[Queue], *, slots: Mapping[int, int], chance: Random, now: datetime) -> Orders:
+def _decide(
+    queues: Sequence[Queue], *, slots: Mapping[int, int], closings: ReadClosings, chance: Random, now: datetime
+) -> Orders:
     """Commit the pilots that are about to be submitted, and return the orders for them."""
     # Of two directors one looks after the other has decided, or together they would exceed the limits.
     lock(LockKey.SEND_PILOTS)
-    planned = planning.plan(queues, slots=slots, chance=chance, now=now)
+    planned = planning.plan(queues, slots=slots, closings=closings, chance=chance, now=now)
     pilots = Pilot.objects.bulk_create(
         Pilot(
             vo_id=one.vo_id,

@@ -5,7 +5,7 @@ and nothing is subtracted until the next advertisement; the site takes a match o
 of CurMatches before it. So what a policy says of one advertisement is one number: the matches until it is closed.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -42,6 +42,8 @@ NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
 MOST_TRIED: Final = 1000
 #: Of one evaluation, some milliseconds at worst: pilots wait for it.
 MAX_STEPS: Final = 5000
+#: So long a site's expression is asked about jobs; then the site counts as closed, whose own expression is so slow.
+PATIENCE_S: Final = 0.5
 
 NO_JOB: Final = classad_of({})
 
@@ -127,11 +129,17 @@ class Throttle:
         expressions = [each for each in asked if each is not None]
         return all(is_true(each, my=my, target=job, max_steps=MAX_STEPS) for each in expressions)
 
-    def refused(self, jobs: Mapping[int, ClassAd], *, matched: int) -> tuple[int, ...]:
-        """Return the keys of the jobs of which no match is accepted; jobs of one kind are asked about once."""
+    def refused(self, jobs: Mapping[int, ClassAd], *, matched: int, is_patient: Callable[[], bool]) -> tuple[int, ...]:
+        """Return the keys of the jobs of which no match is accepted; jobs of one kind are asked about once.
+
+        Args:
+            jobs: as TARGET of a custom expression, by any key.
+            matched: matches since the measurement.
+            is_patient: whether to go on with what takes so long; else what is left is refused, as in a match.
+        """
         kind_of = {key: self.kind_of(job) for key, job in jobs.items()}
         examples = {kind_of[key]: job for key, job in jobs.items()}
-        accepted = {kind: self.accepts(matched=matched, job=job) for kind, job in examples.items()}
+        accepted = {kind: is_patient() and self.accepts(matched=matched, job=job) for kind, job in examples.items()}
         return tuple(key for key in jobs if not accepted[kind_of[key]])
 
     def left(self, *, matched: int, job: ClassAd = NO_JOB, most_tried: int = MOST_TRIED) -> int:

@@ -36,7 +36,11 @@ STATES = SUBMITTING, POLLING, UPDATING, CANCELLING, GATHERING = (
     *("submitting", "polling", "updating", "cancelling", "gathering"),
 )
 #: The program itself, or the script that an interpreter runs: not whoever reads a file of such a name.
-_JOB_MANAGER = r"^(?:\S*(?:perl|python|sh)[\d.]*\s+(?:-\S+\s+)*)?\S*job[-_]?manager.*"
+_NAME = r"\S*?job[-_]?manager"
+_INTERPRETER = r"\S*(?:perl|python|sh)[\d.]*\s+(?:-\S+\s+)*?"
+# NB: what a lookahead has found is not tried again elsewhere: from each of a thousand names in one command line, the
+# whole line would be searched for the word. The first name will do, for all words that follow another follow it.
+_JOB_MANAGER = rf"^(?=({_NAME}|{_INTERPRETER}{_NAME}))\1.*"
 _WORDS = {
     SUBMITTING: "submit(?:ting)?",
     POLLING: "poll(?:ing)?",

@@ -9,10 +9,13 @@ from django.http import HttpRequest
 
 from resources.admin.rights import sites_serving_only
 from taskqueues.models import Limit
-from taskqueues.queries import limit_in_words, room_in_words, with_counts
+from taskqueues.queries import limit_in_words, room_in_words, with_counts, with_waiting
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
+
+#: Whose jobs, and where; the configuration file knows no limit of everything either.
+SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
 
 
 class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
@@ -28,12 +31,17 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
             self.add_error(
                 "waiting", "A job that waits is at no site; choose no site and no CE, or limit running jobs."
             )
+        site, ce = given.get("site"), given.get("ce")
+        if site and ce and ce.site_id != site.pk:
+            self.add_error("ce", f"It is not at {site}; choose one that is, or leave the site out.")
+        if not self.errors and not any(given.get(name) for name in SCOPE):
+            raise forms.ValidationError("Choose at least one of VO, site, CE, group, user and job type.")
         if given.get("burst") is not None and given.get("delay_s") is None:
             self.add_error("burst", "It belongs to a delay, which is missing.")
         vos = self.managed_vos
         if vos is None or self.errors:
             return given
-        site = given.get("site") or (given["ce"].site if given.get("ce") else None)
+        site = site or (ce.site if ce else None)
         if given.get("vo") or given.get("group") or (site and sites_serving_only(vos).filter(pk=site.pk).exists()):
             return given
         raise forms.ValidationError("Choose a VO or a group of yours, or a site that serves no other VO.")
@@ -56,7 +64,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         (
             "Whom it limits",
             {
-                "fields": ("vo", "site", "ce", "group", "user", "job_type"),
+                "fields": SCOPE,
                 "description": "All that is chosen must be true of a job; what is left out does not matter.",
             },
         ),
@@ -66,7 +74,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
         """Return the limits with what has been taken of them, and the clock by which that is measured."""
-        return with_counts(super().get_queryset(request)).annotate(right_now=DatabaseNow())
+        return with_waiting(with_counts(super().get_queryset(request))).annotate(right_now=DatabaseNow())
 
     @admin.display(description="limits jobs of")
     def is_on(self, limit: Limit) -> str:

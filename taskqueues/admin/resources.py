@@ -16,12 +16,12 @@ from django.utils.safestring import SafeString
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.classad import ClassAdError, parse_expression
-from resources.domain.throttles import needed_by
+from resources.domain.throttles import MAXIMA, needed_by
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from resources.services import issue_site_token
 from resources.services.throttles import recompute
-from taskqueues.services import submit_pools
+from taskqueues.services import submit_pools, targets
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.models import VO
@@ -123,7 +123,10 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
                     ("max_submitting_and_output_gathering_jobs", "max_jobs"),
                     "throttle_requirements",
                     "throttle_now",
-                )
+                ),
+                "description": "An expression may look at what the site advertises, at CurMatches, at the maxima under "
+                f"SAM's names ({', '.join(MAXIMA)}) and at what the job asks: TARGET.{', .'.join(targets.NAMES)}. What "
+                "is not known is undefined, and an expression that is not TRUE closes the site.",
             },
         ),
         STATE_FIELDSET,

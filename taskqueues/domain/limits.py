@@ -20,6 +20,8 @@ class LimitScope:
     group_id: int | None = None
     owner_id: int | None = None
     job_type: str = ""
+    #: Between two matches on the average; None: it delays none.
+    delay_s: float | None = field(default=None, compare=False)
     #: What it says, and how far it has been used, for those who are told of it.
     words: str = field(default="", compare=False)
 

@@ -1,10 +1,13 @@
 """What throttles and limits hold back at one moment, for those who look at it without claiming (DESIGN §3.6)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from time import monotonic
+from typing import Protocol
 
+from resources.domain.throttles import PATIENCE_S
 from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
@@ -54,8 +57,12 @@ class Closings:
             offer,
             full_limits=full,
             throttled="" if throttle.accepting else throttle.why_closed.removesuffix("."),
-            refused=self._refused.get(site_id or 0, ()),
+            refused=self.refused_at(site_id),
         )
+
+    def refused_at(self, site_id: int | None) -> tuple[int, ...]:
+        """Return the task queues, of those that were asked about, of which a site's expression takes no job."""
+        return self._refused.get(site_id or 0, ())
 
     @cached_property
     def _refused(self) -> Mapping[int, tuple[int, ...]]:
@@ -66,10 +73,26 @@ class Closings:
             if site.throttle_policy == ThrottlePolicy.CUSTOM and state is not None and state.expires_at > self.now
         }
         jobs = {row.pk: as_classad(row) for row in self.task_queues} if asked else {}
-        return {pk: throttle.refused(jobs, matched=matched) for pk, (throttle, matched) in asked.items()}
+        return {
+            pk: throttle.refused(jobs, matched=matched, is_patient=_patience())
+            for pk, (throttle, matched) in asked.items()
+        }
 
 
-def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue] = ()) -> Closings:
+def _patience() -> Callable[[], bool]:
+    until = monotonic() + PATIENCE_S
+    return lambda: monotonic() <= until
+
+
+class ReadClosings(Protocol):
+    """How somebody learns what is closed at sites; they differ in what they count at the moment (``closings_of``)."""
+
+    def __call__(self, sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
+        """Return what is closed at these sites, by the database's clock."""
+        ...
+
+
+def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
     """Return what is closed at these sites, as it is known; what the server would have to count is taken for open.
 
     Args:

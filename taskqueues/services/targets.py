@@ -1,9 +1,38 @@
 """Jobs of a task queue as ClassAds: TARGET of a site's own expression (SAM §2)."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Final
 
 from resources.domain.classad import ClassAd, classad_of
 from taskqueues.models import TaskQueue
+
+_ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
+    {
+        "Owner": attrgetter("owner.username"),
+        "OwnerGroup": attrgetter("group.name"),
+        "VO": attrgetter("vo.name"),
+        "Setup": attrgetter("setup"),
+        "CPUTime": attrgetter("cpu_time_s"),
+        "JobType": attrgetter("job_type"),
+        "Site": attrgetter("sites"),
+        "BannedSites": attrgetter("banned_sites"),
+        "GridCE": attrgetter("grid_ces"),
+        "Platform": attrgetter("platforms"),
+        "SubmitPools": attrgetter("submit_pools"),
+        "PilotTypes": attrgetter("pilot_types"),
+        "Tags": attrgetter("tags"),
+        "NumberOfProcessors": attrgetter("processors"),
+        "Memory": attrgetter("memory_mb"),
+        "WallTime": attrgetter("wall_time_s"),
+        "GPUs": attrgetter("gpus"),
+        "Disk": attrgetter("disk_mb"),
+        "Container": attrgetter("container"),
+    }
+)
+#: The attributes that TARGET has.
+NAMES: Final = tuple(_ATTRIBUTES)
 
 
 def targets_of(task_queue_ids: Collection[int]) -> dict[int, ClassAd]:
@@ -21,26 +50,4 @@ def as_classad(task_queue: TaskQueue) -> ClassAd:
     Args:
         task_queue: with its owner, group and VO at hand.
     """
-    return classad_of(
-        {
-            "Owner": task_queue.owner.username,
-            "OwnerGroup": task_queue.group.name,
-            "VO": task_queue.vo.name,
-            "Setup": task_queue.setup,
-            "CPUTime": task_queue.cpu_time_s,
-            "JobType": task_queue.job_type,
-            "Site": task_queue.sites,
-            "BannedSites": task_queue.banned_sites,
-            "GridCE": task_queue.grid_ces,
-            "Platform": task_queue.platforms,
-            "SubmitPools": task_queue.submit_pools,
-            "PilotTypes": task_queue.pilot_types,
-            "Tags": task_queue.tags,
-            "NumberOfProcessors": task_queue.processors,
-            "Memory": task_queue.memory_mb,
-            "WallTime": task_queue.wall_time_s,
-            "GPUs": task_queue.gpus,
-            "Disk": task_queue.disk_mb,
-            "Container": task_queue.container,
-        }
-    )
+    return classad_of({name: read(task_queue) for name, read in _ATTRIBUTES.items()})

@@ -10,7 +10,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken
-from taskqueues.models import Limit, StaleSubmitPools, SubmitPool
+from taskqueues.models import StaleSubmitPools, SubmitPool
 from taskqueues.services import submit_pools
 from tests.admin.conftest import (
     Shared,
@@ -263,41 +263,6 @@ def test_no_token_of_a_foreign_or_shared_site(manager: Client, theirs: World, sh
     theirs.site_token.refresh_from_db()
     assert theirs.site_token.revoked_at is None
     assert SiteToken.objects.count() == tokens
-
-
-def test_a_manager_limits_the_own_vo_and_nobody_else(
-    manager: Client, mine: World, theirs: World, shared: Shared
-) -> None:
-    limits = Limit.objects.count()
-    for scope in (
-        {},
-        {"vo": theirs.vo.pk},
-        {"group": theirs.group.pk},
-        {"user": theirs.member.pk},
-        {"site": shared.site.pk},
-        {"user": mine.member.pk},
-    ):
-        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 200, scope
-    assert Limit.objects.count() == limits
-    for scope in (
-        {"vo": mine.vo.pk, "site": shared.site.pk},
-        {"group": mine.group.pk},
-        {"site": mine.site.pk},
-        {"ce": mine.ce.pk},
-    ):
-        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 302, scope
-    assert Limit.objects.count() == limits + 4
-
-
-def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: World) -> None:
-    assert errors_of(manager.post(add(Limit), {"vo": mine.vo.pk}))
-
-
-def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, theirs: World) -> None:
-    assert "vo" in errors_of(manager.post(change(mine.limit), {"vo": theirs.vo.pk, "running": "1"}))
-    assert manager.post(change(theirs.limit), {"vo": theirs.vo.pk, "running": "0"}).status_code == 302
-    theirs.limit.refresh_from_db()
-    assert (theirs.limit.vo, theirs.limit.running) == (theirs.vo, 5)
 
 
 def test_selected_rows_of_others_are_not_deleted(manager: Client, theirs: World, shared: Shared) -> None:

@@ -11,6 +11,8 @@ from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, SiteThrottle, ThrottleState
+from taskqueues.models import TaskQueue
+from taskqueues.services.targets import as_classad
 from tests.admin.conftest import World, change
 from tests.admin.test_resources import of_site
 from tests.clock import pass_time, reset_clock
@@ -68,6 +70,18 @@ def test_a_manager_sees_the_sites_that_serve_the_own_vo(manager: Client, mine: W
     assert rows(manager).keys() == {mine.throttle.name, "for all", "for both"}
 
 
+def test_where_there_is_no_throttle_the_page_says_where_they_are_set(manager: Client, mine: World) -> None:
+    url = reverse("admin:resources_sitethrottle_changelist")
+    sentence = "No site has a throttle. One is set on"
+    assert sentence not in manager.get(url).content.decode()
+    assert sentence not in manager.get(url, {"q": "nowhere"}).content.decode()
+    Site.objects.update(throttle_policy=ThrottlePolicy.NONE)
+    page = manager.get(url).content.decode()
+    assert sentence in page
+    for place in ("resources_site", "taskqueues_limit"):
+        assert f'href="{reverse(f"admin:{place}_changelist")}"' in page
+
+
 def test_nobody_changes_a_throttle_there(operator: Client, mine: World) -> None:
     row = mine.throttle
     assert "Save" not in operator.get(change(row)).content.decode()
@@ -88,6 +102,13 @@ def test_the_site_links_to_its_throttle(manager: Client, mine: World) -> None:
     site = Site.objects.get(pk=mine.throttle.pk)
     assert f'href="{change(mine.throttle)}"' in manager.get(change(site)).content.decode()
     assert "There is no throttle yet" in manager.get(change(mine.site)).content.decode()
+
+
+def test_the_page_of_a_site_lists_what_an_expression_may_look_at(manager: Client, mine: World) -> None:
+    page = manager.get(change(mine.site)).content.decode()
+    for name in as_classad(TaskQueue.objects.select_related("owner", "group", "vo").first() or TaskQueue()).names:
+        assert f".{name}" in page
+    assert "MaxSubmittingAndOutputGatheringJobs" in page
 
 
 def test_another_throttle_holds_at_once_for_what_was_advertised(manager: Client, mine: World) -> None:

@@ -124,6 +124,9 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
     assert matches(pilot) == 201
     assert Match.objects.get().job == user
     assert matches(pilot) == 204
+    world.pilot.refresh_from_db()
+    kept = world.pilot.nothing_left or {}
+    assert (kept["container"], kept["throttle"], kept["limit"]) == (1, 0, 0)
 
 
 def test_a_full_limit_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
@@ -205,3 +208,65 @@ def test_a_site_with_many_queues_is_asked_for_once(
         factories.make_queue(ce=ComputingElement.objects.get(), name=f"more{number}", cpu_time_s=300_000)
     assert len(explained(alice, job)["queues"]) == 6
     assert len(asked) == 1
+
+
+def test_an_expression_that_takes_too_long_to_ask_about_all_jobs_closes_the_site(
+    world: World, manager: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
+    busy(0)
+    of_alice(world)
+    assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 1
+    monkeypatch.setattr(closings, "PATIENCE_S", -1.0)
+    seen = preview(manager, site="LCG.CERN.ch")
+    assert (seen["task_queues"], left(seen, "container"), left(seen, "throttle")) == ([], 1, 0)
+
+
+def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice: APIClient) -> None:
+    throttle(throttle_policy="level0", max_submitting_jobs=0)
+    busy(0)
+    site = Site.objects.get()
+    Limit.objects.create(running=0, job_type="User", site=site, group=world.prod)
+    Limit.objects.create(cpu_s_per_day=0, user=world.alice, vo=world.vo)
+    Limit.objects.create(running=0, user=world.bob)
+    Limit.objects.create(running=0, site=factories.make_site())
+    said = explained(alice, of_alice(world))
+    assert said["limits"] == [
+        "the throttle of LCG.CERN.ch is closed: 0 matches since the measurement, which left no room",
+        "at most 0 jobs of the group lhcb_prod of the type User at the site LCG.CERN.ch may run at a time, and 0 do",
+        "the jobs of the user alice of the VO lhcb may use 0 s of CPU time in 24 hours, and have used 0 s",
+    ]
+    assert said["queues"][0]["reasons"] == said["limits"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        (
+            {"throttle_policy": "level0", "max_submitting_jobs": 1, "throttle_when_expired": "closed"},
+            "The site has never advertised, and it stays closed until it advertises",
+        ),
+        (
+            {"throttle_policy": "custom", "throttle_requirements": "CurMatches"},
+            "The site's expression is not TRUE at CurMatches 0",
+        ),
+        (
+            {"throttle_policy": "custom", "throttle_requirements": "Load < 1"},
+            "The site's expression is not TRUE at CurMatches 0",
+        ),
+        (
+            {"throttle_policy": "matches", "max_matches": 0},
+            "0 matches since the measurement, which left no room",
+        ),
+    ],
+)
+def test_a_site_that_never_advertised_is_told_of_as_a_match_would_find_it(
+    world: World, alice: APIClient, pilot: APIClient, fields: dict[str, Any], why: str
+) -> None:
+    throttle(**fields)
+    job = of_alice(world)
+    assert explained(alice, job)["limits"] == [f"the throttle of LCG.CERN.ch is closed: {why}"]
+    assert matches(pilot) == 204
+    assert explained(alice, job)["limits"] == [f"the throttle of LCG.CERN.ch is closed: {why}"]
+    world.pilot.refresh_from_db()
+    assert (world.pilot.nothing_left or {})["throttle"] == 0

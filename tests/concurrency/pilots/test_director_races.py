@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from django.db import transaction
 
+from matching.queries.closings import closings_now
 from pilots.backends.interface import BatchState, PilotOrder, Submission
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
@@ -55,7 +56,9 @@ def test_two_directors_together_never_send_more_than_what_waits_nor_than_the_lim
     make_task_queue(group=make_group(), job_ids=range(1, jobs + 1))
     fleets = [Fleet(directory=Path("/nowhere"), server_url="") for _ in range(4)]
 
-    numbers = at_once([partial(provision, fleet, chance=Random(n), now=NOW) for n, fleet in enumerate(fleets)])
+    numbers = at_once(
+        [partial(provision, fleet, closings=closings_now, chance=Random(n), now=NOW) for n, fleet in enumerate(fleets)]
+    )
 
     assert sum(numbers) == sent == Pilot.objects.count()
 

@@ -21,11 +21,12 @@ LATER = NOW + timedelta(minutes=1)
 @pytest.mark.parametrize("status", sorted(HELD_BY_A_PILOT))
 def test_a_job_whose_lease_ends_without_a_result_waits_again(status: JobStatus) -> None:
     job = factories.make_job(status=status, reschedules=1, pilot_id=7)
+    Job.objects.filter(pk=job.pk).update(ce=factories.make_ce())
     after = rescheduling.reschedule_or_fail(job.pk, minor="lease expired", source="expirer", now=LATER)
 
     job.refresh_from_db()
     assert after == job.status == "Waiting"
-    assert (job.reschedules, job.minor_status, job.pilot_id) == (2, "lease expired", None)
+    assert (job.reschedules, job.minor_status, job.pilot_id, job.ce) == (2, "lease expired", None, None)
     assert QueuedJob.objects.get().job_id == job.pk
     assert list(JobHistory.objects.order_by("pk").values_list("status", flat=True)) == ["Rescheduled", "Waiting"]
 

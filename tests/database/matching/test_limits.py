@@ -249,6 +249,20 @@ def test_cpu_time_of_a_day_is_a_quota(group: Group, pilot: Pilot) -> None:
     assert take(pilot)
 
 
+def test_what_happened_to_jobs_of_a_limit_that_is_gone_stops_no_sum(group: Group, pilot: Pilot) -> None:
+    """A job may end, and report CPU time, while its limit is being removed."""
+    for _ in range(2):
+        make_job(group=group)
+    kept = Limit.objects.create(vo=group.vo, cpu_s_per_day=100, running=5)
+    LimitEvent.objects.create(limit_id=kept.pk - 1, jobs_left=1, cpu_s=5.0)
+    (job,) = take(pilot, at_most=1)
+    end(job, cpu_s=7.0)
+    limits.sum_up()
+    connection.check_constraints()
+    assert not LimitEvent.objects.exists()
+    assert list(LimitHour.objects.values_list("limit", "cpu_s")) == [(kept.pk, 7.0)]
+
+
 def test_rescheduling_uses_no_cpu_time_twice(group: Group, pilot: Pilot) -> None:
     make_job(group=group)
     Limit.objects.create(vo=group.vo, cpu_s_per_day=100)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from matching.services.throttles import count as matching_count
+from matching.queries.closings import closings_now
 from pilots.backends.interface import PilotOrder, Submission
 from pilots.domain import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
@@ -18,8 +18,8 @@ from pilots.services.fleet import Fleet
 from pilots.services.provisioning import provision
 from pilots.services.secrets import issue_secrets
 from resources.domain.words import CEType, PilotType, ResourceState
-from resources.models import ComputingElement, Queue, Site, ThrottleState
-from taskqueues.models import Limit, TaskQueue
+from resources.models import ComputingElement, Queue, Site
+from taskqueues.models import TaskQueue
 from tests.database.pilots.conftest import ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_task_queue, make_user, make_vo
 from wms.accounts.domain import digest_of
@@ -35,7 +35,7 @@ def waiting(jobs: int, *, group: Group, **requirements: Any) -> TaskQueue:
 
 
 def cycle(fleet: Fleet, *, after: timedelta = timedelta()) -> int:
-    return provision(fleet, chance=Random(1), now=NOW + after)
+    return provision(fleet, closings=closings_now, chance=Random(1), now=NOW + after)
 
 
 def sent_pilots(queue: Queue, *, vo: VO, number: int = 1, **columns: Any) -> list[Pilot]:
@@ -103,23 +103,6 @@ def test_pilots_of_another_vo_are_no_help(fleet: Fleet, queue: Queue, group: Gro
     waiting(10, group=group)
     sent_pilots(queue, vo=make_vo(), number=20)
     assert cycle(fleet) == 10
-
-
-def test_a_throttle_and_those_on_their_way_bound_what_is_sent(fleet: Fleet, queue: Queue, group: Group) -> None:
-    waiting(10, group=group)
-    Site.objects.filter(pk=queue.ce.site_id).update(throttle_policy="matches", max_matches=7)
-    assert matching_count(queue.ce.site_id)
-    ThrottleState.objects.update(matched=1, expires_at=NOW + timedelta(hours=1))
-    sent_pilots(queue, vo=group.vo, number=2)
-    assert cycle(fleet) == 4
-
-
-def test_a_limit_bounds_what_is_sent_for_its_jobs_only(fleet: Fleet, queue: Queue, group: Group) -> None:
-    other = make_group(vo=group.vo)
-    waiting(10, group=group)
-    waiting(5, group=other)
-    Limit.objects.create(running=3, group=group, ce=queue.ce)
-    assert cycle(fleet) == 8
 
 
 @pytest.mark.parametrize(

@@ -2,68 +2,29 @@
 
 # ruff: noqa: E501 - rows of tables
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from io import StringIO
-from pathlib import Path
-
 import pytest
-from django.core.management import CommandError, call_command
 
-from matching.services.throttles import advertise
 from pilots.models import Director
-from resources.domain.advertisements import of_numbers
-from resources.domain.throttles import SUBMITTING
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import (
-    ComputingElement,
     Platform,
     Queue,
     RequirementDefinition,
     Site,
     SiteToken,
     StorageElement,
-    ThrottleState,
 )
 from resources.services import issue_site_token
-from taskqueues.models import ChangedGroup, Limit, LimitCount, SubmitPool
+from taskqueues.models import ChangedGroup, Limit, SubmitPool
 from taskqueues.services import submit_pools
+from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply, counts, problems_of
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, Group, User
 from wms.kernel.secrets import decrypt
-from wms.stack.configuration.applying import Outcome, configure
 from wms.stack.configuration.exporting import export
-from wms.stack.configuration.problems import ConfigurationError
 
 pytestmark = pytest.mark.django_db
-
-EXAMPLE = (Path(__file__).parents[3] / "docs" / "configuration.example.yaml").read_text()
-ENVIRON = {
-    "ALICE_PASSWORD": "alice-knows",
-    "CERN_DST": "key of the store",
-    "CERN_REGISTER": "register-me",
-    "CERN_ADVERTISE": "advertise-me",
-}
-
-
-def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVIRON) -> Outcome:
-    """Apply a configuration file."""
-    return configure(text.encode(), environ=environ, now=NOW, dry_run=dry_run)
-
-
-def problems_of(text: str) -> list[str]:
-    """Return what is wrong with a configuration file."""
-    with pytest.raises(ConfigurationError) as refusal:
-        apply(text)
-    return list(map(str, refusal.value.problems))
-
-
-def counts() -> list[int]:
-    """Return how many rows of each kind there are."""
-    models = (VO, Group, User, RequirementDefinition, Platform, StorageElement, Site, ComputingElement, Queue)
-    return [model.objects.count() for model in (*models, SiteToken, Director, Limit)]
-
 
 # ---- The whole example -----------------------------------------------------------------------------------------------
 
@@ -137,35 +98,6 @@ def test_a_second_time_changes_nothing() -> None:
     assert list(User.objects.order_by("pk").values_list("password", flat=True)) == passwords
 
 
-def test_the_export_changes_nothing_and_tells_no_secret() -> None:
-    apply(EXAMPLE)
-    exported = export()
-    outcome = apply(exported, environ={})
-    assert outcome.differences == ()
-    for secret in ENVIRON.values():
-        assert secret not in exported
-    assert "password" not in exported.partition("\n")[2]
-
-
-def test_the_export_makes_the_same_configuration_elsewhere() -> None:
-    apply(EXAMPLE)
-    exported = export()
-    for rows in (
-        Limit.objects.all(),
-        Director.objects.all(),
-        Site.objects.all(),
-        Platform.objects.all(),
-        RequirementDefinition.objects.all(),
-        StorageElement.objects.all(),
-        User.objects.all(),
-        Group.objects.all(),
-        VO.objects.all(),
-    ):
-        rows.delete()
-    apply(exported, environ={})
-    assert export() == exported
-
-
 def test_what_a_queue_does_not_say_of_its_slots_is_nothing_but_the_time_they_last() -> None:
     slot = "sites: [{name: A, ces: [{name: c, queues: [{name: q, cpu_time_s: 1%s}]}]}]"
     apply(slot % "")
@@ -178,17 +110,6 @@ def test_what_a_queue_does_not_say_of_its_slots_is_nothing_but_the_time_they_las
     apply(slot % ", wall_time_s: null")
     queue.refresh_from_db()
     assert (queue.wall_time_s, queue.gpus) == (None, 4)
-
-
-def test_odd_texts_survive_export() -> None:
-    site = make_site(
-        name="1e3", parameters={"Odd": ["no", "007", "1e3", "~", "2026-01-01", "${HOME}", "$${X}", "a: b #c"]}
-    )
-    site.parameters |= {"Flag": True, "One": 1, "Half": 0.5, "Big": 1e16, "Text": "true", "é\n": "line\nbreak\ttab"}
-    site.state, site.state_reason, site.state_until = ResourceState.BANNED, "= off", datetime(2030, 1, 1, tzinfo=UTC)
-    site.save()
-    make_ce(name="0x1f", site=site, options={"host": "${HOME}", "list": [1, {"deep": None}], "yes": False})
-    assert apply(export()).differences == ()
 
 
 # ---- What changes, and what stays ------------------------------------------------------------------------------------
@@ -396,123 +317,3 @@ sites:
         ("line 8", "sites[0].ces[0].queues[1].required_tags: must be among the queue's tags, where x is missing"),
     ]  # fmt: skip
     assert counts() == [0] * 12
-
-
-# ---- Commands --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the example as a file, its variables set."""
-    for name, value in ENVIRON.items():
-        monkeypatch.setenv(name, value)
-    path = tmp_path / "wms.yaml"
-    path.write_text(EXAMPLE)
-    return path
-
-
-def run(*arguments: str) -> tuple[list[str], list[str]]:
-    """Run a command; return what it wrote and what it complained about."""
-    out, err = StringIO(), StringIO()
-    call_command(*arguments, stdout=out, stderr=err)
-    return out.getvalue().splitlines(), err.getvalue().splitlines()
-
-
-def test_a_dry_run_prints_the_difference_and_writes_nothing(example: Path) -> None:
-    before = counts()
-    out, err = run("configure", str(example), "--dry-run")
-    assert out[:3] == ["+ vo lhcb", "+ group lhcb_user", "+ group lhcb_prod"]
-    assert out[-1] == "dry run: nothing was changed"
-    assert "+ queue LCG.CERN.ch/ce01.cern.ch/grid" in out
-    assert err == []
-    assert counts() == before
-
-
-def test_the_command_says_when_there_is_nothing_to_change(example: Path) -> None:
-    run("configure", str(example))
-    assert run("configure", str(example))[0] == ["nothing to change"]
-
-
-def test_the_commands_make_a_round_trip(example: Path, tmp_path: Path) -> None:
-    run("configure", str(example))
-    exported = tmp_path / "exported.yaml"
-    exported.write_text("\n".join(run("export_configuration")[0]))
-    assert run("configure", str(exported))[0] == ["nothing to change"]
-
-
-def test_the_command_lists_the_problems_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "wms.yaml"
-    path.write_text("vos:\n- nam: x\n")
-    with pytest.raises(CommandError) as refusal:
-        run("configure", str(path))
-    assert str(refusal.value) == (
-        f"{path} is not accepted; nothing was changed. 3 problems:\n"
-        "line 2: vos[0]: name is missing\n"
-        "line 2: vos[0]: setup is missing\n"
-        'line 2: vos[0].nam: unknown key. Did you mean "name"?'
-    )
-
-
-def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="cannot be read: No such file or directory"):
-        run("configure", str(tmp_path / "none.yaml"))
-    with pytest.raises(CommandError, match="cannot be read: Is a directory"):
-        run("configure", str(tmp_path))
-
-
-# ---- Throttles -------------------------------------------------------------------------------------------------------
-
-
-def test_another_throttle_holds_at_once_for_what_was_advertised() -> None:
-    apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 5}}]")
-    advertise(Site.objects.get().pk, of_numbers({SUBMITTING: 2}))
-    assert ThrottleState.objects.get().room == 3
-    apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 7}}]")
-    assert ThrottleState.objects.get().room == 5
-    apply("sites: [{name: A, throttle: null}]")
-    assert not ThrottleState.objects.exists()
-
-
-def test_a_site_advertises_by_the_token_that_the_file_names_and_nothing_warns() -> None:
-    outcome = apply("sites: [{name: A, throttle: {policy: matches, max_matches: 1}, tokens: {advertise: a-token}}]")
-    assert outcome.warnings == ()
-
-
-def test_a_limit_that_is_changed_keeps_what_is_counted_for_it() -> None:
-    make_user(username="alice")
-    apply("limits: [{scope: {user: alice}, cpu_s_per_day: 100, waiting: 5}, {scope: {user: alice}, delay_s: 1}]")
-    used, paced = Limit.objects.order_by("pk")
-    LimitCount.objects.filter(limit=used).update(cpu_s=90)
-    LimitCount.objects.filter(limit=paced).update(free_at=NOW)
-    applied = apply(
-        "limits: [{scope: {user: alice}, delay_s: 1}, {scope: {user: alice}, cpu_s_per_day: 95, waiting: 5}]"
-    )
-    assert applied.differences == (
-        "+ limit scope {user: alice} waiting 5 cpu_s_per_day 95",
-        "- limit scope {user: alice} waiting 5 cpu_s_per_day 100",
-    )
-    assert set(LimitCount.objects.values_list("limit", "cpu_s", "free_at")) == {(used.pk, 90, None), (paced.pk, 0, NOW)}
-    assert Limit.objects.get(pk=used.pk).cpu_s_per_day == 95
-    apply("limits: [{scope: {user: alice}, delay_s: 2}]")
-    assert LimitCount.objects.get().free_at is None
-    assert apply("limits: [{scope: {user: alice}, delay_s: 2}]").differences == ()
-
-
-def test_a_limit_of_somebody_else_is_another_one() -> None:
-    make_user(username="alice")
-    make_user(username="bob")
-    apply("limits: [{scope: {user: alice}, cpu_s_per_day: 100}]")
-    LimitCount.objects.update(cpu_s=90)
-    apply("limits: [{scope: {user: bob}, cpu_s_per_day: 100}]")
-    assert LimitCount.objects.get().cpu_s == 0
-
-
-def test_limits_that_say_the_same_are_all_known() -> None:
-    alice = make_user(username="alice")
-    for _ in range(2):
-        Limit.objects.create(user=alice, running=1)
-    assert len(apply("limits: [{scope: {user: alice}, running: 1}]").differences) == 1
-    assert Limit.objects.count() == 1
-    Limit.objects.create(user=alice, running=1)
-    apply("limits: []")
-    assert not Limit.objects.exists()

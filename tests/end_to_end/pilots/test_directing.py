@@ -16,6 +16,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from matching.queries.closings import closings_now
 from matching.services.expiry import expire_leases
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
@@ -58,7 +59,7 @@ class Direction:
     def cycle(self) -> None:
         now = timezone.now()
         look_after(self.fleet, watched_since=self.since, now=now)
-        provision(self.fleet, chance=Random(1), now=now)
+        provision(self.fleet, closings=closings_now, chance=Random(1), now=now)
         self.most_at_once = max(self.most_at_once, Pilot.objects.filter(ended_at=None).count())
         expire_leases()
 

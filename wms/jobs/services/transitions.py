@@ -50,6 +50,7 @@ class Columns(TypedDict, total=False):
 #: A job that waits (again) has nothing of an earlier attempt but its history and its count of reschedules.
 _NO_ATTEMPT: Final[Mapping[str, object]] = {
     "site": None,
+    "ce": None,
     "queue": None,
     "pilot_id": None,
     "matched_at": None,

@@ -63,5 +63,6 @@ def _stored(world: World) -> Configuration:
         storage_elements=tuple(world.storage_elements.entries.values()),
         sites=tuple(sites),
         directors=tuple(world.directors.entries.values()),
-        limits=tuple(world.limits.entries.values()),
+        # Of those that say the same, one: together they do what it does, and no file states it twice.
+        limits=tuple(dict.fromkeys(world.limits.entries.values())),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, ClassVar, Self
 
-from resources.domain.classad import ClassAdError, parse_expression
+from resources.domain.classad import MAX_BYTES, ClassAdError, parse_expression
 from resources.domain.throttles import needed_by
 from resources.domain.words import (
     CEType,
@@ -185,7 +185,7 @@ class ThrottleEntry(Entry):
     max_submitting_jobs: Annotated[int | None, _LIMIT] = None
     max_submitting_and_output_gathering_jobs: Annotated[int | None, _LIMIT] = None
     max_jobs: Annotated[int | None, _LIMIT] = None
-    requirements: Annotated[str, Text(4096, empty=True)] = ""
+    requirements: Annotated[str, Text(MAX_BYTES, empty=True)] = ""
     advertisement_s: Annotated[int, WholeNumber(least=1)] = 300
     when_expired: Annotated[str, Choice(WhenExpired)] = WhenExpired.COUNT
 

@@ -1,4 +1,4 @@
-"""Have claims look at what is closed before they write, and pilots that get nothing wait for no disk."""
+"""Have claims look at what is closed before they write, and sums of limits wait for who changes or removes them."""
 
 from django.db import migrations
 

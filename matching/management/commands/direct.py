@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand
 from django.db import close_old_connections
 from django.utils import timezone
 
+from matching.queries.closings import closings_now
 from pilots.services.fleet import Fleet
 from pilots.services.provisioning import provision
 from pilots.services.status_agent import look_after
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         try:
             look_after(fleet, watched_since=since, now=now)
             if send:
-                provision(fleet, chance=SystemRandom(), now=now)
+                provision(fleet, closings=closings_now, chance=SystemRandom(), now=now)
         except Exception:
             # The border of the cycle: a database that is away for a while must not end the pilots of this machine.
             logger.exception("director.cycle_failed")

@@ -1,0 +1,108 @@
+"""The pages of limits and quotas: who sets which, what is refused, and the room that they tell of."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from taskqueues.models import Limit
+from tests.admin.conftest import Shared, World, add, change, changelist, errors_of
+from tests.factories import NOW, make_job, make_user
+from wms.stack.configuration.applying import configure
+from wms.stack.configuration.exporting import export
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_manager_limits_the_own_vo_and_nobody_else(
+    manager: Client, mine: World, theirs: World, shared: Shared
+) -> None:
+    limits = Limit.objects.count()
+    for scope in (
+        {},
+        {"vo": theirs.vo.pk},
+        {"group": theirs.group.pk},
+        {"user": theirs.member.pk},
+        {"site": shared.site.pk},
+        {"user": mine.member.pk},
+    ):
+        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 200, scope
+    assert Limit.objects.count() == limits
+    for scope in (
+        {"vo": mine.vo.pk, "site": shared.site.pk},
+        {"group": mine.group.pk},
+        {"site": mine.site.pk},
+        {"ce": mine.ce.pk},
+    ):
+        assert manager.post(add(Limit), {"running": "1", **scope}).status_code == 302, scope
+    assert Limit.objects.count() == limits + 4
+
+
+def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: World) -> None:
+    assert errors_of(manager.post(add(Limit), {"vo": mine.vo.pk}))
+
+
+def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, theirs: World) -> None:
+    assert "vo" in errors_of(manager.post(change(mine.limit), {"vo": theirs.vo.pk, "running": "1"}))
+    assert manager.post(change(theirs.limit), {"vo": theirs.vo.pk, "running": "0"}).status_code == 302
+    theirs.limit.refresh_from_db()
+    assert (theirs.limit.vo, theirs.limit.running) == (theirs.vo, 5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "sentence"),
+    [
+        ({}, "__all__", "Choose at least one of VO, site, CE, group, user and job type."),
+        ({"vo": "vo", "running": ""}, "__all__", ""),
+        ({"site": "site", "ce": "ce of others"}, "ce", "It is not at lhcb.org; choose one that is"),
+        ({"site": "site", "waiting": "5"}, "waiting", "A job that waits is at no site"),
+        ({"vo": "vo", "burst": "2"}, "burst", "It belongs to a delay, which is missing."),
+        ({"vo": "vo", "running": "-1"}, "running", "greater than or equal to 0"),
+        ({"vo": "vo", "delay_s": "86401"}, "delay_s", "less than or equal to 86400"),
+    ],
+)
+def test_what_limits_nobody_or_nothing_is_refused(
+    operator: Client, mine: World, theirs: World, fields: dict[str, str], field: str, sentence: str
+) -> None:
+    limits = Limit.objects.count()
+    rows = {"vo": mine.vo.pk, "site": mine.site.pk, "ce of others": theirs.ce.pk}
+    body: dict[str, Any] = {"running": "1", **{name: rows.get(value, value) for name, value in fields.items()}}
+    (told,) = errors_of(operator.post(add(Limit), body))[field]
+    assert sentence in told
+    assert Limit.objects.count() == limits
+
+
+def test_what_the_form_accepts_the_configuration_file_accepts(operator: Client, mine: World) -> None:
+    scopes = ({"group": mine.group.pk}, {"ce": mine.ce.pk}, {"site": mine.site.pk}, {"job_type": "a b"})
+    for scope in scopes:
+        assert operator.post(add(Limit), {"running": "0", **scope}).status_code == 302, scope
+    written = export()
+    assert configure(written.encode(), environ={}, now=NOW, dry_run=True).differences == ()
+
+
+def test_the_page_tells_the_room_of_each_kind_of_limit(operator: Client, mine: World, theirs: World) -> None:
+    Limit.objects.all().delete()
+    for _ in range(2):
+        make_job(owner=mine.member, group=mine.group, job_type="Merge")
+    vo = {"vo": mine.vo}
+    expected = {
+        Limit.objects.create(**vo, running=5).pk: "4 of 5 jobs",
+        Limit.objects.create(**vo, waiting=10).pk: "7 of 10 waiting jobs",
+        Limit.objects.create(**vo, waiting=2).pk: "0 of 2 waiting jobs",
+        Limit.objects.create(group=mine.group, job_type="Merge", waiting=3).pk: "1 of 3 waiting jobs",
+        Limit.objects.create(user=make_user(), waiting=3).pk: "3 of 3 waiting jobs",
+        Limit.objects.create(job_type="Merge", waiting=0).pk: "0 of 0 waiting jobs",
+        Limit.objects.create(user=mine.member, cpu_s_per_day=100).pk: "100 of 100 s of CPU time",
+        Limit.objects.create(site=mine.site, delay_s=2, burst=4).pk: "4 matches at once",
+        Limit.objects.create(site=mine.site, running=1).pk: (
+            "at most 1 job of all at the site lhcb.org may run at a time, and 1 do"
+        ),
+        Limit.objects.create(**vo, running=1, waiting=4).pk: (
+            "at most 1 job of the VO lhcb may run at a time, and 1 do, 1 of 4 waiting jobs"
+        ),
+    }
+    page = operator.get(changelist(Limit))
+    shown = page.context["cl"].model_admin
+    assert {limit.pk: shown.room_now(limit) for limit in page.context["cl"].result_list} == expected
+    for pk, room in expected.items():
+        assert room in operator.get(change(Limit.objects.get(pk=pk))).content.decode()

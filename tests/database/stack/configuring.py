@@ -1,0 +1,48 @@
+"""A configuration file, applied to the database of a test."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pilots.models import Director
+from resources.models import (
+    ComputingElement,
+    Platform,
+    Queue,
+    RequirementDefinition,
+    Site,
+    SiteToken,
+    StorageElement,
+)
+from taskqueues.models import Limit
+from tests.factories import NOW
+from wms.accounts.models import VO, Group, User
+from wms.stack.configuration.applying import Outcome, configure
+from wms.stack.configuration.problems import ConfigurationError
+
+EXAMPLE = (Path(__file__).parents[3] / "docs" / "configuration.example.yaml").read_text()
+ENVIRON = {
+    "ALICE_PASSWORD": "alice-knows",
+    "CERN_DST": "key of the store",
+    "CERN_REGISTER": "register-me",
+    "CERN_ADVERTISE": "advertise-me",
+}
+
+
+def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVIRON) -> Outcome:
+    """Apply a configuration file."""
+    return configure(text.encode(), environ=environ, now=NOW, dry_run=dry_run)
+
+
+def problems_of(text: str) -> list[str]:
+    """Return what is wrong with a configuration file."""
+    with pytest.raises(ConfigurationError) as refusal:
+        apply(text)
+    return list(map(str, refusal.value.problems))
+
+
+def counts() -> list[int]:
+    """Return how many rows of each kind there are."""
+    models = (VO, Group, User, RequirementDefinition, Platform, StorageElement, Site, ComputingElement, Queue)
+    return [model.objects.count() for model in (*models, SiteToken, Director, Limit)]

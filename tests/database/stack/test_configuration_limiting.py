@@ -1,0 +1,82 @@
+"""Throttles and limits in the configuration file: what of their counts outlives a change."""
+
+import pytest
+
+from matching.services.throttles import advertise
+from resources.domain.advertisements import of_numbers
+from resources.domain.throttles import SUBMITTING
+from resources.domain.words import ThrottlePolicy
+from resources.models import (
+    Site,
+    ThrottleState,
+)
+from taskqueues.models import Limit, LimitCount
+from tests.database.stack.configuring import apply
+from tests.factories import NOW, make_throttled_site, make_user
+from wms.stack.configuration.exporting import export
+
+pytestmark = pytest.mark.django_db
+
+
+def test_another_throttle_holds_at_once_for_what_was_advertised() -> None:
+    apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 5}}]")
+    advertise(Site.objects.get().pk, of_numbers({SUBMITTING: 2}))
+    assert ThrottleState.objects.get().room == 3
+    apply("sites: [{name: A, throttle: {policy: level0, max_submitting_jobs: 7}}]")
+    assert ThrottleState.objects.get().room == 5
+    apply("sites: [{name: A, throttle: null}]")
+    assert not ThrottleState.objects.exists()
+
+
+def test_a_site_advertises_by_the_token_that_the_file_names_and_nothing_warns() -> None:
+    outcome = apply("sites: [{name: A, throttle: {policy: matches, max_matches: 1}, tokens: {advertise: a-token}}]")
+    assert outcome.warnings == ()
+
+
+def test_a_limit_that_is_changed_keeps_what_is_counted_for_it() -> None:
+    make_user(username="alice")
+    apply("limits: [{scope: {user: alice}, cpu_s_per_day: 100, waiting: 5}, {scope: {user: alice}, delay_s: 1}]")
+    used, paced = Limit.objects.order_by("pk")
+    LimitCount.objects.filter(limit=used).update(cpu_s=90)
+    LimitCount.objects.filter(limit=paced).update(free_at=NOW)
+    applied = apply(
+        "limits: [{scope: {user: alice}, delay_s: 1}, {scope: {user: alice}, cpu_s_per_day: 95, waiting: 5}]"
+    )
+    assert applied.differences == (
+        "+ limit scope {user: alice} waiting 5 cpu_s_per_day 95",
+        "- limit scope {user: alice} waiting 5 cpu_s_per_day 100",
+    )
+    assert set(LimitCount.objects.values_list("limit", "cpu_s", "free_at")) == {(used.pk, 90, None), (paced.pk, 0, NOW)}
+    assert Limit.objects.get(pk=used.pk).cpu_s_per_day == 95
+    apply("limits: [{scope: {user: alice}, delay_s: 2}]")
+    assert LimitCount.objects.get().free_at is None
+    assert apply("limits: [{scope: {user: alice}, delay_s: 2}]").differences == ()
+
+
+def test_a_limit_of_somebody_else_is_another_one() -> None:
+    make_user(username="alice")
+    make_user(username="bob")
+    apply("limits: [{scope: {user: alice}, cpu_s_per_day: 100}]")
+    LimitCount.objects.update(cpu_s=90)
+    apply("limits: [{scope: {user: bob}, cpu_s_per_day: 100}]")
+    assert LimitCount.objects.get().cpu_s == 0
+
+
+def test_limits_that_say_the_same_are_all_known() -> None:
+    alice = make_user(username="alice")
+    for _ in range(2):
+        Limit.objects.create(user=alice, running=1)
+    assert len(apply("limits: [{scope: {user: alice}, running: 1}]").differences) == 1
+    assert Limit.objects.count() == 1
+    Limit.objects.create(user=alice, running=1)
+    assert apply(export(), dry_run=True).differences == ("- limit scope {user: alice} running 1",)
+    apply("limits: []")
+    assert not Limit.objects.exists()
+
+
+def test_a_very_long_expression_of_a_site_survives_export() -> None:
+    site = make_throttled_site(
+        policy=ThrottlePolicy.CUSTOM, throttle_requirements=" && ".join(f'TARGET.Owner != "u{n}"' for n in range(900))
+    )
+    assert len(site.throttle_requirements) > 4096
+    assert apply(export()).differences == ()
