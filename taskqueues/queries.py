@@ -8,8 +8,7 @@ from datetime import datetime
 from django.db.models import Count, F, FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from resources.models import Queue
-from resources.queries import queues_at_hand
+from resources.models import Queue, Site
 from taskqueues import sql
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
@@ -37,13 +36,15 @@ def pools_by_queue(vo: VO) -> Mapping[int, tuple[str, ...]]:
     return {queue_id: tuple(pools) for queue_id, pools in sql.pools_of_queues(vo_id=vo.pk).items()}
 
 
-def queues_by_pool(vo: VO) -> Mapping[str, list[str]]:
-    """Return {pool id: its queues as site/ce/queue, sorted} of all pools of the VO; a pool of none is missing.
+def queues_by_pool(pool_ids: Collection[str], vo: VO) -> Mapping[str, list[str]]:
+    """Return {pool id: its queues at sites that serve *vo*, as site/ce/queue, sorted}; a pool of none is missing.
 
     The rows of a thousand pools' queues would be hundreds of thousands of objects: each name is put together once.
     """
-    names = {queue.pk: f"{queue.ce.site}/{queue.ce}/{queue}" for queue in queues_at_hand(vo)}
-    members = sql.members_of_pools(SubmitPool.objects.filter(vo=vo).values_list("pk", flat=True))
+    members = sql.members_of_pools(pool_ids)
+    found = {queue_id for of_pool in members.values() for queue_id in of_pool}
+    named = Queue.objects.filter(pk__among=found, ce__site__in=Site.objects.serving(vo))
+    names = {pk: "/".join(path) for pk, *path in named.values_list("pk", "ce__site__name", "ce__name", "name")}
     return {pool: sorted(names[pk] for pk in queue_ids if pk in names) for pool, queue_ids in members.items()}
 
 
