@@ -32,6 +32,7 @@ Units = Mapping[str, str]
 
 NO_KINDS: Kinds = MappingProxyType({})
 NO_UNITS: Units = MappingProxyType({})
+NO_SPELLINGS: Mapping[str, str] = MappingProxyType({})
 MAX_NAMES = 100
 _FIELD = "requirements"
 #: Texts that a reader would take for something else: for a number, for true or false, or for nothing.
@@ -133,7 +134,12 @@ def satisfied(requirements: Requirements, parameters: Parameters, kinds: Kinds =
 
 
 def unmet(
-    requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
+    requirements: Requirements,
+    parameters: Parameters,
+    kinds: Kinds = NO_KINDS,
+    units: Units = NO_UNITS,
+    *,
+    spelled: Mapping[str, str] = NO_SPELLINGS,
 ) -> tuple[str, ...]:
     """Return one sentence for each requirement that a resource does not meet; empty: it is eligible.
 
@@ -149,11 +155,12 @@ def unmet(
         requirements: in canonical form.
         parameters: as ``parameters.effective`` returns them.
         kinds, units: see Kinds and Units.
+        spelled: how names are shown, by case-folded name; one that is missing is shown as it is.
 
     Source: RFC7, the list after the example.
     """
     return tuple(
-        _sentence(name, value, parameters.get(name), unit=units.get(name, ""))
+        _sentence(spelled.get(name, name), value, parameters.get(name), unit=units.get(name, ""))
         for name, value in requirements.items()
         if not meets(name, value, parameters.get(name), kinds)
     )
