@@ -24,7 +24,7 @@ from wms.kernel.errors import ConflictError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ROUNDS = 15
+ROUNDS = 30
 #: So many kinds that most pools are of one or two jobs, and go with them.
 MEMORIES = range(500, 3001, 100)
 
