@@ -15,7 +15,7 @@ from pilots.domain import PilotCredential
 from pilots.models import Pilot
 from resources.queries import resolve_place
 from taskqueues.models import SubmitPool
-from taskqueues.queries import pools_of_queue, queues_by_pool
+from taskqueues.queries import MOST_QUEUES, PoolQueues, pools_of_queue, queues_by_pool
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
@@ -45,13 +45,21 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
     id = serializers.CharField(help_text="SHA-256 of the VO and the canonical requirements.")
     vo = serializers.CharField(source="vo.name")
     requirements = serializers.DictField()
-    queues = serializers.SerializerMethodField(help_text="As site/ce/queue.")
+    queue_count = serializers.SerializerMethodField(help_text="How many queues satisfy them.")
+    queues = serializers.SerializerMethodField(help_text=f"As site/ce/queue, sorted; the first {MOST_QUEUES}.")
     refreshed_at = serializers.DateTimeField()
 
+    def get_queue_count(self, pool: SubmitPool) -> int:
+        """Return how many queues it has."""
+        return self._queues(pool).count
+
     def get_queues(self, pool: SubmitPool) -> list[str]:
-        """Return the names of the queues, sorted."""
-        names: Mapping[str, list[str]] = self.context["queues"]
-        return names.get(pool.pk, [])
+        """Return the names of the queues, sorted; of very many the first ones."""
+        return list(self._queues(pool).names)
+
+    def _queues(self, pool: SubmitPool) -> PoolQueues:
+        known: Mapping[str, PoolQueues] = self.context["queues"]
+        return known.get(pool.pk, PoolQueues())
 
 
 class PoolField(serializers.Field[Any, Any, Any, Any]):
@@ -119,8 +127,8 @@ class SubmitPoolsView(APIView):
         if not place:
             pages = SubmitPoolPages()
             pools = pages.paginate_queryset(SubmitPool.objects.filter(vo=vo).select_related("vo"), request)
-            names = queues_by_pool([pool.pk for pool in pools], vo)
-            page = SubmitPoolsOut({"submit_pools": pools}, context={"queues": names}).data
+            queues = queues_by_pool([pool.pk for pool in pools], vo)
+            page = SubmitPoolsOut({"submit_pools": pools}, context={"queues": queues}).data
             return pages.get_paginated_response(page["submit_pools"])
         queue = resolve_place(vo, **place).queue
         if queue is None:

@@ -7,6 +7,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from resources.models import Queue
 from taskqueues.services import submit_pools
 from tests import factories
 from tests.factories import NOW
@@ -64,7 +65,16 @@ def test_all_pools_come_in_pages_with_their_queues(alice: APIClient, pools: list
     for pool in found:
         fits = pool["requirements"]["memory"] <= 3000
         assert pool["queues"] == (["LCG.CERN.ch/ce02/a", "LCG.CERN.ch/ce02/b"] if fits else [])
+        assert pool["queue_count"] == len(pool["queues"])
     assert {pool["vo"] for pool in found} == {"lhcb"}
+
+
+def test_of_very_many_queues_the_first_are_told_and_all_counted(vo: VO, alice: APIClient) -> None:
+    ce = factories.make_ce(name="c", site=factories.make_site(name="S", vos=[vo]), parameters={"Memory": 1})
+    Queue.objects.bulk_create(Queue(ce=ce, name=f"q{n:03}", cpu_time_s=1) for n in reversed(range(201)))
+    register(vo, {"Memory": 1})
+    (pool,) = alice.get(ADDRESS).json()["submit_pools"]
+    assert (pool["queue_count"], pool["queues"]) == (201, [f"S/c/q{n:03}" for n in range(200)])
 
 
 def test_a_page_costs_the_same_whatever_is_on_it(alice: APIClient, pools: list[str]) -> None:
