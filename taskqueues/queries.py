@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from heapq import nsmallest
 
 from django.db.models import (
     Case,
@@ -21,8 +22,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, NullIf
 
-from resources.models import Queue
-from resources.queries import queues_at_hand
+from resources.models import Queue, Site
 from taskqueues import sql
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
@@ -32,6 +32,8 @@ from wms.accounts.models import VO, Group
 
 #: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
 LEAST_SHARE = 1e-100
+#: Of a submit pool in a list: a page of pools that twenty thousand queues satisfy would be hundreds of megabytes.
+MOST_QUEUES = 200
 
 
 def jobs_in(task_queue_ids: Collection[int]) -> Mapping[int, int]:
@@ -50,14 +52,31 @@ def pools_by_queue(vo: VO) -> Mapping[int, tuple[str, ...]]:
     return {queue_id: tuple(pools) for queue_id, pools in sql.pools_of_queues(vo_id=vo.pk).items()}
 
 
-def queues_by_pool(vo: VO) -> Mapping[str, list[str]]:
-    """Return {pool id: its queues as site/ce/queue, sorted} of all pools of the VO; a pool of none is missing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolQueues:
+    """The queues of a submit pool."""
+
+    count: int = 0
+    #: The first MOST_QUEUES as site/ce/queue, sorted.
+    names: Sequence[str] = ()
+
+
+def queues_by_pool(pool_ids: Collection[str], vo: VO) -> Mapping[str, PoolQueues]:
+    """Return {pool id: its queues at sites that serve *vo*}; a pool of none is missing.
 
     The rows of a thousand pools' queues would be hundreds of thousands of objects: each name is put together once.
     """
-    names = {queue.pk: f"{queue.ce.site}/{queue.ce}/{queue}" for queue in queues_at_hand(vo)}
-    members = sql.members_of_pools(SubmitPool.objects.filter(vo=vo).values_list("pk", flat=True))
-    return {pool: sorted(names[pk] for pk in queue_ids if pk in names) for pool, queue_ids in members.items()}
+    members = sql.members_of_pools(pool_ids)
+    found = {queue_id for of_pool in members.values() for queue_id in of_pool}
+    named = Queue.objects.filter(pk__among=found, ce__site__in=Site.objects.serving(vo))
+    rows = named.values_list("ce__site__name", "ce__name", "name", "pk")
+    in_order = sorted(("/".join(path), pk) for *path, pk in rows)
+    position = {pk: number for number, (_, pk) in enumerate(in_order)}
+    ranked = {pool: [position[pk] for pk in of_pool if pk in position] for pool, of_pool in members.items()}
+    return {
+        pool: PoolQueues(count=len(ranks), names=[in_order[rank][0] for rank in nsmallest(MOST_QUEUES, ranks)])
+        for pool, ranks in ranked.items()
+    }
 
 
 def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str, ...]]:

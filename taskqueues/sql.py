@@ -369,11 +369,13 @@ def _write_members(statement: str, members: Mapping[str, Collection[int]]) -> No
 
 
 #: In the order in which submissions note their use of pools of one VO, or the two would wait for each other.
+_LOCK_POOLS = """
+SELECT id FROM taskqueues_submitpool WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
+#: NB: a statement of its own. One that locks a row and then writes it comes to the version of its snapshot again; if
+#: somebody has noted a use of the pool since, another who waits there for this lock is waited for, and both for ever.
 _NOTE_REFRESHED = """
-WITH pool AS MATERIALIZED (
-    SELECT id FROM taskqueues_submitpool WHERE id = ANY(%(pools)s) ORDER BY id FOR NO KEY UPDATE
-)
-UPDATE taskqueues_submitpool SET refreshed_at = %(now)s WHERE id IN (SELECT id FROM pool) RETURNING id
+UPDATE taskqueues_submitpool SET refreshed_at = %(now)s WHERE id = ANY(%(pools)s)
 """
 
 
@@ -381,5 +383,7 @@ UPDATE taskqueues_submitpool SET refreshed_at = %(now)s WHERE id IN (SELECT id F
 def note_refreshed(pool_ids: Collection[str], *, now: datetime) -> frozenset[str]:
     """Set when the pools were refreshed, which holds them; return those that still exist."""
     with connection.cursor() as cursor:
-        cursor.execute(_NOTE_REFRESHED, {"pools": list(pool_ids), "now": now})
-        return frozenset(pool_id for (pool_id,) in cursor.fetchall())
+        cursor.execute(_LOCK_POOLS, [list(pool_ids)])
+        living = [pool_id for (pool_id,) in cursor.fetchall()]
+        cursor.execute(_NOTE_REFRESHED, {"pools": living, "now": now})
+        return frozenset(living)

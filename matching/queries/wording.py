@@ -43,7 +43,7 @@ class RequiredOf:
 
     def held_back(self) -> str:
         """Return which requirement holds how many queues back; empty: none does."""
-        spelled = {canonical_name(name): name for name in self.stated}
+        spelled = self._spelled()
         counts = self.supply.held_back(canonical(self.stated))
         held = [f"{spelled[name]} holds back {counted(number, 'queue')}" for name, number in counts.items() if number]
         return " and ".join([", ".join(held[:-1]), held[-1]]) if len(held) > 1 else "".join(held)
@@ -51,7 +51,11 @@ class RequiredOf:
     def lacking(self, queue_id: int) -> str:
         """Return what one queue lacks; empty: it meets everything."""
         required = canonical(self.stated)
-        return "; ".join(unmet(required, self.supply.offered(queue_id, required), self.kinds, self.units))
+        offered = self.supply.offered(queue_id, required)
+        return "; ".join(unmet(required, offered, self.kinds, self.units, spelled=self._spelled()))
+
+    def _spelled(self) -> Mapping[str, str]:
+        return {canonical_name(name): name for name in self.stated}
 
 
 @dataclass(frozen=True, slots=True)

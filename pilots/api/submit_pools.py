@@ -1,6 +1,6 @@
 """Which submit pools a queue belongs to: RFC7's getSubmitPoolsForQueue, for pilots, directors and people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
@@ -15,11 +15,11 @@ from pilots.domain import PilotCredential
 from pilots.models import Pilot
 from resources.queries import resolve_place
 from taskqueues.models import SubmitPool
-from taskqueues.queries import pools_of_queue, queues_by_pool
+from taskqueues.queries import MOST_QUEUES, PoolQueues, pools_of_queue, queues_by_pool
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
-from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest import CursorPages, PageParameters, PageQuery, error_responses
 
 
 class NoSuchQueueError(RejectedError):
@@ -28,13 +28,15 @@ class NoSuchQueueError(RejectedError):
     code = "no_such_queue"
 
 
-class SubmitPoolQuery(StrictSerializer):
-    """Query string of GET /api/submit-pools/."""
+class SubmitPoolQuery(PageQuery):
+    """Query string of GET /api/submit-pools/; only the list of all pools has pages."""
 
     vo = serializers.CharField(required=False, max_length=64, help_text="Of a person with several VOs.")
     site = serializers.CharField(required=False, max_length=128)
     ce = serializers.CharField(required=False, max_length=128)
-    queue = serializers.CharField(required=False, max_length=128, help_text="Left out: all pools, as objects.")
+    queue = serializers.CharField(
+        required=False, max_length=128, help_text="Without site, ce and queue: all pools, as objects."
+    )
 
 
 class SubmitPoolOut(serializers.Serializer[SubmitPool]):
@@ -43,13 +45,21 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
     id = serializers.CharField(help_text="SHA-256 of the VO and the canonical requirements.")
     vo = serializers.CharField(source="vo.name")
     requirements = serializers.DictField()
-    queues = serializers.SerializerMethodField(help_text="As site/ce/queue.")
+    queue_count = serializers.SerializerMethodField(help_text="How many queues satisfy them.")
+    queues = serializers.SerializerMethodField(help_text=f"As site/ce/queue, sorted; the first {MOST_QUEUES}.")
     refreshed_at = serializers.DateTimeField()
 
+    def get_queue_count(self, pool: SubmitPool) -> int:
+        """Return how many queues it has."""
+        return self._queues(pool).count
+
     def get_queues(self, pool: SubmitPool) -> list[str]:
-        """Return the names of the queues, sorted."""
-        names: Mapping[str, list[str]] = self.context["queues"]
-        return names.get(pool.pk, [])
+        """Return the names of the queues, sorted; of very many the first ones."""
+        return list(self._queues(pool).names)
+
+    def _queues(self, pool: SubmitPool) -> PoolQueues:
+        known: Mapping[str, PoolQueues] = self.context["queues"]
+        return known.get(pool.pk, PoolQueues())
 
 
 class PoolField(serializers.Field[Any, Any, Any, Any]):
@@ -71,9 +81,27 @@ class PoolFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyp
 
 
 class SubmitPoolsOut(serializers.Serializer[Any]):
-    """The pools of one queue, by their ids, or all pools as objects."""
+    """The pools of one queue, by their ids, or one page of all pools as objects."""
 
     submit_pools = serializers.ListField(child=PoolField())
+    next = serializers.URLField(
+        required=False, allow_null=True, help_text="Of all pools: address of the next page; null on the last."
+    )
+    previous = serializers.URLField(
+        required=False, allow_null=True, help_text="Of all pools: address of the page before; null on the first."
+    )
+
+
+class SubmitPoolPages(CursorPages):
+    """Pools by id, for it alone never changes."""
+
+    orderings = ("id", "-id")
+
+    def get_paginated_response(self, data: Sequence[object]) -> Response:
+        """Return the page under the name that the pools of a queue have too."""
+        answer = super().get_paginated_response(data)
+        answer.data["submit_pools"] = answer.data.pop("results")
+        return answer
 
 
 class SubmitPoolsView(APIView):
@@ -85,20 +113,23 @@ class SubmitPoolsView(APIView):
         operation_id="submit_pools_list",
         summary="Tell the submit pools of a queue, or all of them",
         tags=["pilots"],
-        parameters=[SubmitPoolQuery],
+        parameters=[SubmitPoolQuery, PageParameters],
         responses={
             200: SubmitPoolsOut,
             **error_responses(400, 401, 403),
         },
     )
     def get(self, request: Request) -> Response:
-        """With a queue, the ids of its pools; without, every pool of the VO with its queues (RFC7)."""
+        """With a queue, the ids of its pools; without, the pools of the VO with their queues, in pages (RFC7)."""
         asked = SubmitPoolQuery.checked(request.query_params)
         vo = _vo_of(request, asked.get("vo"))
         place = {level: asked[level] for level in ("site", "ce", "queue") if level in asked}
         if not place:
-            pools = SubmitPool.objects.filter(vo=vo).select_related("vo").order_by("pk")
-            return Response(SubmitPoolsOut({"submit_pools": pools}, context={"queues": queues_by_pool(vo)}).data)
+            pages = SubmitPoolPages()
+            pools = pages.paginate_queryset(SubmitPool.objects.filter(vo=vo).select_related("vo"), request)
+            queues = queues_by_pool([pool.pk for pool in pools], vo)
+            page = SubmitPoolsOut({"submit_pools": pools}, context={"queues": queues}).data
+            return pages.get_paginated_response(page["submit_pools"])
         queue = resolve_place(vo, **place).queue
         if queue is None:
             sentence = "Name the site, the CE and the queue, so that one queue is meant."

@@ -1,11 +1,13 @@
 """Requirements of jobs on the parameters of resources, and the submit pools that they name (RFC7)."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from types import MappingProxyType
 from typing import NamedTuple, Self, TypeGuard
 
+from resources.domain.files import shown
 from resources.domain.parameters import (
     Identity,
     Parameters,
@@ -31,8 +33,11 @@ Units = Mapping[str, str]
 
 NO_KINDS: Kinds = MappingProxyType({})
 NO_UNITS: Units = MappingProxyType({})
+NO_SPELLINGS: Mapping[str, str] = MappingProxyType({})
 MAX_NAMES = 100
 _FIELD = "requirements"
+#: Texts that a reader would take for something else: for a number, for true or false, or for nothing.
+_MISLEADING = re.compile(r"|\s.*|.*\s|[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|true|false", re.IGNORECASE | re.DOTALL)
 _NO_EXPRESSIONS = (
     "expressions are not understood here; write a record of names and values, such as "
     '{"Memory": 4000, "SoftwareTag": ["AppVersion1", "AppVersion2"]}.'
@@ -46,8 +51,13 @@ class RequirementsError(RejectedError):
 
 
 def _refused(problems: Mapping[str, list[str]]) -> RequirementsError:
-    name, sentences = next(iter(problems.items()))
-    return RequirementsError(f"{name}: {sentences[0]}", errors=problems)
+    sentences = next(iter(problems.values()))
+    return RequirementsError(sentences[0], errors=problems)
+
+
+def _about(name: object, problem: str) -> dict[str, list[str]]:
+    """Return the field error of one requirement; it names it as the user does, for texts are shown without fields."""
+    return {f"{_FIELD}.{name}": [f"The requirement {shown(name)} {problem}"]}
 
 
 def canonical(requirements: object) -> dict[str, Value]:
@@ -62,11 +72,11 @@ def canonical(requirements: object) -> dict[str, Value]:
     Source: RFC7, "orders them alphabetically and creates a unique hash"; DESIGN §3.4.
     """
     if isinstance(requirements, str):
-        raise _refused({_FIELD: [_NO_EXPRESSIONS]})
+        raise _refused({_FIELD: [f"requirements: {_NO_EXPRESSIONS}"]})
     if not isinstance(requirements, Mapping):
-        raise _refused({_FIELD: ['use a record of names and values, such as {"Memory": 4000}.']})
+        raise _refused({_FIELD: ['requirements: use a record of names and values, such as {"Memory": 4000}.']})
     if len(requirements) > MAX_NAMES:
-        raise _refused({_FIELD: [f"at most {MAX_NAMES} names are accepted."]})
+        raise _refused({_FIELD: [f"requirements: at most {MAX_NAMES} names are accepted."]})
     found: dict[str, Value] = {}
     problems: dict[str, list[str]] = {}
     for name, value in requirements.items():
@@ -74,10 +84,10 @@ def canonical(requirements: object) -> dict[str, Value]:
             folded = canonical_name(name)
             canonical_form = canonical_value(value)
         except ValueProblem as problem:
-            problems[f"{_FIELD}.{name}"] = [f"{problem}."]
+            problems |= _about(name, f"is not accepted: {problem}.")
             continue
         if folded in found:
-            problems[f"{_FIELD}.{name}"] = ["given twice; the case of a name is ignored."]
+            problems |= _about(name, "is given twice; the case of a name is ignored.")
         found[folded] = canonical_form
     if problems:
         raise _refused(problems)
@@ -91,27 +101,30 @@ def submit_pool_id(vo: str, requirements: Requirements) -> str:
 
 
 def check(
-    requirements: Requirements, *, known: Iterable[str], kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
+    requirements: Mapping[str, object], *, known: Iterable[str], kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
 ) -> None:
     """Refuse names that no resource carries and no definition knows, and values that cannot be compared.
 
     Args:
-        requirements: in canonical form.
+        requirements: as the user spelled them, for errors name them so.
         known: names as configured, in any case.
         kinds, units: see Kinds and Units.
 
     Raises:
-        RequirementsError: naming the nearest known name (a typing error would otherwise wait for ever).
+        RequirementsError: it has no canonical form; or naming the nearest known name (a typing error would otherwise
+            wait for ever).
     """
+    wanted = canonical(requirements)
+    stated = {canonical_name(name): name for name in requirements}
     spellings = {name.strip().casefold(): name for name in known}
     problems: dict[str, list[str]] = {}
-    for name, value in requirements.items():
+    for name, value in wanted.items():
         if name not in spellings:
-            hint = did_you_mean(name, spellings.values())
-            problems[f"{_FIELD}.{name}"] = [f"no resource of your VO describes this.{hint}"]
+            hint = did_you_mean(stated[name], spellings.values())
+            problems |= _about(stated[name], f"is described by no resource of your VO.{hint}")
         elif kinds.get(name) is RequirementKind.CAPACITY and not all(map(_is_number, values_of(value))):
             unit = f" in {units[name]}" if units.get(name) else ""
-            problems[f"{_FIELD}.{name}"] = [f"this is a capacity{unit}; give a number."]
+            problems |= _about(stated[name], f"is a capacity{unit}; give a number.")
     if problems:
         raise _refused(problems)
 
@@ -122,7 +135,12 @@ def satisfied(requirements: Requirements, parameters: Parameters, kinds: Kinds =
 
 
 def unmet(
-    requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
+    requirements: Requirements,
+    parameters: Parameters,
+    kinds: Kinds = NO_KINDS,
+    units: Units = NO_UNITS,
+    *,
+    spelled: Mapping[str, str] = NO_SPELLINGS,
 ) -> tuple[str, ...]:
     """Return one sentence for each requirement that a resource does not meet; empty: it is eligible.
 
@@ -138,11 +156,12 @@ def unmet(
         requirements: in canonical form.
         parameters: as ``parameters.effective`` returns them.
         kinds, units: see Kinds and Units.
+        spelled: how names are shown, by case-folded name; one that is missing is shown as it is.
 
     Source: RFC7, the list after the example.
     """
     return tuple(
-        _sentence(name, value, parameters.get(name), unit=units.get(name, ""))
+        _sentence(spelled.get(name, name), value, parameters.get(name), unit=units.get(name, ""))
         for name, value in requirements.items()
         if not meets(name, value, parameters.get(name), kinds)
     )
@@ -207,8 +226,15 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 def in_words(value: object, *, unit: str = "") -> str:
     """Return a value as people read it, such as "4000 MB" or "AppVersion1 or AppVersion2"."""
     several = value if isinstance(value, tuple | list) else (value,)
-    words = " or ".join(str(scalar).lower() if isinstance(scalar, bool) else str(scalar) for scalar in several)
+    words = " or ".join(map(_word, several))
     return f"{words} {unit}" if unit and all(map(_is_number, several)) else words
+
+
+def _word(scalar: object) -> str:
+    if isinstance(scalar, bool):
+        return str(scalar).lower()
+    # A text is not the number that it looks like: "4000 there, 4000 asked for" would help nobody.
+    return f'"{scalar}"' if isinstance(scalar, str) and _MISLEADING.fullmatch(scalar) else str(scalar)
 
 
 def requirements_in_words(requirements: Mapping[str, object], *, units: Units = NO_UNITS) -> str:

@@ -21,7 +21,7 @@ from tests.admin.conftest import (
     changelist,
     errors_of,
 )
-from tests.factories import NOW, make_queue
+from tests.factories import NOW, make_ce, make_queue, make_vo
 
 pytestmark = pytest.mark.django_db
 
@@ -104,6 +104,10 @@ def test_a_definition_that_is_added_or_changed_reaches_the_submit_pools(operator
     definition = RequirementDefinition.objects.get(name="Memory")
     assert operator.post(change(definition), {"kind": "exact", "unit": "MB"}).status_code == 302
     assert refreshed(mine.submit_pool) == set()
+    # From now on it is somebody else's business.
+    narrowed = {"kind": "exact", "unit": "MB", "vos": [str(make_vo().pk)]}
+    assert operator.post(change(definition), narrowed).status_code == 302
+    assert refreshed(mine.submit_pool) == {mine.queue}
 
 
 def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine: World) -> None:
@@ -115,10 +119,11 @@ def test_deleting_a_definition_refreshes_the_submit_pools(operator: Client, mine
     assert refreshed(mine.submit_pool) == {mine.queue}
 
 
-def test_a_deleted_queue_leaves_its_submit_pools(operator: Client, mine: World) -> None:
-    queue = make_queue(ce=mine.ce, parameters={"Memory": 8000})
+@pytest.mark.parametrize("level", ["queue", "computingelement"])
+def test_a_deleted_queue_leaves_its_submit_pools(level: str, operator: Client, mine: World) -> None:
+    queue = make_queue(ce=make_ce(site=mine.site), parameters={"Memory": 8000})
     mine.submit_pool.queues.add(queue)
-    path = reverse("admin:resources_queue_delete", args=[queue.pk])
+    path = reverse(f"admin:resources_{level}_delete", args=[queue.pk if level == "queue" else queue.ce_id])
     assert operator.post(path, {"post": "yes"}).status_code == 302
     assert not mine.submit_pool.queues.exists()
     assert refreshed(mine.submit_pool) == set()

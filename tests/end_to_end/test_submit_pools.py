@@ -104,7 +104,7 @@ def test_a_requirement_that_no_queue_meets_today_is_accepted_and_met_tomorrow(gr
 def test_a_name_that_nobody_knows_is_refused_with_the_nearest(grid: Grid) -> None:
     status, answer = grid.ask("/api/jobs/", {"executable": "true", "requirements": {"Memroy": 4000}})
     assert status == 400
-    assert 'Did you mean "Memory"?' in answer["errors"]["requirements.memroy"][0]
+    assert 'Did you mean "Memory"?' in answer["errors"]["requirements.Memroy"][0]
 
 
 def test_the_pools_of_a_queue_are_told_by_its_names(grid: Grid) -> None:

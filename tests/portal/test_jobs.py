@@ -12,7 +12,9 @@ from tests.factories import NOW, make_ce, make_group, make_job, make_queue, make
 from tests.portal.conftest import ClientOf
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory, Sandbox
+from wms.jobs.services.submission import submit
 from wms.portal.pages import ROWS_PER_PAGE
 from wms.portal.presentation import BADGES
 
@@ -211,6 +213,26 @@ def test_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) ->
         ("2 of 3", "held"),
         ("3 of 3", "done"),
     )
+
+
+def test_a_job_whose_requirements_no_queue_meets_says_which_and_how_many_they_hold_back(
+    portal: Client, alice: User, group: Group
+) -> None:
+    ce = make_ce(site=make_site(vos=[group.vo]), parameters={"SoftwareTag": ["v1"], "Memory": 2000})
+    for memory in (1000, 4000):
+        make_queue(ce=ce, parameters={"Memory": memory})
+    make_queue(ce=ce)
+    described = {"executable": "a", "requirements": {"Memory": 2000, "SoftwareTag": "<b>v2</b>"}}
+    (job,) = submit(parse_submission(described), owner=alice, now=NOW).jobs
+    response = portal.get(f"/jobs/{job.id}/")
+    page = response.content.decode()
+    assert (
+        "It waits because no queue that serves lhcb provides what it requires: "
+        "Memory = 2000 and SoftwareTag = &lt;b&gt;v2&lt;/b&gt;." in page
+    )
+    assert "Memory holds back 1 queue and SoftwareTag holds back 3 queues" in page
+    (hurdle,) = (hurdle for hurdle in response.context["why"].hurdles if hurdle.name == "submit pool")
+    assert (hurdle.passed, hurdle.badge) == ("0 of 3", "failed")
 
 
 def test_only_a_job_that_waits_says_why(portal: Client, alice: User, group: Group) -> None:

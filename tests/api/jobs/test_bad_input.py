@@ -29,7 +29,7 @@ UNKNOWN_SANDBOX = "sha256:" + "0" * 64
         ({"executable": "a", "grid_ces": ["ce1.cern.ch"]}, "grid_ces", "ce01.cern.ch"),
         ({"executable": "a", "platforms": ["x86_64-el8"]}, "platforms", "x86_64-el9"),
         ({"executable": "a", "setup": "LHCb-Production2"}, "setup", "LHCb-Production"),
-        ({"executable": "a", "requirements": {"Softwaer": "v1"}}, "requirements.softwaer", "resource"),
+        ({"executable": "a", "requirements": {"Softwaer": "v1"}}, "requirements.Softwaer", "resource"),
         ({"executable": "a", "requirements": "Memory > 1"}, "requirements", "expressions"),
         ({"executable": "a", "requirements": {"a": 1}, "submit_pools": ["p"]}, "requirements", "both"),
         ({"executable": "a", "input_sandbox": [UNKNOWN_SANDBOX]}, "input_sandbox", "Upload"),

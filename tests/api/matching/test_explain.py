@@ -211,11 +211,11 @@ def test_each_requirement_says_how_many_queues_it_holds_back_and_each_queue_what
     )
     reasons = {queue["queue"]: queue["reasons"] for queue in said["queues"]}
     nothing_said = (
-        "cpumodel: not described there, Epyc or Xeon asked for; memory: not described there, 2000 MB asked for"
+        "CPUModel: not described there, Epyc or Xeon asked for; Memory: not described there, 2000 MB asked for"
     )
     assert reasons == {
         only.name: [],
-        "small": [f"{required}; this queue lacks: memory: 1000 MB there, 2000 MB asked for"],
+        "small": [f"{required}; this queue lacks: Memory: 1000 MB there, 2000 MB asked for"],
         "silent": [f"{required}; this queue lacks: {nothing_said}"],
     }
 
@@ -235,7 +235,7 @@ def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClie
         said = explained(alice, job)
         assert said["queues"][0]["fits"] is fits
     assert said["queues"][0]["reasons"] == [
-        "requires Memory = 8000; this queue lacks: memory: 4000 there, 8000 asked for"
+        "requires Memory = 8000; this queue lacks: Memory: 4000 there, 8000 asked for"
     ]
     assert said["summary"] == ("It waits because no queue that serves lhcb provides what it requires: Memory = 8000.")
 

@@ -80,6 +80,9 @@ def test_every_kind_of_attribute_is_the_same_as_in_jdl() -> None:
         ("1, v1", [1, "v1"]),
         ('"a, b", c', ["a, b", "c"]),
         ('a "quoted" word', 'a "quoted" word'),
+        ('"a ""quoted"" word"', 'a "quoted" word'),
+        ('"a ""b, c""", """"', ['a "b, c"', '"']),
+        ('"a" "b"', '"a" "b"'),
         ("a=b", "a=b"),
         ("a#b", "a#b"),
     ],
@@ -121,6 +124,13 @@ def test_lists_may_be_empty_and_environments_lists() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("value", "read"), [('"a;"', "a;"), ("a;b", "a;b"), ('-c "a; b"', '-c "a; b"'), ('"-c ""a""; ;"', '-c "a"; ;')]
+)
+def test_a_semicolon_that_is_meant_stays(value: str, read: str) -> None:
+    assert described(f"Executable = a\nArguments = {value}") == {"executable": "a", "arguments": read}
+
+
 def test_line_ends_of_windows_and_blank_lines_say_nothing() -> None:
     assert described("\r\n  Executable = a \r\n\r\n#\r\nTags = b ,c\r\n") == {"executable": "a", "tags": ["b", "c"]}
 
@@ -138,6 +148,13 @@ def test_line_ends_of_windows_and_blank_lines_say_nothing() -> None:
         ("Executable = a\nRequirements {\nA {\n b = 1\n}\n}", 3, 1, "no sections"),
         ("Executable = a\nRequirements {\nA =\n}", 3, 1, "no value"),
         ("Executable = a\n}", 2, 1, "closes nothing"),
+        ("Executable = a;", 1, 15, "take out the `;`"),
+        ("Executable = a\nPriority = 5 ; # high", 2, 14, "take out the `;`"),
+        ("Executable = a\nSite = b\nSite += c;", 3, 10, "take out the `;`"),
+        ("Executable = a\nRequirements {\nMemory = 4000;\n}", 3, 14, "take out the `;`"),
+        ("Executable = a\nRequirements { Memory = 4000; }", 2, 29, "take out the `;`"),
+        ("Executable = a\nRequirements { Memory = 4000 };", 2, 31, "take out the `;`"),
+        ('Executable = a\nTags = {"b", "c"}', 2, 8, "without braces: Tags = a, b"),
         ("{ Executable = a }", 1, 1, "Give the section a name"),
         ("Executable", 1, 11, "Write `=` and a value, or a block"),
         ("Executable\nSite = a", 2, 1, "Write `=` and a value, or a block"),

@@ -166,7 +166,22 @@ def test_units_are_shown_with_numbers() -> None:
         "tag: not described there, x asked for",
     )
     with pytest.raises(RequirementsError, match="a capacity in MB; give a number"):
-        check(canonical({"Memory": "much"}), known=["Memory"], kinds=CAPACITY, units=units)
+        check({"Memory": "much"}, known=["Memory"], kinds=CAPACITY, units=units)
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "sentence"),
+    [
+        (4000, "4000", 'a: "4000" there, 4000 asked for'),
+        ("1.2", 1.2, 'a: 1.2 there, "1.2" asked for'),
+        (True, ["true", "x"], 'a: "true" or x there, true asked for'),
+        ("", "x", 'a: x there, "" asked for'),
+        ("x ", "x", 'a: x there, "x " asked for'),
+        ("1.2.3", "v1", "a: v1 there, 1.2.3 asked for"),
+    ],
+)
+def test_a_text_is_not_shown_as_the_number_that_it_looks_like(asked: object, offered: object, sentence: str) -> None:
+    assert unmet(canonical({"A": asked}), offers(A=offered)) == (sentence,)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +212,8 @@ def test_what_is_no_record_of_values_is_refused(requirements: object, field: str
     with pytest.raises(RequirementsError) as refusal:
         canonical(requirements)
     assert list(refusal.value.errors) == [field]
+    # Who sees the sentence alone knows what it is about.
+    assert field.removeprefix("requirements.").partition("\0")[0] in refusal.value.detail
 
 
 def test_an_expression_is_refused_with_a_hint() -> None:
@@ -206,16 +223,16 @@ def test_an_expression_is_refused_with_a_hint() -> None:
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(RequirementsError) as refusal:
-        check(canonical({"Memry": 4000, "Tag": "x"}), known=["Memory", "SoftwareTag", "tag"])
-    assert refusal.value.errors == {
-        "requirements.memry": ['no resource of your VO describes this. Did you mean "Memory"?']
-    }
+        check({"Memry": 4000, "Tag": "x"}, known=["Memory", "SoftwareTag", "tag"])
+    sentence = 'The requirement "Memry" is described by no resource of your VO. Did you mean "Memory"?'
+    assert refusal.value.errors == {"requirements.Memry": [sentence]}
+    assert refusal.value.detail == sentence
 
 
 def test_a_capacity_asked_for_in_words_is_refused() -> None:
-    with pytest.raises(RequirementsError):
-        check(canonical({"Memory": "much"}), known=["Memory"], kinds=CAPACITY)
-    check(canonical({"Memory": [4000, 8000]}), known=["Memory"], kinds=CAPACITY)
+    with pytest.raises(RequirementsError, match='The requirement "MEMORY" is a capacity; give a number'):
+        check({"MEMORY": "much"}, known=["Memory"], kinds=CAPACITY)
+    check({"Memory": [4000, 8000]}, known=["Memory"], kinds=CAPACITY)
 
 
 # ---- Satisfaction ----------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class DescriptionBody(EditBody):
     cfg = serializers.CharField(
         required=False,
         help_text="The same in the syntax of DIRAC's CFG files, with the names of the JDL: lines `Name = value`, lists "
-        "by commas, `Requirements { Memory = 4000 }`, comments after `#`.",
+        'by commas, `Requirements { Memory = 4000 }`, comments after `#`; in double quotes any text, `""` for a `"`.',
     )
 
 

@@ -2,8 +2,8 @@
 
 A line is ``Name = value``; a section is ``Name`` and a block of such lines in braces. A value is a text that ends with
 its line; where a list is wanted, commas separate its elements, and ``+=`` adds more to it. A value or an element in
-double quotes is what stands between them. ``#`` begins a comment at the beginning of a line or after a blank, so that
-``a#b`` is a value. Only ``Requirements`` and ``Environment`` are sections.
+double quotes is what stands between them, where two of them mean one. ``#`` begins a comment at the beginning of a line
+or after a blank, so that ``a#b`` is a value. Only ``Requirements`` and ``Environment`` are sections.
 """
 
 import re
@@ -26,7 +26,8 @@ _ASSIGNMENT: Final = re.compile(r"(?P<name>[^={}]*?)[ \t]*(?P<operator>\+=|=)[ \
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)?")
 #: Names that jobs may require need not be words.
 _NAME_IN_SECTION: Final = re.compile(r"[^\s={}#\"](?:[^={}#\"]*[^\s={}#\"])?")
-_ELEMENT: Final = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"(?=\s*(?:,|$))|(?P<plain>[^,]*))\s*(?:,|$)')
+_QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
+_ELEMENT: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")(?=\s*(?:,|$))|(?P<plain>[^,]*))\s*(?:,|$)')
 #: What looks like a number and is none that fits is refused later, not read as a text that nothing offers.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}")
 _REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?")
@@ -154,6 +155,10 @@ class _Parser:
         self._put(assignment["operator"], name, value, at, at + assignment.start("value"))
 
     def _put(self, operator: str, name: str, value: str, at: int, value_at: int) -> None:
+        if value.endswith(";"):
+            # Who is used to JDL would run the program "a;".
+            hint = "A value ends with its line: take out the `;`, or put the value in double quotes."
+            raise self._error(hint, value_at + len(value) - 1)
         known = self._open[-1].entries.get(name.lower())
         if operator == "+=" and isinstance(known, _Option):
             known.values.append(value)
@@ -204,7 +209,10 @@ class _CfgReader(AttributeReader):
         return int(value)
 
     def strings(self, name: str) -> list[str]:
-        return [element for element, _ in self._elements(self._option(name))]
+        option = self._option(name)
+        if any(value.startswith("{") and value.endswith("}") for value in option.values):
+            raise self.value_error(name, f"Write a list without braces: {name} = a, b")
+        return [element for element, _ in self._elements(option)]
 
     def arguments(self, name: str) -> Json:
         return self.text(name)
@@ -262,7 +270,7 @@ class _CfgReader(AttributeReader):
                 if element is None or not (element["quoted"] is not None or element["plain"].strip()):
                     raise self._error(f"`{option.name}` has an empty element; take out a comma.", option.value_at)
                 quoted = element["quoted"] is not None
-                found.append((element["quoted"] if quoted else element["plain"].strip(), quoted))
+                found.append((_unquoted(element["quoted"]) if quoted else element["plain"].strip(), quoted))
                 at = max(element.end(), at + 1)
                 if value[element.end() - 1 : element.end()] != ",":
                     break
@@ -280,9 +288,8 @@ class _CfgReader(AttributeReader):
 
 
 def _unquoted(value: str) -> str:
-    if len(value) > 1 and value[0] == value[-1] == '"' and '"' not in value[1:-1]:
-        return value[1:-1]
-    return value
+    quoted = _QUOTED.fullmatch(value)
+    return value if quoted is None else quoted[1].replace('""', '"')
 
 
 def _scalar(text: str) -> Json:

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from resources.domain.requirements import canonical, check, requirements_in_words
+from resources.domain.requirements import check, requirements_in_words
 from resources.queries import (
     job_types_taken,
     known_ces,
@@ -293,7 +293,7 @@ def _requirements(arrival: Arrival) -> None:
     names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
     for wanted in by_key.values():
         try:
-            check(canonical(dict(wanted.description.requirements)), known=names, kinds=kinds, units=units)
+            check(dict(wanted.description.requirements), known=names, kinds=kinds, units=units)
         except RejectedError as error:
             _refuse_as(arrival, wanted, error)
         if arrival.refused_enough:

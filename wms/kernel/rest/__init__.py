@@ -8,7 +8,7 @@ from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_toke
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
-from wms.kernel.rest.pages import CursorPages, PageQuery
+from wms.kernel.rest.pages import CursorPages, PageParameters, PageQuery
 from wms.kernel.rest.parsers import StrictJSONParser
 from wms.kernel.rest.plain import PlainSerializer
 from wms.kernel.rest.serializers import StrictSerializer
@@ -21,6 +21,7 @@ __all__ = [
     "Flag",
     "InvalidJSONError",
     "Number",
+    "PageParameters",
     "PageQuery",
     "PlainSerializer",
     "StrictJSONParser",

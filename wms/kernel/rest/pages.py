@@ -51,7 +51,7 @@ class Cursor(NamedTuple):
     ordering: str
     backwards: bool
     value: str
-    pk: int
+    pk: int | str
 
 
 class CursorPages(BasePagination):
