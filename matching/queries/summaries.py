@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from matching.queries.checking import why_checking
 from matching.queries.wording import Asked, counted
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
@@ -42,10 +43,6 @@ class Findings:
 _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
     {
         JobStatus.RECEIVED: "It has been received and is in no task queue yet.",
-        JobStatus.CHECKING: (
-            "It is being checked{why} and is in no task queue yet: it goes into one when a site where it may run holds "
-            "all of its input data."
-        ),
         JobStatus.WAITING: "It has left its task queue at this moment; ask again.",
         JobStatus.HELD: "It is Held{why} and in no task queue until it is released.",
         JobStatus.MATCHED: "It is Matched{at}: a pilot has taken it and is about to start it.",
@@ -63,6 +60,8 @@ _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
 
 def not_waiting(job: Job) -> str:
     """Return what a job does that stands in no task queue."""
+    if job.status == JobStatus.CHECKING:
+        return why_checking(job)
     at = f" at {job.site}" if job.site else ""
     why = f" ({job.minor_status})" if job.minor_status else ""
     return _TOLD[JobStatus(job.status)].format(at=at, why=why)

@@ -7,6 +7,8 @@ from resources.domain.files import is_below
 
 #: Minor status of a job that no site can take because of its input data.
 WAITS_FOR_REPLICAS: Final = "Waits for replicas of its input data"
+#: Minor status of a job whose input data are there, but not the room for it in a quota of waiting jobs.
+WAITS_FOR_ROOM: Final = "Waits for room in a quota of waiting jobs"
 
 
 def narrowed(
