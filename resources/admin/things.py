@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from resources.admin.rights import sites_serving_only
+from resources.domain.files import canonical_lfn
 from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
@@ -83,6 +84,12 @@ class ReplicaAdmin(VOLevelLedger[Replica]):
     search_fields = ("lfn__startswith",)
     search_help_text = "The beginning of the logical file name, letter case as it is."
     ordering = ("-id",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Replica], search_term: str
+    ) -> tuple[QuerySet[Replica], bool]:
+        """Search for the beginning of a name, blanks and all: Django would look for words."""
+        return (queryset.filter(lfn__startswith=canonical_lfn(search_term)) if search_term else queryset), False
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the files of these VOs."""

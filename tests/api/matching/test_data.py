@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
 from pilots.models import Pilot
@@ -13,6 +14,7 @@ from tests.api.matching.conftest import World, bearer, offer
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.tasks import reevaluate_input_data
 
 ClientOf = Callable[[User | Pilot], APIClient]
 
@@ -162,9 +164,36 @@ def test_output_is_registered_once_and_marks_those_who_wait_for_it(
     assert ReplicaChange.objects.count() == 1
 
 
+def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
+    world: World,
+    pilot: APIClient,
+    client_of: ClientOf,
+    disk: StorageElement,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=factories.make_storage_element(name="shelf"))
+    make_job(world, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    lease = leased(pilot)
+    known = "/lhcb/user/a/alice/run/x"
+    factories.make_replica(known, vo=world.vo, storage_element=StorageElement.objects.get(name="shelf"))
+    body = {"executable": "y", "input_data": [known]}
+    (waits,) = client_of(world.alice).post("/api/jobs/", body, format="json").json()["jobs"]
+    assert waits["status"] == "Checking"
+    said = []
+    for name in ("other", "x"):
+        stored = {"lfn": f"/lhcb/user/a/alice/run/{name}", "storage_element": "near"}
+        with django_capture_on_commit_callbacks() as callbacks:
+            bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", stored, format="json")
+        said.append(len(callbacks))
+    assert said == [0, 1]
+    reevaluate_input_data()
+    assert Job.objects.get(pk=waits["id"]).status == JobStatus.WAITING
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
+        ({"lfn": "{path}/cafe\u0301"}, "lfn"),
         ({"lfn": "/lhcb/user/a/alice/other"}, "lfn"),
         ({"lfn": "/lhcb/data/run1"}, "lfn"),
         ({"lfn": "{path}/../x"}, "lfn"),
