@@ -76,10 +76,8 @@ def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
     lfns: dict[str, str] = {}
     for name in names:
         lfn = f"{path}/{normalize('NFC', name)}"
-        if not lfn.isprintable():  # nor is what is no UTF-8
-            raise NoOutputError(f"{name!a} cannot be registered; rename it without control characters, in UTF-8")
         if len(lfn) > MAX_LFN:
-            raise NoOutputError(f"{lfn} has {len(lfn)} characters, at most {MAX_LFN} can be registered")
+            raise NoOutputError(f"names of at most {MAX_LFN} characters can be registered, not of {len(lfn)}: {lfn}")
         if lfn in lfns.values():
             raise NoOutputError(f"two files are called {lfn}, in two spellings of Unicode; rename one")
         lfns[name] = lfn
