@@ -97,9 +97,9 @@ class ReplicaAdmin(VOLevelLedger[Replica]):
 
     def get_search_results(
         self,
-        request: HttpRequest,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature
         queryset: QuerySet[Replica],
-        search_term: str,  # noqa: ARG002 - Django's signature
+        search_term: str,
     ) -> tuple[QuerySet[Replica], bool]:
         """Search for the beginning of a name, blanks and all: Django would look for words."""
         return (queryset.filter(lfn__startswith=canonical_lfn(search_term)) if search_term else queryset), False

@@ -20,8 +20,8 @@ LFN_PREFIX: Final = "LFN:"
 STORAGE_URL: Final = re.compile(r"(?:file://(?:localhost)?|[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+)(?:/[^\s?#]*)?\Z")
 STORAGE_URL_HINT: Final = "use a URL such as https://…/path, without user and password, ? and #"
 #: What opens it: sent in a header, so that a line's end from a file of secrets would break the request.
-BEARER: Final = re.compile(r"[!-~]+\Z")
-BEARER_HINT: Final = "use printable ASCII without blanks and ends of lines"
+BEARER: Final = re.compile(r"\A(?! )[ -~]*[!-~]\Z")
+BEARER_HINT: Final = "use printable ASCII, without blanks around it and ends of lines"
 
 _CHECKSUM: Final = re.compile(r"adler32:[0-9a-f]{8}|sha256:[0-9a-f]{64}")
 _SHOWN: Final = 80
