@@ -71,6 +71,24 @@ def test_of_many_missing_files_the_first_are_named_and_the_others_counted(world:
     assert len(sentence) < 300
 
 
+def test_the_one_missing_name_among_a_thousand_is_told_and_then_all_thousand_are_read(world: World) -> None:
+    names = [f"run/{number:03}" for number in range(1000)]
+    world.hold(**{name: ["CERN"] for name in names[:-1]})
+    with pytest.raises(InvalidDescriptionError) as refused:
+        world.submit(*names)
+    assert refused.value.errors["input_data"][0].startswith("No replica of /lhcb/run/999 is known to lhcb;")
+
+    world.hold(**{names[-1]: ["CERN", "RAL"]})
+    assert sites_of(world.job(*names)) == ["CERN"]
+
+
+def test_files_whose_copies_cross_run_at_any_site_with_one_of_each(world: World) -> None:
+    shared = factories.make_storage_element(name="shared", sites=[world.sites["CERN"], world.sites["PIC"]])
+    world.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
+    factories.make_replica("/lhcb/b", vo=world.vo, storage_element=shared)
+    assert sites_of(world.job("a", "b")) == ["CERN", "RAL"]
+
+
 def test_a_file_whose_only_storage_element_is_gone_is_nowhere(world: World) -> None:
     world.hold(a=["CERN"], b=["CERN", "RAL"])
     job_id = world.job("a")

@@ -9,7 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from matching.queries.explain import explain
 from resources import sql
-from resources.models import Replica, ReplicaChange
+from resources.models import Replica, ReplicaChange, Site
 from taskqueues.models import Limit
 from tests import factories
 from tests.database.jobs.conftest import World, broken, sites_of, status_of
@@ -73,6 +73,29 @@ def test_a_storage_element_that_changes_its_site_moves_jobs_whoever_changed_it(w
     world.sites["PIC"].storage_elements.clear()
     assert reevaluate(now=NOW) == 1
     assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
+
+
+def test_a_site_that_is_removed_or_serves_the_vo_no_more_holds_no_files(world: World) -> None:
+    world.hold(a=["CERN", "RAL", "PIC"])
+    job_id = world.job("a")
+    reevaluate(now=NOW)
+    world.sites["CERN"].delete()
+    reevaluate(now=NOW)
+    assert sites_of(job_id) == ["PIC", "RAL"]
+    world.sites["PIC"].vos.set([factories.make_vo()])
+    reevaluate(now=NOW)
+    assert sites_of(job_id) == ["RAL"]
+
+
+def test_a_banned_site_keeps_its_files_and_its_jobs_wait_for_it(world: World) -> None:
+    factories.make_queue(ce=factories.make_ce(site=world.sites["CERN"]))
+    world.hold(a=["CERN"])
+    job_id = world.job("a")
+    Site.objects.filter(name="CERN").update(state="banned", state_reason="a fire")
+    reevaluate(now=NOW)
+    assert (status_of(job_id), sites_of(job_id)) == (WAITS, ["CERN"])
+    stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
+    assert "a fire" in explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW).summary
 
 
 def test_more_jobs_than_fit_one_run_are_moved_by_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
