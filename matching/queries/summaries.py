@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from matching.queries.checking import why_checking
 from matching.queries.wording import Asked, counted
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
@@ -59,9 +58,7 @@ _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
 
 
 def not_waiting(job: Job) -> str:
-    """Return what a job does that stands in no task queue."""
-    if job.status == JobStatus.CHECKING:
-        return why_checking(job)
+    """Return what a job does that stands in no task queue; ``checking`` has the words for one that is Checking."""
     at = f" at {job.site}" if job.site else ""
     why = f" ({job.minor_status})" if job.minor_status else ""
     return _TOLD[JobStatus(job.status)].format(at=at, why=why)

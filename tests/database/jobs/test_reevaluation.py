@@ -209,9 +209,9 @@ def test_files_that_come_let_no_more_jobs_wait_than_a_quota_allows_and_the_oldes
     assert statuses(first, second, third) == [WAITS, WAITS, NO_ROOM]
     assert (sites_of(third), Job.objects.get(pk=third).input_sites) == (None, ["RAL"])
     stored = queries.with_surroundings(Job.objects.filter(pk=third)).get()
-    summary = explain(stored, task_queue_id=None, now=NOW).summary
-    assert "at most 2 jobs of the user alice may wait" in summary
-    assert "input data are there" in summary
+    told = explain(stored, task_queue_id=None, now=NOW)
+    assert told.limits == ("at most 2 jobs of the user alice may wait",)
+    assert f"input data are there, but {told.limits[0]}" in told.summary
     assert reevaluate(now=NOW) == 0
     assert JobHistory.objects.filter(job=third).count() == 3
 
