@@ -2,12 +2,10 @@
 
 from django.urls import URLPattern, path
 
-from resources.api import replicas, views
+from resources.api import views
 from resources.api.gateway import AdvertiserView
 
 urlpatterns: list[URLPattern] = [
     path("sites/", views.SiteListView.as_view(), name="sites"),
-    path("replicas/", replicas.ReplicaListView.as_view(), name="replicas"),
-    path("replicas/remove/", replicas.ReplicaRemovalView.as_view(), name="replicas-remove"),
     path("gateway/wms_advertise.py", AdvertiserView.as_view(), name="gateway-advertiser"),
 ]

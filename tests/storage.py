@@ -24,6 +24,8 @@ class StorageServer:
         token: without it nothing is answered; empty: everybody may.
         directories: those that there are, if files need one, as with WebDAV; None: they do not.
         answers: statuses to give to the next requests, or where to send them on.
+        cuts: of the next files that are read, only so many bytes are sent, though all are announced.
+        refused: paths that are never written.
         certificate: to be trusted.
     """
 
@@ -32,6 +34,8 @@ class StorageServer:
         self.directories: set[str] | None = None
         self.seen: list[tuple[str, str, str]] = []
         self.answers: list[int | str] = []
+        self.cuts: list[int] = []
+        self.refused: set[str] = set()
         self.token = token
         self.certificate = directory / "storage.pem"
         _write_certificate(self.certificate)
@@ -69,8 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if self._may():
-            if not self._has_directory(self.path):
-                self._answer(409, b"")
+            if self.path in self.storage.refused or not self._has_directory(self.path):
+                self._answer(403 if self.path in self.storage.refused else 409, b"")
                 return
             self.storage.files[self.path] = content
             self._answer(201, b"")
@@ -116,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(content[: self.storage.cuts.pop(0)] if content and self.storage.cuts else content)
 
     def log_message(self, *_: object) -> None:
         pass

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from matching.queries.checking import quota_that_holds_back, why_checking
 from matching.queries.closings import closings_now
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
 from matching.queries.wording import Asked, RequiredOf, detail, reason, throttled_in_words
@@ -88,6 +89,8 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     """
     if site is not None:
         resolve_place(job.vo, site=site)
+    if job.status == JobStatus.CHECKING:
+        return Explanation(job=job, summary=why_checking(job), limits=quota_that_holds_back(job))
     if job.status != JobStatus.WAITING or task_queue_id is None:
         return Explanation(job=job, summary=not_waiting(job))
     task_queue = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk=task_queue_id).first()

@@ -42,10 +42,6 @@ class Findings:
 _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
     {
         JobStatus.RECEIVED: "It has been received and is in no task queue yet.",
-        JobStatus.CHECKING: (
-            "It is being checked{why} and is in no task queue yet: it goes into one when a site where it may run holds "
-            "all of its input data."
-        ),
         JobStatus.WAITING: "It has left its task queue at this moment; ask again.",
         JobStatus.HELD: "It is Held{why} and in no task queue until it is released.",
         JobStatus.MATCHED: "It is Matched{at}: a pilot has taken it and is about to start it.",
@@ -62,7 +58,7 @@ _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
 
 
 def not_waiting(job: Job) -> str:
-    """Return what a job does that stands in no task queue."""
+    """Return what a job does that stands in no task queue; ``checking`` has the words for one that is Checking."""
     at = f" at {job.site}" if job.site else ""
     why = f" ({job.minor_status})" if job.minor_status else ""
     return _TOLD[JobStatus(job.status)].format(at=at, why=why)

@@ -94,7 +94,7 @@ def detail(name: str, asked: Asked, offers: Iterable[ResourceOffer]) -> str:
         return words.asks(asked)
     # Shorter ones first, so that numbers stand in their order.
     offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
-    return words.asks(asked) + (f"; {words.many} {_listed(offered, last=' or ')}" if offered else "")
+    return words.asks(asked) + (f"; {words.many} {listed(offered, last=' or ')}" if offered else "")
 
 
 def throttled_in_words(offer: ResourceOffer) -> str:
@@ -164,10 +164,11 @@ def _submit_pool(asked: Asked) -> str:
 
 def _names(kind: str, names: Sequence[str], *, verb: str = "asks for") -> str:
     """Return which names of a kind are asked for; empty: none."""
-    return f"{verb} the {kind}{'s' if len(names) > 1 else ''} {_listed(names)}" if names else ""
+    return f"{verb} the {kind}{'s' if len(names) > 1 else ''} {listed(names)}" if names else ""
 
 
-def _listed(names: Iterable[str], *, last: str = ", ") -> str:
+def listed(names: Iterable[str], *, last: str = ", ") -> str:
+    """Return the first names with commas, *last* before the last of them, and how many more there are."""
     names = list(names)
     shown, hidden = names[:MOST_LISTED], len(names) - MOST_LISTED
     if hidden > 0:
@@ -204,25 +205,25 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         ),
         "platform": Words(
             lambda asked: _names("platform", asked.task_queue.platforms) or "runs on any platform",
-            lambda offer: "" if offer.platforms is None else _listed(offer.platforms),
+            lambda offer: "" if offer.platforms is None else listed(offer.platforms),
             one="this queue runs",
             many="queues run",
         ),
         "submit_pool": Words(_submit_pool, lambda _offer: "does not provide that", one="this queue"),
         "tags": Words(
             lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
-            lambda offer: _listed(offer.tags) or "none",
+            lambda offer: listed(offer.tags) or "none",
             many="queues offer",
         ),
         "required_tags": Words(
             lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
-            lambda offer: _listed(offer.required_tags),
+            lambda offer: listed(offer.required_tags),
             one="this queue takes only jobs that ask for",
             many="some queues take only jobs that ask for",
         ),
         "job_type": Words(
             lambda asked: f"is of the type {asked.task_queue.job_type}",
-            lambda offer: _listed(offer.job_types),
+            lambda offer: listed(offer.job_types),
             one="this queue takes only",
             many="some queues take only",
         ),

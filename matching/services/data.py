@@ -14,7 +14,7 @@ from matching.services.claim import Claimed
 from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
 from resources.models import StorageElement
 from resources.queries.replicas import Copy, copies, elements_of_site
-from resources.services.replicas import record
+from resources.services.replicas import record, supersede
 from wms.jobs.domain.data import output_directory
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT
 from wms.jobs.models import Job
@@ -85,6 +85,8 @@ def data_of(found: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
 def register_output(match_id: UUID, replica: GivenReplica) -> None:
     """Note that the pilot has stored an output file of its job; repeating it is harmless.
 
+    It replaces a file of the same name: copies of that one, at other storage elements too, are forgotten.
+
     Raises:
         LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
         JobIsOverError: nothing of the job's output counts any more.
@@ -98,6 +100,7 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
         match = Match.objects.select_related("queue__ce").get(pk=match_id)
         _refuse_others_files(job, match, replica)
         record([replica], vo=job.vo)
+        supersede(replica, vo=job.vo)
     logger.info("job.output_registered", extra={"job_id": job.pk, "lfn": replica.lfn})
 
 

@@ -14,7 +14,7 @@ from pilots.agent.data import IN_PLACE, Copy, InputFile
 from pilots.agent.lease import Lease
 from pilots.agent.preparation import RESCHEDULE, CannotRunError
 from pilots.agent.slot import Slot
-from pilots.agent.storage import StorageError, path_of
+from pilots.agent.storage import StorageError, path_of, without_secrets
 from pilots.agent.workspace import Workspace
 
 #: {logical name: path or URL}, for the payload.
@@ -65,7 +65,9 @@ def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, w
         except (UnreachableError, StorageError, TooMuchError, _WrongContentError, OSError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
             cause = error
-            log.event("input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=copy.url, error=reason)
+            log.event(
+                "input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=without_secrets(copy.url), error=reason
+            )
     raise CannotRunError(RESCHEDULE, f"Input data {given.lfn} cannot be read: {reason}"[:255]) from cause
 
 
@@ -87,7 +89,9 @@ def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path) -> None:
         except _WrongContentError as error:
             if transfer == _TRANSFERS:
                 raise
-            log.event("input_data.damaged", job=lease.job.id, url=copy.url, error=error, transfer=transfer)
+            log.event(
+                "input_data.damaged", job=lease.job.id, url=without_secrets(copy.url), error=error, transfer=transfer
+            )
 
 
 def _look_at(slot: Slot, lease: Lease, copy: Copy) -> str:

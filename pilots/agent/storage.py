@@ -7,7 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
@@ -33,9 +33,22 @@ class NoDirectoryError(StorageError):
 
 
 def path_of(url: str) -> Path | None:
-    """Return the path that a file:// URL names; None for another URL."""
-    parts = urlsplit(url)
+    """Return the path that a file:// URL names; None for another URL.
+
+    Raises:
+        StorageError: it is no URL.
+    """
+    parts = _split(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL as it may be logged: without user, password and what a signed one has after the question mark."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "no URL"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 class Storage:
@@ -126,11 +139,9 @@ class Storage:
         give_up: Callable[[], bool] = lambda: False,
     ) -> _Exchange:
         """Return a successful answer whose body is still to be read, from wherever one is sent on to."""
-        first = urlsplit(url)
+        first = _parts(url)
         for _ in range(_MAX_REDIRECTS + 1):
-            parts = urlsplit(url)
-            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-                raise StorageError(f"{parts.scheme or url}: is no kind of address that this pilot reads")
+            parts = _parts(url)
             # The token is for the storage element alone, and never for who may listen on the way.
             trusted = parts.scheme == "https" and _origin(parts) == _origin(first)
             exchange = _Exchange(parts, tls=self._tls)
@@ -145,10 +156,7 @@ class Storage:
             location = response.headers.get("Location", "")
             if response.status not in _REDIRECTS or not location:
                 raise _error_of(response)
-            target = urljoin(url, location)
-            if parts.scheme == "https" and urlsplit(target).scheme != "https":
-                raise StorageError("the storage element sends to an address that anybody could listen to")
-            url = target
+            url = _sent_on(url, location)
         raise StorageError(f"the storage element sends on more than {_MAX_REDIRECTS} times")
 
 
@@ -172,8 +180,12 @@ class _Exchange:
             headers["Content-Length"] = str(os.fstat(file.fileno()).st_size)
         try:
             self._request(method, headers, None if file is None else _chunks_of(file, give_up=give_up))
+        except InvalidURL:
+            raise _unsendable() from None
         except (OSError, HTTPException) as error:
             raise _network_trouble(error) from error
+        except ValueError:
+            raise _unsendable() from None
         return self.response
 
     def _request(self, method: str, headers: Mapping[str, str], body: Iterator[bytes] | None) -> None:
@@ -195,18 +207,59 @@ class _Exchange:
             except (OSError, HTTPException) as error:
                 raise _network_trouble(error) from error
             if not chunk:
-                return
+                break
             yield chunk
+        # NB: the library takes the end of the connection for the end of the body.
+        if self.response.length:
+            raise UnreachableError(f"the answer was cut off; {self.response.length} bytes are missing")
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # which is looked at only now
+    except ValueError:
+        raise StorageError("its address is no URL") from None
+    return parts
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of an address that can be asked.
+
+    Raises:
+        StorageError: it is none.
+    """
+    parts = _split(url)
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise StorageError(f"{parts.scheme or 'this'}: is no kind of address that this pilot reads")
+    return parts
+
+
+def _sent_on(url: str, location: str) -> str:
+    """Return the address to which the storage element at *url* sends its client on."""
+    try:
+        target = urljoin(url, location)
+        is_open = urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https"
+    except ValueError:
+        raise StorageError("the storage element sends on to what is no URL") from None
+    if is_open:
+        raise StorageError("the storage element sends to an address that anybody could listen to")
+    return target
+
+
 def _network_trouble(error: Exception) -> Exception:
     if isinstance(error, ssl.SSLCertVerificationError):
         return StorageError(f"its certificate is not trusted: {error.verify_message}")
     return UnreachableError(f"{type(error).__name__}: {error}")
+
+
+def _unsendable() -> StorageError:
+    # NB: the library's own text says what could not be sent, which may be the token.
+    return StorageError("its address, or what opens it, has characters that cannot be sent")
 
 
 def _error_of(response: HTTPResponse) -> Exception:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
+from unicodedata import normalize
 from urllib.parse import quote
 
 from pilots.agent import log, sandbox
@@ -19,6 +20,8 @@ from pilots.agent.storage import StorageError
 Result = TypeVar("Result")
 #: All are open at the same time.
 MAX_FILES = 500
+#: Of characters.
+MAX_LFN = 255
 
 
 class NoOutputError(Exception):
@@ -49,10 +52,11 @@ def store_output_data(
     if data.output is None:
         raise StorageError("the site has no storage element")
     found = _files(directory, data.output_files)
+    lfns = _logical_names([name for _, name in found], path=data.output.path)
     with ExitStack() as opened:
         files = [(_opened(path, directory, opened), name) for path, name in found]
         for file, name in files:
-            _store(slot, lease, file, name, data.output, persistently=persistently, give_up=give_up)
+            _store(slot, lease, file, lfns[name], data.output, persistently=persistently, give_up=give_up)
 
 
 def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]:
@@ -67,6 +71,19 @@ def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]
     return [(found[name], name) for name in sorted(found)]
 
 
+def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
+    """Return {name: logical name}; the server registers no others, and it would be asked when a file is stored."""
+    lfns: dict[str, str] = {}
+    for name in names:
+        lfn = f"{path}/{normalize('NFC', name)}"
+        if len(lfn) > MAX_LFN:
+            raise NoOutputError(f"names of at most {MAX_LFN} characters can be registered, not of {len(lfn)}: {lfn}")
+        if lfn in lfns.values():
+            raise NoOutputError(f"two files are called {lfn}, in two spellings of Unicode; rename one")
+        lfns[name] = lfn
+    return lfns
+
+
 def _opened(path: Path, directory: Path, opened: ExitStack) -> BinaryIO:
     """Return the open file; a link may lead out of the job's directory, to what only the pilot may read."""
     file = sandbox.open_inside(path, directory)
@@ -79,13 +96,12 @@ def _store(
     slot: Slot,
     lease: Lease,
     file: BinaryIO,
-    name: str,
+    lfn: str,
     place: OutputPlace,
     *,
     persistently: Persistently,
     give_up: Callable[[], bool],
 ) -> None:
-    lfn = f"{place.path}/{name}"
     token = lease.data.credentials.get(place.storage_element, "")
     size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(file)
 

@@ -4,11 +4,13 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.validators import RegexValidator
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
 from resources.admin.rights import sites_serving_only
+from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT, canonical_lfn
 from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
@@ -37,8 +39,17 @@ class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run t
     credential = forms.CharField(
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        strip=False,
+        validators=[RegexValidator(BEARER, f"This cannot be sent; {BEARER_HINT}.")],
         help_text="Stored encrypted and never shown; empty: it stays as it is.",
     )
+
+    def clean_url(self) -> str:
+        """Refuse what pilots could not read, or what would tell everybody a password."""
+        url: str = self.cleaned_data["url"]
+        if not STORAGE_URL.match(url):
+            raise forms.ValidationError(f"This is no address of a storage element; {STORAGE_URL_HINT}.")
+        return url
 
 
 @admin.register(StorageElement)
@@ -83,6 +94,15 @@ class ReplicaAdmin(VOLevelLedger[Replica]):
     search_fields = ("lfn__startswith",)
     search_help_text = "The beginning of the logical file name, letter case as it is."
     ordering = ("-id",)
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - Django's signature
+        queryset: QuerySet[Replica],
+        search_term: str,
+    ) -> tuple[QuerySet[Replica], bool]:
+        """Search for the beginning of a name, blanks and all: Django would look for words."""
+        return (queryset.filter(lfn__startswith=canonical_lfn(search_term)) if search_term else queryset), False
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the files of these VOs."""

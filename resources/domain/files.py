@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from unicodedata import is_normalized, normalize
 from urllib.parse import quote
 
 from wms.kernel.errors import RejectedError
@@ -14,6 +15,13 @@ MAX_SIZE_BYTES: Final = 2**63 - 1
 MAX_REPLICAS: Final = 10_000
 MAX_FAULTS: Final = 20
 LFN_PREFIX: Final = "LFN:"
+
+#: Where a storage element is: the logical name comes after it, and whoever reads a file may read this.
+STORAGE_URL: Final = re.compile(r"(?:file://(?:localhost)?|[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+)(?:/[^\s?#]*)?\Z")
+STORAGE_URL_HINT: Final = "use a URL such as https://…/path, without user and password, ? and #"
+#: What opens it: sent in a header, so that a line's end from a file of secrets would break the request.
+BEARER: Final = re.compile(r"\A(?! )[ -~]*[!-~]\Z")
+BEARER_HINT: Final = "use printable ASCII, without blanks around it and ends of lines"
 
 _CHECKSUM: Final = re.compile(r"adler32:[0-9a-f]{8}|sha256:[0-9a-f]{64}")
 _SHOWN: Final = 80
@@ -38,6 +46,16 @@ class GivenReplica:
     checksum: str = ""
 
 
+def canonical_lfn(lfn: str) -> str:
+    """Return the name under which a file that somebody asks for is known: in NFC, and without DIRAC's ``LFN:``."""
+    return normalize("NFC", without_prefix(lfn))
+
+
+def without_prefix(lfn: str) -> str:
+    """Return the name without the ``LFN:`` that may stand before it."""
+    return lfn[len(LFN_PREFIX) :] if lfn[: len(LFN_PREFIX)].upper() == LFN_PREFIX else lfn
+
+
 def lfn_problem(lfn: str) -> str:
     """Return what a logical file name must be and *lfn* is not, or an empty string."""
     if not lfn.startswith("/") or lfn.endswith("/"):
@@ -46,6 +64,9 @@ def lfn_problem(lfn: str) -> str:
         return f"at most {MAX_LFN} characters long, not {len(lfn)}"
     if not lfn.isprintable():
         return "free of control characters"
+    if not is_normalized("NFC", lfn):
+        # Not silently another name: the URLs of the file are made of this one.
+        return "in Unicode's composed form (NFC), so that one name is spelled in one way; rename the file"
     if ("//" in lfn or "/." in lfn) and not {"", ".", ".."}.isdisjoint(lfn[1:].split("/")):
         return 'free of empty parts and of "." and ".."'
     return ""
@@ -116,7 +137,7 @@ def parse_replicas(entries: object, *, removing: bool = False) -> list[GivenRepl
         if not errors and isinstance(entry, Mapping):
             found.append(
                 GivenReplica(
-                    lfn=_bare(entry["lfn"]),
+                    lfn=without_prefix(entry["lfn"]),
                     storage_element=entry.get("storage_element") or "",
                     size_bytes=entry.get("size_bytes"),
                     checksum=entry.get("checksum") or "",
@@ -150,10 +171,6 @@ def size_problem(size_bytes: object) -> str:
     return "a whole number of bytes, 0 or more"
 
 
-def _bare(lfn: str) -> str:
-    return lfn[len(LFN_PREFIX) :] if lfn[: len(LFN_PREFIX)].upper() == LFN_PREFIX else lfn
-
-
 def _faults(entry: object, *, removing: bool) -> dict[str, str]:
     """Return {field: sentence}; the name of the whole entry is empty."""
     if not isinstance(entry, Mapping):
@@ -163,7 +180,7 @@ def _faults(entry: object, *, removing: bool) -> dict[str, str]:
         str(name)[:64]: f"There is no field {shown(name)}; use {', '.join(known)}." for name in entry.keys() - known
     }
     lfn, element = entry.get("lfn"), entry.get("storage_element")
-    problem = lfn_problem(_bare(lfn)) if isinstance(lfn, str) else "a string, the logical name of the file"
+    problem = lfn_problem(without_prefix(lfn)) if isinstance(lfn, str) else "a string, the logical name of the file"
     if problem:
         faults["lfn"] = f"lfn must be {problem}; this is {shown(lfn)}."
     if not isinstance(element, str) and not (removing and element is None):

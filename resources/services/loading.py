@@ -10,7 +10,7 @@ from typing import Final
 from django.db import transaction
 
 from resources import sql
-from resources.domain.files import checksum_problem, lfn_problem, shown, size_problem, vo_of
+from resources.domain.files import checksum_problem, lfn_problem, shown, size_problem, vo_of, without_prefix
 from resources.models import StorageElement
 from resources.services.replicas import no_such_element
 from resources.sql import LoadRow
@@ -129,16 +129,17 @@ class _Reader:
     def _row(self, line: int, cells: Sequence[str], *, surplus: bool) -> LoadRow | None:
         """Return the row, or note what is wrong with it."""
         lfn, element, size, checksum = cells
+        if not lfn.startswith("/"):
+            lfn = without_prefix(lfn)
         vo_id = self._vo_id or self._vos.get(vo_of(lfn))
-        problem = "has more cells than there are columns." if surplus else self._problem(cells, vo_id=vo_id)
+        problem = "has more cells than there are columns." if surplus else self._problem(lfn, *cells[1:], vo_id=vo_id)
         if problem or vo_id is None:
             self.fault(line, problem)
             return None
         return LoadRow(line, vo_id, lfn, self._elements[element], int(size) if size else None, checksum)
 
-    def _problem(self, cells: Sequence[str], *, vo_id: int | None) -> str:
+    def _problem(self, lfn: str, element: str, size: str, checksum: str, /, *, vo_id: int | None) -> str:
         """Return what is wrong with a row, or an empty string."""
-        lfn, element, size, checksum = cells
         if not lfn or not element:
             return "must have at least an lfn and a storage_element."
         if problem := lfn_problem(lfn):

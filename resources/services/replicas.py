@@ -8,7 +8,7 @@ from django.db import transaction
 
 from resources import sql
 from resources.domain.files import GivenReplica, ReplicasError, refused, vo_of
-from resources.models import StorageElement
+from resources.models import Replica, StorageElement
 from wms.accounts.models import VO, User
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError
@@ -85,6 +85,24 @@ def record(replicas: Sequence[GivenReplica], *, vo: VO) -> Registered:
     new = [lfn for lfn, is_new in written if is_new]
     sql.mark(set(new), vo_id=vo.pk)
     return Registered(new=len(new), changed=len(written) - len(new))
+
+
+@transaction_required
+def supersede(replica: GivenReplica, *, vo: VO) -> None:
+    """Forget the copies elsewhere of a file that was written anew, unless they are known to have the same content.
+
+    Else one name would stand for two contents, and a job would read the one or the other, depending on its site.
+
+    Args:
+        replica: of the new content, as it was recorded.
+        vo: whose file it is.
+    """
+    elsewhere = Replica.objects.filter(vo=vo, lfn=replica.lfn).exclude(storage_element__name=replica.storage_element)
+    if replica.checksum:
+        elsewhere = elsewhere.exclude(checksum=replica.checksum)
+    older = [(replica.lfn, element_id) for element_id in elsewhere.values_list("storage_element", flat=True)]
+    if older:
+        sql.mark(set(sql.remove(older, vo_id=vo.pk)), vo_id=vo.pk)
 
 
 @transaction_required

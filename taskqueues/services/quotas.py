@@ -1,6 +1,7 @@
 """Quotas of waiting jobs, of users, groups, VOs and job types (DESIGN §3.6)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from django.db.models import Q
 
@@ -16,11 +17,21 @@ class QuotaExceededError(ConflictError):
     code = "quota_exceeded"
 
 
+class Kind(NamedTuple):
+    """What quotas look at: jobs of which all of it is the same count in the same ones."""
+
+    vo_id: int
+    group_id: int
+    owner_id: int
+    job_type: str
+
+
 @transaction_required
 def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[str, int]) -> None:
     """Refuse jobs of which more would wait than a quota allows; until the end of the transaction no others come in.
 
-    Jobs that waited before come back whatever the quotas are: nobody shall lose a job by being rescheduled.
+    Those that will be Checking first count too: there is no room in which they could wait. Jobs that waited before
+    come back whatever the quotas are: nobody shall lose a job by being rescheduled.
 
     Args:
         vo_id, group_id, owner_id: of the jobs.
@@ -29,23 +40,82 @@ def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[s
     Raises:
         QuotaExceededError: naming the quota.
     """
-    limits = Limit.objects.filter(
-        Q(vo=None) | Q(vo=vo_id),
-        Q(group=None) | Q(group=group_id),
-        Q(user=None) | Q(user=owner_id),
-        job_type__in=["", *coming],
-        waiting__isnull=False,
-    )
-    for limit in limits.select_related("vo", "group", "user").order_by("pk"):
-        number = sum(coming.values()) if limit.job_type == "" else coming[limit.job_type]
-        # Not its row: claims that count in the same limit do not wait for a long submission.
-        lock(LockKey.COUNT_WAITING_JOBS, of=limit.pk)
+    kinds = [Kind(vo_id, group_id, owner_id, job_type) for job_type in coming]
+    for limit in _limits(kinds):
+        number = sum(coming[kind.job_type] for kind in kinds if _counts(limit, kind))
+        _lock(limit)
         waiting = _waiting_of(limit)
         if limit.waiting is not None and waiting + number > limit.waiting:
             raise QuotaExceededError(
                 f"At most {limit.waiting} jobs of {limit_in_words(limit)} may wait; {waiting} do, and {number} would "
                 "come. Submit fewer, or wait until some have run."
             )
+
+
+@transaction_required
+def within(coming: Sequence[tuple[int, Kind]]) -> frozenset[int]:
+    """Return which of the jobs may wait, the first ones first; until the end of the transaction no others come in.
+
+    Args:
+        coming: (job id, its kind) of each job that would come into a queue.
+    """
+    limits = _limits({kind for _, kind in coming})
+    for limit in limits:
+        _lock(limit)
+    rooms = {limit: _room(limit) for limit in limits}
+    let_in = set()
+    for job_id, kind in coming:
+        concerned = [limit for limit in limits if _counts(limit, kind)]
+        if all(rooms[limit] > 0 for limit in concerned):
+            let_in.add(job_id)
+            rooms |= {limit: rooms[limit] - 1 for limit in concerned}
+    return frozenset(let_in)
+
+
+def room_of(kinds: Collection[Kind]) -> Mapping[Kind, int | None]:
+    """Return for each kind how many more of its jobs may wait at this moment; None: any number."""
+    rooms = {limit: _room(limit) for limit in _limits(kinds)}
+    return {kind: min((room for limit, room in rooms.items() if _counts(limit, kind)), default=None) for kind in kinds}
+
+
+def full_in_words(kind: Kind) -> str:
+    """Return which quota has no room for a job of the kind, such as "at most 3 jobs of … may wait"; empty: none."""
+    full = next((limit for limit in _limits([kind]) if _room(limit) <= 0), None)
+    return "" if full is None else f"at most {full.waiting} jobs of {limit_in_words(full)} may wait"
+
+
+def _limits(kinds: Collection[Kind]) -> list[Limit]:
+    """Return the quotas in which jobs of any of the kinds count, in the order in which they are locked."""
+    limits = Limit.objects.filter(
+        Q(vo=None) | Q(vo__in={kind.vo_id for kind in kinds}),
+        Q(group=None) | Q(group__in={kind.group_id for kind in kinds}),
+        Q(user=None) | Q(user__in={kind.owner_id for kind in kinds}),
+        job_type__in={"", *(kind.job_type for kind in kinds)},
+        waiting__isnull=False,
+    )
+    found = limits.select_related("vo", "group", "user").order_by("pk")
+    return [limit for limit in found if any(_counts(limit, kind) for kind in kinds)]
+
+
+def _counts(limit: Limit, kind: Kind) -> bool:
+    named = Kind(
+        vo_id=limit.vo_id or kind.vo_id,
+        group_id=limit.group_id or kind.group_id,
+        owner_id=limit.user_id or kind.owner_id,
+        job_type=limit.job_type or kind.job_type,
+    )
+    return named == kind
+
+
+@transaction_required
+def _lock(limit: Limit) -> None:
+    # Not its row: claims that count in the same limit do not wait for a long submission.
+    lock(LockKey.COUNT_WAITING_JOBS, of=limit.pk)
+
+
+def _room(limit: Limit) -> int:
+    """Return how many more jobs may wait; below 0 when more came back than there is room for."""
+    return (limit.waiting or 0) - _waiting_of(limit)
 
 
 def _waiting_of(limit: Limit) -> int:

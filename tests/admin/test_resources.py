@@ -9,7 +9,7 @@ from django.urls import reverse
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from resources.domain.words import ResourceState
-from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken, StorageElement
 from taskqueues.models import StaleSubmitPools, SubmitPool
 from taskqueues.services import submit_pools
 from tests.admin.conftest import (
@@ -290,3 +290,22 @@ def test_a_credential_goes_in_and_never_comes_out(
     operator.post(change(shared.storage_element), {**form, "credential": ""})
     shared.storage_element.refresh_from_db()
     assert bytes(shared.storage_element.credential_encrypted) == kept
+
+
+@pytest.mark.parametrize(
+    ("url", "credential", "words"),
+    [
+        ("https://alice:hush@storage.example.org/", "", "without user and password"),
+        ("https://storage.example.org/?token=hush", "", "without user and password"),
+        ("https://storage.example.org/", "hush\nhush", "printable ASCII"),
+        ("https://storage.example.org/", "hush", ""),
+    ],
+)
+def test_a_storage_element_is_saved_only_as_pilots_can_use_it(
+    operator: Client, url: str, credential: str, words: str
+) -> None:
+    body = {"name": "SE", "url": url, "credential": credential}
+    answer = operator.post("/admin/resources/storageelement/add/", body)
+    assert StorageElement.objects.exists() is (words == "")
+    if words:
+        assert words in answer.content.decode()

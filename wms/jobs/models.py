@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTransform
 
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus
 
 HELD = sorted(HELD_BY_A_PILOT)
@@ -146,6 +147,12 @@ class Job(models.Model):
                 KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA
             ),
             models.Index(name="job_with_input_data", fields=["id"], condition=_PLACED_WITH_INPUT_DATA),
+            # The jobs to be let in when a quota of waiting jobs has room, by what quotas look at.
+            models.Index(
+                name="job_that_waits_for_room",
+                fields=["group", "owner", "job_type", "id"],
+                condition=Q(status=JobStatus.CHECKING, minor_status=WAITS_FOR_ROOM),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Named reads of jobs, each through the one gate of what an actor may see."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -95,6 +95,13 @@ def summary(actor: User, filters: JobFilter, *, group_by: Sequence[str]) -> Iter
     counted = search(actor, filters).values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
     for row in counted:
         yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
+
+
+def are_awaited(lfns: Collection[str]) -> bool:
+    """Return whether any job, waiting or Checking, reads one of the files, of whichever VO."""
+    # Uses index: job_of_input_file
+    placed = Job.objects.filter(status__in=[JobStatus.CHECKING, JobStatus.WAITING], input_sites__isnull=False)
+    return placed.filter(description__input_data__has_any_keys=list(lfns)).exists()
 
 
 def history(job: Job) -> QuerySet[JobHistory]:

@@ -14,5 +14,5 @@ def remove_unused_submit_pools() -> None:
 
 @shared_task(name="jobs.reevaluate_input_data", ignore_result=True, acks_late=True)
 def reevaluate_input_data() -> None:
-    """Every 5 seconds: jobs whose files came or went move to where these are now (PIL §2.2)."""
+    """Every 5 seconds, and when a file comes or goes that jobs read: they move to where it is now (PIL §2.2)."""
     reevaluation.reevaluate(now=timezone.now())

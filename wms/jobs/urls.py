@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from wms.jobs.api import actions, sandboxes, views
+from wms.jobs.api import actions, replicas, sandboxes, views
 
 urlpatterns: list[URLPattern] = [
     path("jobs/", views.JobListView.as_view(), name="jobs"),
@@ -17,5 +17,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/delete/", actions.JobDeleteView.as_view(), name="job-delete"),
     path("jobs/<int:pk>/hold/", actions.JobHoldView.as_view(), name="job-hold"),
     path("jobs/<int:pk>/release/", actions.JobReleaseView.as_view(), name="job-release"),
+    path("replicas/", replicas.ReplicaListView.as_view(), name="replicas"),
+    path("replicas/remove/", replicas.ReplicaRemovalView.as_view(), name="replicas-remove"),
     path("sandboxes/", sandboxes.SandboxUploadView.as_view(), name="sandboxes"),
 ]

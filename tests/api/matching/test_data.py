@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
 from pilots.models import Pilot
@@ -13,6 +14,7 @@ from tests.api.matching.conftest import World, bearer, offer
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.tasks import reevaluate_input_data
 
 ClientOf = Callable[[User | Pilot], APIClient]
 
@@ -163,8 +165,62 @@ def test_output_is_registered_once_and_marks_those_who_wait_for_it(
 
 
 @pytest.mark.parametrize(
+    ("known", "left"),
+    [
+        ("adler32:00000001", ["near", "shelf"]),
+        ("adler32:00000002", ["near"]),
+        ("", ["near"]),
+    ],
+)
+def test_output_replaces_a_file_of_its_name_and_no_copy_of_another_content_counts(
+    world: World, pilot: APIClient, disk: StorageElement, known: str, left: list[str]
+) -> None:
+    shelf = factories.make_storage_element(name="shelf")
+    name = "/lhcb/user/a/alice/run/x"
+    for lfn, checksum in ((name, known), ("/lhcb/user/a/alice/run/y", "")):
+        factories.make_replica(lfn, vo=world.vo, storage_element=shelf, checksum=checksum)
+    factories.make_replica(name, vo=factories.make_vo(), storage_element=shelf)
+    make_job(world, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    lease = leased(pilot)
+    stored = {"lfn": name, "storage_element": "near", "size_bytes": 3, "checksum": "adler32:00000001"}
+    for _ in range(2):
+        answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", stored, format="json")
+        assert answer.status_code == 201
+    of_vo = Replica.objects.filter(vo=world.vo)
+    assert sorted(of_vo.filter(lfn=name).values_list("storage_element__name", flat=True)) == left
+    assert of_vo.exclude(lfn=name).count() == Replica.objects.exclude(vo=world.vo).count() == 1
+
+
+def test_a_job_that_reads_the_output_of_another_is_looked_at_when_it_is_stored(
+    world: World,
+    pilot: APIClient,
+    client_of: ClientOf,
+    disk: StorageElement,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    factories.make_replica("/lhcb/a", vo=world.vo, storage_element=factories.make_storage_element(name="shelf"))
+    make_job(world, output_data=["x"], output_path="/lhcb/user/a/alice/run")
+    lease = leased(pilot)
+    known = "/lhcb/user/a/alice/run/x"
+    factories.make_replica(known, vo=world.vo, storage_element=StorageElement.objects.get(name="shelf"))
+    body = {"executable": "y", "input_data": [known]}
+    (waits,) = client_of(world.alice).post("/api/jobs/", body, format="json").json()["jobs"]
+    assert waits["status"] == "Checking"
+    said = []
+    for name in ("other", "x"):
+        stored = {"lfn": f"/lhcb/user/a/alice/run/{name}", "storage_element": "near"}
+        with django_capture_on_commit_callbacks() as callbacks:
+            bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", stored, format="json")
+        said.append(len(callbacks))
+    assert said == [0, 1]
+    reevaluate_input_data()
+    assert Job.objects.get(pk=waits["id"]).status == JobStatus.WAITING
+
+
+@pytest.mark.parametrize(
     ("change", "field"),
     [
+        ({"lfn": "{path}/cafe\u0301"}, "lfn"),
         ({"lfn": "/lhcb/user/a/alice/other"}, "lfn"),
         ({"lfn": "/lhcb/data/run1"}, "lfn"),
         ({"lfn": "{path}/../x"}, "lfn"),

@@ -1,6 +1,7 @@
 """Files that come and go while the jobs that wait for them are submitted, changed, held and killed."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -9,11 +10,13 @@ import pytest
 from resources.domain.files import GivenReplica
 from resources.models import Replica, ReplicaChange, StorageElement
 from resources.services import replicas
-from taskqueues.models import QueuedJob
+from taskqueues.models import Limit, QueuedJob
+from taskqueues.services.quotas import QuotaExceededError
 from tests import factories
 from tests.factories import NOW
 from tests.threads import at_once
 from wms.jobs.domain.actions import Action
+from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
@@ -89,3 +92,43 @@ def _sites_of(lfn: str) -> list[str]:
 
 def _elements(lfn: str) -> list[str]:
     return list(Replica.objects.filter(lfn=lfn).values_list("storage_element__name", flat=True))
+
+
+def test_a_quota_of_waiting_jobs_holds_while_files_come_and_jobs_are_submitted_at_the_same_time() -> None:
+    vo = factories.make_vo(name="lhcb")
+    group = factories.make_group(vo=vo)
+    alice, olga = factories.make_user(groups=[group]), factories.make_user(operator=True)
+    for name in ("CERN", "RAL"):
+        factories.make_storage_element(name=f"{name}-disk", sites=[factories.make_site(name=name, vos=[vo])])
+    quota = Limit.objects.create(user=alice, waiting=100)
+    told = [GivenReplica(lfn=f"/lhcb/{lfn}", storage_element=f"{se}-disk") for lfn, se in (("a", "CERN"), ("b", "RAL"))]
+    replicas.register(told, vo_name=None, by=olga)
+    apart = {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}
+    submit(parse_submission({"jobs": [apart] * 20}), owner=alice, now=NOW)
+    Limit.objects.filter(pk=quota.pk).update(waiting=10)
+    replicas.register([GivenReplica(lfn="/lhcb/b", storage_element="CERN-disk")], vo_name=None, by=olga)
+    one = parse_submission({"executable": "x"})
+    most: list[int] = []
+
+    def submitting() -> None:
+        for _ in range(ROUNDS):
+            with suppress(QuotaExceededError):
+                submit(one, owner=alice, now=NOW)
+            most.append(QueuedJob.objects.count())
+
+    def looking() -> None:
+        for _ in range(ROUNDS):
+            reevaluate(now=NOW)
+            most.append(QueuedJob.objects.count())
+            waiting = Job.objects.filter(status=JobStatus.WAITING).order_by("?").values_list("pk", flat=True)[:2]
+            bulk.act_on(Action.KILL, list(waiting), by=alice, now=NOW)
+
+    at_once([submitting, submitting, looking, looking])
+    reevaluate(now=NOW)
+
+    assert max(most) <= 10
+    waiting = Job.objects.filter(status=JobStatus.WAITING)
+    assert set(QueuedJob.objects.values_list("pk", flat=True)) == set(waiting.values_list("pk", flat=True))
+    held_back = Job.objects.filter(status=JobStatus.CHECKING)
+    assert waiting.count() == 10 or not held_back.exists()
+    assert set(held_back.values_list("minor_status", flat=True)) <= {WAITS_FOR_ROOM}

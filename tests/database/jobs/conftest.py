@@ -1,9 +1,23 @@
-"""Where the sandboxes of tests are."""
+"""Where the sandboxes of tests are, and a world of three sites with files, for the tests of jobs that read some."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pytest_django import Settings
+
+from matching.queries.invariants import violations
+from resources.domain.files import GivenReplica
+from resources.models import Site, StorageElement
+from resources.services import replicas
+from taskqueues.models import QueuedJob
+from tests import factories
+from tests.factories import NOW
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.request import parse_submission
+from wms.jobs.models import Job
+from wms.jobs.services.submission import SubmissionResult, submit
 
 
 @pytest.fixture
@@ -12,3 +26,68 @@ def directory(settings: Settings, tmp_path: Path) -> Path:
     backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
     settings.STORAGES = {**settings.STORAGES, "sandboxes": backend}
     return tmp_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Three sites, each with a storage element of its name; Alice submits, Olga tells where files are."""
+
+    vo: VO
+    group: Group
+    alice: User
+    olga: User
+    sites: Mapping[str, Site]
+    elements: Mapping[str, StorageElement]
+
+    def hold(self, **where: Sequence[str]) -> None:
+        """Register files: each word is one, ``a`` is /lhcb/a, with the sites that get a copy."""
+        told = [
+            GivenReplica(lfn=f"/lhcb/{file}", storage_element=self.elements[site].name)
+            for file, sites in where.items()
+            for site in sites
+        ]
+        replicas.register(told, vo_name="lhcb", by=self.olga)
+
+    def lose(self, file: str, site: str = "") -> None:
+        element = self.elements[site].name if site else ""
+        replicas.remove([GivenReplica(lfn=f"/lhcb/{file}", storage_element=element)], vo_name="lhcb", by=self.olga)
+
+    def submit(self, *files: str, **described: object) -> SubmissionResult:
+        body = {"executable": "run.sh", "input_data": [f"/lhcb/{file}" for file in files], **described}
+        return submit(parse_submission(body), owner=self.alice, now=NOW)
+
+    def job(self, *files: str, **described: object) -> int:
+        return self.submit(*files, **described).jobs[0].id
+
+
+@pytest.fixture
+def world() -> World:
+    vo = factories.make_vo(name="lhcb")
+    group = factories.make_group(vo=vo)
+    sites = {name: factories.make_site(name=name, vos=[vo]) for name in ("CERN", "RAL", "PIC")}
+    return World(
+        vo=vo,
+        group=group,
+        alice=factories.make_user(username="alice", groups=[group]),
+        olga=factories.make_user(operator=True),
+        sites=sites,
+        elements={
+            name: factories.make_storage_element(name=f"{name}-disk", sites=[site]) for name, site in sites.items()
+        },
+    )
+
+
+def sites_of(job_id: int) -> list[str] | None:
+    """Return the sites of the job's task queue; None: it stands in none."""
+    queued = QueuedJob.objects.select_related("task_queue").filter(pk=job_id).first()
+    return None if queued is None else queued.task_queue.sites
+
+
+def broken() -> list[str]:
+    """Return the invariants that do not hold, but for priorities, which lag behind until they are recalculated."""
+    return [each.invariant for each in violations() if "priorities" not in each.invariant]
+
+
+def status_of(job_id: int) -> tuple[str, str]:
+    job = Job.objects.get(pk=job_id)
+    return job.status, job.minor_status

@@ -1,23 +1,12 @@
 """Jobs with input data run only where all of it is, and move when it comes or goes (PIL §2.2)."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-
 import pytest
-from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
+from django.db import transaction
 
 from matching.queries.explain import explain
-from matching.queries.invariants import violations
-from resources import sql
-from resources.domain.files import GivenReplica
-from resources.models import Replica, ReplicaChange, Site, StorageElement
-from resources.services import replicas
-from taskqueues.models import QueuedJob
 from tests import factories
+from tests.database.jobs.conftest import World, broken, sites_of, status_of
 from tests.factories import NOW
-from wms.accounts.models import VO, Group, User
 from wms.jobs import queries
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS
@@ -26,75 +15,10 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobHistory
 from wms.jobs.services import control, editing, rescheduling
-from wms.jobs.services.reevaluation import LAG, reevaluate
-from wms.jobs.services.submission import SubmissionResult, submit
+from wms.jobs.services.reevaluation import reevaluate
+from wms.jobs.services.submission import submit
 
 pytestmark = pytest.mark.django_db
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """Three sites, each with a storage element of its name; Alice submits, Olga tells where files are."""
-
-    vo: VO
-    group: Group
-    alice: User
-    olga: User
-    sites: Mapping[str, Site]
-    elements: Mapping[str, StorageElement]
-
-    def hold(self, **where: Sequence[str]) -> None:
-        """Register files: each word is one, ``a`` is /lhcb/a, with the sites that get a copy."""
-        told = [
-            GivenReplica(lfn=f"/lhcb/{file}", storage_element=self.elements[site].name)
-            for file, sites in where.items()
-            for site in sites
-        ]
-        replicas.register(told, vo_name="lhcb", by=self.olga)
-
-    def lose(self, file: str, site: str = "") -> None:
-        element = self.elements[site].name if site else ""
-        replicas.remove([GivenReplica(lfn=f"/lhcb/{file}", storage_element=element)], vo_name="lhcb", by=self.olga)
-
-    def submit(self, *files: str, **described: object) -> SubmissionResult:
-        body = {"executable": "run.sh", "input_data": [f"/lhcb/{file}" for file in files], **described}
-        return submit(parse_submission(body), owner=self.alice, now=NOW)
-
-    def job(self, *files: str, **described: object) -> int:
-        return self.submit(*files, **described).jobs[0].id
-
-
-@pytest.fixture
-def world() -> World:
-    vo = factories.make_vo(name="lhcb")
-    group = factories.make_group(vo=vo)
-    sites = {name: factories.make_site(name=name, vos=[vo]) for name in ("CERN", "RAL", "PIC")}
-    return World(
-        vo=vo,
-        group=group,
-        alice=factories.make_user(username="alice", groups=[group]),
-        olga=factories.make_user(operator=True),
-        sites=sites,
-        elements={
-            name: factories.make_storage_element(name=f"{name}-disk", sites=[site]) for name, site in sites.items()
-        },
-    )
-
-
-def sites_of(job_id: int) -> list[str] | None:
-    """Return the sites of the job's task queue; None: it stands in none."""
-    queued = QueuedJob.objects.select_related("task_queue").filter(pk=job_id).first()
-    return None if queued is None else queued.task_queue.sites
-
-
-def broken() -> list[str]:
-    """Return the invariants that do not hold, but for priorities, which lag behind until they are recalculated."""
-    return [each.invariant for each in violations() if "priorities" not in each.invariant]
-
-
-def status_of(job_id: int) -> tuple[str, str]:
-    job = Job.objects.get(pk=job_id)
-    return job.status, job.minor_status
 
 
 # ---- On arrival ------------------------------------------------------------------------------------------------------
@@ -147,6 +71,24 @@ def test_of_many_missing_files_the_first_are_named_and_the_others_counted(world:
     assert len(sentence) < 300
 
 
+def test_the_one_missing_name_among_a_thousand_is_told_and_then_all_thousand_are_read(world: World) -> None:
+    names = [f"run/{number:03}" for number in range(1000)]
+    world.hold(**{name: ["CERN"] for name in names[:-1]})
+    with pytest.raises(InvalidDescriptionError) as refused:
+        world.submit(*names)
+    assert refused.value.errors["input_data"][0].startswith("No replica of /lhcb/run/999 is known to lhcb;")
+
+    world.hold(**{names[-1]: ["CERN", "RAL"]})
+    assert sites_of(world.job(*names)) == ["CERN"]
+
+
+def test_files_whose_copies_cross_run_at_any_site_with_one_of_each(world: World) -> None:
+    shared = factories.make_storage_element(name="shared", sites=[world.sites["CERN"], world.sites["PIC"]])
+    world.hold(a=["CERN", "RAL"], b=["RAL", "PIC"])
+    factories.make_replica("/lhcb/b", vo=world.vo, storage_element=shared)
+    assert sites_of(world.job("a", "b")) == ["CERN", "RAL"]
+
+
 def test_a_file_whose_only_storage_element_is_gone_is_nowhere(world: World) -> None:
     world.hold(a=["CERN"], b=["CERN", "RAL"])
     job_id = world.job("a")
@@ -167,11 +109,16 @@ def test_files_of_another_vo_are_not_found(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "described"),
-    [(["a", "b"], {}), (["a"], {"sites": ["PIC"]}), (["a"], {"banned_sites": ["CERN"]}), (["nowhere"], {})],
+    ("files", "described", "words"),
+    [
+        (["a", "b"], {}, "none does, though each file has a replica"),
+        (["a"], {"sites": ["PIC"]}, "at CERN, where its sites"),
+        (["a"], {"banned_sites": ["CERN"]}, "at CERN, where its sites"),
+        (["nowhere"], {}, "none does"),
+    ],
 )
 def test_a_job_that_no_site_may_take_yet_is_checking_and_everybody_says_so(
-    world: World, files: list[str], described: dict[str, object]
+    world: World, files: list[str], described: dict[str, object], words: str
 ) -> None:
     world.hold(a=["CERN"], b=["RAL"])
     lonely = factories.make_storage_element(name="tape")
@@ -187,7 +134,9 @@ def test_a_job_that_no_site_may_take_yet_is_checking_and_everybody_says_so(
     history = JobHistory.objects.filter(job=job.id).order_by("pk").values_list("status", "minor_status")
     assert list(history) == [("Received", ""), ("Checking", WAITS_FOR_REPLICAS)]
     stored = queries.with_surroundings(Job.objects.filter(pk=job.id)).get()
-    assert "holds all of its input data" in explain(stored, task_queue_id=None, now=NOW).summary
+    summary = explain(stored, task_queue_id=None, now=NOW).summary
+    assert "holds all of its input data" in summary
+    assert words in summary
     assert broken() == []
 
 
@@ -211,135 +160,6 @@ def test_explain_says_that_the_sites_are_those_of_the_data(world: World) -> None
     stored = queries.with_surroundings(Job.objects.filter(pk=job_id)).get()
     told = explain(stored, task_queue_id=vars(stored)["task_queue_id"], now=NOW)
     assert "has all of its input data at the site CERN" in told.summary
-
-
-# ---- Later -----------------------------------------------------------------------------------------------------------
-
-
-def test_replicas_that_come_and_go_move_the_job_and_a_second_look_changes_nothing(world: World) -> None:
-    world.hold(a=["CERN"], b=["RAL"])
-    both, only_a, other = world.job("a", "b"), world.job("a"), world.job("b")
-    reevaluate(now=NOW)
-
-    world.hold(a=["RAL"])
-    assert reevaluate(now=NOW) == 2
-    assert (sites_of(both), sites_of(only_a), sites_of(other)) == (["RAL"], ["CERN", "RAL"], ["RAL"])
-    assert status_of(both) == ("Waiting", "")
-    assert reevaluate(now=NOW) == 0
-
-    world.lose("a", "CERN")
-    world.lose("b")
-    assert reevaluate(now=NOW) == 3
-    assert status_of(both) == status_of(other) == ("Checking", WAITS_FOR_REPLICAS)
-    assert (sites_of(both), sites_of(only_a), sites_of(other)) == (None, ["RAL"], None)
-    assert broken() == []
-
-
-def test_a_change_is_looked_at_once_more_for_what_was_submitted_meanwhile_and_then_forgotten(world: World) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
-    reevaluate(now=NOW)
-    world.hold(a=["RAL"])
-    assert reevaluate(now=NOW) == 1
-    # As if it had been submitted by a look at replicas from before, and committed only now.
-    Job.objects.filter(pk=job_id).update(input_sites=["CERN"])
-
-    assert reevaluate(now=NOW + LAG / 2) == 0
-    assert reevaluate(now=NOW + LAG + timedelta(seconds=1)) == 1
-    assert not ReplicaChange.objects.exists()
-    assert Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
-
-
-def test_a_storage_element_that_changes_its_site_moves_jobs_whoever_changed_it(world: World) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
-    reevaluate(now=NOW)
-
-    world.sites["CERN"].storage_elements.clear()
-    world.sites["PIC"].storage_elements.set([world.elements["CERN"]])
-    assert reevaluate(now=NOW) == 1
-    assert sites_of(job_id) == ["PIC"]
-    world.sites["PIC"].storage_elements.clear()
-    assert reevaluate(now=NOW) == 1
-    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
-
-
-def test_more_jobs_than_fit_one_run_are_moved_by_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wms.jobs.services.reevaluation.JOBS_AT_ONCE", 2)
-    monkeypatch.setattr("wms.jobs.services.reevaluation.PAGES_OF_RUN", 2)
-    world.hold(a=["CERN"])
-    jobs = [world.job("a") for _ in range(5)]
-    reevaluate(now=NOW)
-    reevaluate(now=NOW)
-
-    world.hold(a=["RAL"])
-    assert [reevaluate(now=NOW) for _ in range(3)] == [4, 1, 0]
-    assert all(sites_of(job) == ["CERN", "RAL"] for job in jobs)
-
-
-def test_a_run_without_changes_asks_the_database_little(world: World, django_assert_max_num_queries: object) -> None:
-    world.hold(a=["CERN"])
-    for _ in range(3):
-        world.job("a")
-    reevaluate(now=NOW)
-    reevaluate(now=NOW + 2 * LAG)
-    with django_assert_max_num_queries(6):  # type: ignore[operator]
-        assert reevaluate(now=NOW + 2 * LAG) == 0
-
-
-def test_jobs_that_run_or_have_ended_are_left_alone(world: World) -> None:
-    world.hold(a=["CERN"])
-    jobs = [
-        factories.make_job(owner=world.alice, group=world.group, status=status, input_data=["/lhcb/a"])
-        for status in (JobStatus.RUNNING, JobStatus.DONE, JobStatus.HELD)
-    ]
-    world.lose("a")
-    assert reevaluate(now=NOW) == 0
-    assert [Job.objects.get(pk=job.pk).status for job in jobs] == ["Running", "Done", "Held"]
-
-
-@pytest.mark.parametrize("look", [1, 2, 3])
-def test_what_is_noted_with_a_job_is_what_chose_its_queue_whenever_a_file_goes(
-    world: World, monkeypatch: pytest.MonkeyPatch, look: int
-) -> None:
-    world.hold(a=["CERN"])
-    job_id = world.job("a")
-    world.hold(a=["RAL"])
-    looks = iter(range(1, 100))
-
-    def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
-        found = sql.holders(vo_id=vo_id, lfns=lfns)
-        if next(looks) == look:  # as another transaction would, that commits just now
-            Replica.objects.filter(storage_element=world.elements["RAL"]).delete()
-        return found
-
-    monkeypatch.setattr("wms.jobs.services.input_data.holders", holders)
-    reevaluate(now=NOW)
-    assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites
-    monkeypatch.undo()
-    world.hold(a=["RAL"])
-    reevaluate(now=NOW)
-    assert sites_of(job_id) == Job.objects.get(pk=job_id).input_sites == ["CERN", "RAL"]
-
-
-def test_a_job_that_waited_before_anybody_asked_for_its_files_is_placed_by_the_first_look(world: World) -> None:
-    world.hold(a=["CERN"])
-    found, lost = (factories.make_job(owner=world.alice, group=world.group) for _ in range(2))
-    for job, lfn in ((found, "/lhcb/a"), (lost, "/lhcb/b")):
-        Job.objects.filter(pk=job.pk).update(description={**job.description, "input_data": [lfn]}, input_sites=None)
-    without = world.submit(input_data=[]).jobs[0].id
-    key = ("jobs", "0006_jobs_that_waited_before")
-    loader = MigrationExecutor(connection).loader
-    with connection.schema_editor() as editor:
-        loader.get_migration(*key).apply(loader.project_state(key, at_end=False), editor)
-    assert sites_of(found.pk) == []
-    assert Job.objects.get(pk=without).input_sites is None
-
-    assert reevaluate(now=NOW) == 2
-
-    assert sites_of(found.pk) == ["CERN"]
-    assert status_of(lost.pk) == ("Checking", WAITS_FOR_REPLICAS)
-    assert broken() == []
 
 
 # ---- Back into a queue -----------------------------------------------------------------------------------------------

@@ -194,13 +194,43 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         ("limits:\n- {scope: {user: a}}", "limits[0]: limits nothing; give running, waiting, cpu_s_per_day or delay_s"),
         ("limits:\n- {scope: {user: a}, running: 1, burst: 2}", "limits[0].burst: belongs to delay_s, which is missing"),
         ("directors:\n- {name: d, private_fraction: 1.5}", "directors[0].private_fraction: must be from 0 to 1"),
-        ("storage_elements:\n- {name: s, url: here}", 'storage_elements[0].url: "here" will not do: use a URL such as https://…/path'),
+        ("storage_elements:\n- {name: s, url: here}", 'storage_elements[0].url: "here" will not do: use a URL such as https://…/path, without user and password, ? and #'),
         ("platforms:\n  'a b': []", 'platforms.a b: "a b" will not do: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
     ],
 )  # fmt: skip
 def test_a_value_that_will_not_do_is_one_sentence(text: str, problem: str) -> None:
     (found,) = problems_of(text)
     assert found.startswith(f"line 2: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("url", "accepted"),
+    [
+        ("file:///data", True),
+        ("file://localhost/data/", True),
+        ("https://storage.example.org", True),
+        ("https://[::1]:8443/lhcb", True),
+        ("root://eos.example.org//lhcb", True),
+        ("https://alice:hunter2@storage.example.org/lhcb", False),
+        ("https://storage.example.org/lhcb?token=hunter2", False),
+        ("https://storage.example.org/lhcb#part", False),
+        ("https:///lhcb", False),
+        ("file://elsewhere/data", True),
+        ("/data", False),
+    ],
+)
+def test_the_url_of_a_storage_element_is_a_place_before_a_name_and_tells_no_password(url: str, accepted: bool) -> None:
+    problems = problems_of(f'storage_elements: [{{name: s, url: "{url}"}}]')
+    assert (problems == []) is accepted
+    if not accepted:
+        assert "without user and password" in problems[0]
+
+
+@pytest.mark.parametrize("credential", ["hunter2\\n", "hun\\tter2", " hunter2", "hünter2"])
+def test_a_credential_that_could_not_be_sent_is_refused_and_not_repeated(credential: str) -> None:
+    (problem,) = problems_of(f'storage_elements: [{{name: s, url: "file:///d", credential: "{credential}"}}]')
+    assert "storage_elements[0].credential: use printable ASCII" in problem
+    assert "nter2" not in problem
 
 
 def test_secrets_are_not_repeated_in_problems() -> None:

@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from resources.domain.files import is_below
+from resources.domain.files import canonical_lfn, is_below
 
 #: Minor status of a job that no site can take because of its input data.
 WAITS_FOR_REPLICAS: Final = "Waits for replicas of its input data"
+#: Minor status of a job whose input data are there, but not the room for it in a quota of waiting jobs.
+WAITS_FOR_ROOM: Final = "Waits for room in a quota of waiting jobs"
 
 
 def narrowed(
@@ -28,7 +30,7 @@ def narrowed(
 
 def home_of(username: str, *, vo: str) -> str:
     """Return the logical directory of a user."""
-    return f"/{vo}/user/{username[:1]}/{username}"
+    return canonical_lfn(f"/{vo}/user/{username[:1]}/{username}")
 
 
 def output_directory(path: str | None, *, vo: str, username: str, job_id: int) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from resources.domain.files import lfn_problem
+from resources.domain.files import canonical_lfn, lfn_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
@@ -146,7 +146,7 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         requirements=_requirements(reader),
         software=reader.names("software"),
         input_sandbox=_input_sandbox(reader),
-        input_data=reader.names("input_data"),
+        input_data=tuple(map(canonical_lfn, reader.names("input_data"))),
         output_sandbox=_output_files("output_sandbox", reader),
         output_data=_output_files("output_data", reader),
         input_data_policy=_data_policy(reader),
@@ -307,7 +307,7 @@ def _data_policy(reader: FieldReader) -> str:
 def _output_path(data: Mapping[str, object], reader: FieldReader) -> str | None:
     if data.get("output_path") is None:
         return None
-    path = reader.text("output_path", "", most=MAX_OUTPUT_PATH).rstrip("/")
+    path = canonical_lfn(reader.text("output_path", "", most=MAX_OUTPUT_PATH)).rstrip("/")
     problem = lfn_problem(path) if path else ""
     if problem:
         reader.fault("output_path", f"output_path must be the absolute path of a logical directory: {problem}.")

@@ -1,6 +1,6 @@
 """From a job's description to its place in a task queue (DESIGN §3.2)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from operator import itemgetter
@@ -10,7 +10,7 @@ from taskqueues.domain.definition import QueueDefinition, define
 from taskqueues.services import queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import VO
-from wms.jobs.domain.data import WAITS_FOR_REPLICAS
+from wms.jobs.domain.data import WAITS_FOR_REPLICAS, WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import input_data, transitions
@@ -73,16 +73,20 @@ def put_in_queues(demands: Iterable[Demand], *, now: datetime) -> Mapping[int, i
 
 
 @transaction_required
-def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, int]:
+def put_back_in_queues(
+    jobs: Sequence[Job], *, now: datetime, let_in: Collection[int] = frozenset()
+) -> Mapping[int, int]:
     """Put jobs that waited before, and wait again, into queues; the last locking step of a transaction.
 
     Their submit pools are registered again: while no waiting job needed it, one may have been removed (RFC7 §3). Where
     their input data are is looked up again too: once, or what is noted with a job could be another answer than the one
-    that chose its queue. Those that may run nowhere because of it become, or stay, Checking; the others wait.
+    that chose its queue. Those that may run nowhere because of it become, or stay, Checking; the others wait, if they
+    waited before or are let in.
 
     Args:
         jobs: read since they were locked; Waiting or Checking, and in no queue.
         now: the time of the change.
+        let_in: those of the Checking jobs that may wait, as far as quotas of waiting jobs are concerned.
 
     Returns:
         {job id: task queue id}, without those that are Checking.
@@ -90,12 +94,16 @@ def put_back_in_queues(jobs: Sequence[Job], *, now: datetime) -> Mapping[int, in
     holding = input_data.locate(jobs)
     input_data.keep(jobs, holding)
     where = {job.pk: input_data.where(job, holding) for job in jobs}
-    lost = [job.pk for job in jobs if where[job.pk] is None and job.status == JobStatus.WAITING]
-    found = [job.pk for job in jobs if where[job.pk] is not None and job.status == JobStatus.CHECKING]
+    lost = [job.pk for job in jobs if where[job.pk] is None]
+    checking = [job.pk for job in jobs if where[job.pk] is not None and job.status == JobStatus.CHECKING]
+    held_back = frozenset(checking) - frozenset(let_in)
     record = partial(transitions.record, source="input data", now=now)
+    remark = partial(transitions.remark, source="input data", now=now, only_from={JobStatus.CHECKING})
     record(lost, status=JobStatus.CHECKING, minor=WAITS_FOR_REPLICAS)
-    record(found, status=JobStatus.WAITING)
-    jobs = [job for job in jobs if where[job.pk] is not None]
+    remark(lost, minor=WAITS_FOR_REPLICAS)
+    remark(held_back, minor=WAITS_FOR_ROOM)
+    record(frozenset(checking) - held_back, status=JobStatus.WAITING)
+    jobs = [job for job in jobs if where[job.pk] is not None and job.pk not in held_back]
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
     # In one order for all, or two that make the same pools would wait for each other.

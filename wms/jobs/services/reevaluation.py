@@ -1,16 +1,22 @@
-"""Jobs that wait for files are looked at again when replicas come or go, or storage elements change their sites."""
+"""Jobs that wait for files are looked at again when replicas come or go, or storage elements change their sites.
+
+Those whose files are there wait for room in the quotas of waiting jobs, if these are full: they have not waited before.
+"""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from resources.models import ReplicaChange
 from resources.queries.replicas import site_layout
 from resources.services import replicas
+from taskqueues.services import quotas
+from taskqueues.services.quotas import Kind
+from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobQuerySet, SiteLayout
 from wms.jobs.services import demand, input_data
@@ -37,8 +43,8 @@ def reevaluate(*, now: datetime) -> int:
     """Move those of the waiting jobs whose files came or went; return how many moved.
 
     A job that waits moves to the queue of the sites that are left, or is Checking when there are none; one that is
-    Checking waits as soon as there are some. Each change is looked at twice, the second time after LAG. Repeating it
-    changes nothing; a second one at the same time leaves it to the first.
+    Checking waits as soon as there are some, and room for it. Each change is looked at twice, the second time after
+    LAG. Repeating it changes nothing; a second one at the same time leaves it to the first.
     """
     _mark_new_layout()
     # Those that come meanwhile are for the next run: LAG counts from *now*.
@@ -49,6 +55,7 @@ def reevaluate(*, now: datetime) -> int:
         if of_page is None:
             break
         moved += of_page
+    moved += _let_in(now=now)
     if moved:
         logger.info("jobs.moved_after_their_data", extra={"moved": moved, "changes": len(due)})
     return moved
@@ -72,6 +79,40 @@ def _look_at_page(due: Collection[int], *, now: datetime) -> int | None:
     else:
         ReplicaChange.objects.filter(pk__among=[change.pk for change in changes]).update(job_id=page[-1].pk)
     return moved
+
+
+def _let_in(*, now: datetime) -> int:
+    """Let jobs that wait for room in a quota of waiting jobs into their queues; return how many there was room for."""
+    let_in = 0
+    for _ in range(PAGES_OF_RUN if _without_room().exists() else 0):
+        of_page = _let_page_in(now=now)
+        let_in += of_page
+        if of_page < JOBS_AT_ONCE:
+            break
+    return let_in
+
+
+@transaction.atomic(durable=True)
+def _let_page_in(*, now: datetime) -> int:
+    if not try_lock(LockKey.REEVALUATE_INPUT_DATA):
+        return 0
+    waiting = _without_room()
+    kinds = [
+        Kind(*row[:-1])
+        for row in waiting.values_list("vo", "group", "owner", "job_type").annotate(first=Min("pk")).order_by("first")
+    ]
+    page: list[Job] = []
+    for kind, room in quotas.room_of(kinds).items():
+        left = JOBS_AT_ONCE - len(page)
+        if left > 0 and (room is None or room > 0):
+            of_kind = waiting.filter(group=kind.group_id, owner=kind.owner_id, job_type=kind.job_type).order_by("pk")
+            page += of_kind[: left if room is None else min(left, room)]
+    return _move(page, let_in=_with_room(page), now=now) if page else 0
+
+
+def _without_room() -> JobQuerySet:
+    # Uses index: job_that_waits_for_room
+    return Job.objects.filter(status=JobStatus.CHECKING, minor_status=WAITS_FOR_ROOM)
 
 
 def _mark_new_layout() -> None:
@@ -118,20 +159,40 @@ def _finish(changes: Sequence[ReplicaChange], *, now: datetime) -> None:
 def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
     """Move those of the jobs, read a moment ago, whose files are at other sites than when they were placed."""
     holding = input_data.locate(jobs)
-    changed = [job.pk for job in jobs if _is_misplaced(job, holding[job.pk])]
+    changed = [job for job in jobs if _is_misplaced(job, holding[job.pk])]
     if not changed:
         return 0
+    placed = [job for job in changed if input_data.where(job, holding) is not None]
+    return _move(changed, let_in=_with_room(placed), now=now)
+
+
+@transaction_required
+def _with_room(jobs: Iterable[Job]) -> frozenset[int]:
+    """Return those of the Checking ones that may wait; no others come in until the end of the transaction."""
+    # Before any row is locked (wms.kernel.db); submissions do it in this order too.
+    return quotas.within(
+        [
+            (job.pk, Kind(job.vo_id, job.group_id, job.owner_id, job.job_type))
+            for job in jobs
+            if job.status == JobStatus.CHECKING
+        ]
+    )
+
+
+@transaction_required
+def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
+    """Put the jobs, read a moment ago, where they belong; return how many of them are elsewhere than before."""
     found: list[Job] = []
 
     def change() -> Recorded:
         # Locked; those that a pilot took meanwhile, or that were killed, are none of ours any more.
-        locked = Job.objects.filter(pk__among=changed, status__in=_PLACED).order_by("pk")
+        locked = Job.objects.filter(pk__among=[job.pk for job in jobs], status__in=_PLACED).order_by("pk")
         found[:] = list(locked.select_for_update(of=("self",)))
         return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
 
-    out_of_queues(changed, change)
-    demand.put_back_in_queues(found, now=now)
-    return len(found)
+    out_of_queues([job.pk for job in jobs], change)
+    queued = demand.put_back_in_queues(found, now=now, let_in=let_in)
+    return sum(job.status == JobStatus.WAITING or job.pk in queued for job in found)
 
 
 def _is_misplaced(job: Job, sites: tuple[str, ...]) -> bool:

@@ -219,6 +219,17 @@ def annotate(
 
 
 @transaction_required
+def remark(
+    job_ids: Collection[int], *, minor: str, source: str, now: datetime, only_from: Collection[JobStatus]
+) -> None:
+    """Change the minor status of those of the jobs that have another; the rest is as for ``annotate``."""
+    other = _locked(job_ids).filter(status__in=only_from).exclude(minor_status=minor).values_list("pk", flat=True)
+    if changing := frozenset(other):
+        columns = {"minor_status": minor, "status_changed_at": now}
+        sql.change(Job.objects.filter(pk__among=changing), columns, source=source)
+
+
+@transaction_required
 def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: datetime) -> None:
     """Insert jobs that have passed every optimizer: Received, and Waiting or Checking in the same moment.
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar, Self
 
 from resources.domain.classad import MAX_BYTES, ClassAdError, parse_expression
+from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT
 from resources.domain.throttles import needed_by
 from resources.domain.words import (
     CEType,
@@ -45,7 +46,7 @@ from wms.stack.configuration.words import DirectorKind
 Free = Mapping[str, object]
 
 _USERNAME = Text(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")
-_URL = Text(500, pattern=re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+\Z"), hint="use a URL such as https://…/path")
+_STORAGE_URL = Text(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT)
 _TOKEN = Text(
     4096,
     secret=True,
@@ -54,6 +55,7 @@ _TOKEN = Text(
 )
 _WORD = Text(255)
 _SECRET = Text(4096, secret=True)
+_BEARER = Text(4096, secret=True, pattern=BEARER, hint=BEARER_HINT)
 _LIMIT = Nothing(WholeNumber())
 
 
@@ -151,8 +153,8 @@ class StorageElementEntry(Entry):
     secrets: ClassVar[frozenset[str]] = frozenset({"credential"})
 
     name: Annotated[str, name()]
-    url: Annotated[str, _URL]
-    credential: Annotated[str | None, _SECRET] = None
+    url: Annotated[str, _STORAGE_URL]
+    credential: Annotated[str | None, _BEARER] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from resources.services.loading import COLUMNS, ReplicaFileError, load
+from wms.jobs.tasks import reevaluate_input_data
+from wms.kernel.nudge import nudge
 
 
 class Command(BaseCommand):
@@ -27,4 +29,6 @@ class Command(BaseCommand):
         except ReplicaFileError as error:
             sentences = "\n".join(sentence for of_line in error.errors.values() for sentence in of_line)
             raise CommandError(f"Nothing was loaded.\n{sentences}") from error
+        if loaded.new:
+            nudge(reevaluate_input_data)
         self.stdout.write(f"{loaded.read} replicas read: {loaded.new} new, {loaded.changed} changed.")

@@ -1,6 +1,9 @@
-"""Where files are, over REST: listed for the members of a VO, registered and removed by its managers."""
+"""Where files are, over REST: listed for the members of a VO, registered and removed by its managers.
 
-from collections.abc import Mapping
+Beside the jobs, for those that wait for the files go on at once.
+"""
+
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -12,11 +15,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from resources.domain.files import MAX_LFN, MAX_REPLICAS, parse_replicas, refused, shown
+from resources.domain.files import (
+    MAX_LFN,
+    MAX_REPLICAS,
+    GivenReplica,
+    canonical_lfn,
+    parse_replicas,
+    refused,
+    shown,
+)
 from resources.models import Replica
 from resources.services import replicas
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.jobs.queries import are_awaited
+from wms.jobs.tasks import reevaluate_input_data
 from wms.kernel.names import did_you_mean
+from wms.kernel.nudge import nudge
 from wms.kernel.rest import CursorPages, PageQuery, error_responses
 
 _FIELDS = ("vo", "replicas")
@@ -109,6 +123,7 @@ class ReplicaListView(ListAPIView[Replica]):
     def get_queryset(self) -> QuerySet[Replica]:
         """Return the replicas that the caller may see and asks for."""
         asked = ReplicaQuery.checked(self.request.query_params)
+        asked |= {name: canonical_lfn(asked[name]) for name in ("lfn", "directory") if name in asked}
         columns = {"vo": "vo__name", "lfn": "lfn", "storage_element": "storage_element__name"}
         wanted = {column: asked[name] for name, column in columns.items() if name in asked}
         if "directory" in asked:
@@ -140,6 +155,8 @@ class ReplicaListView(ListAPIView[Replica]):
         body = _object(request.data)
         given = parse_replicas(body.get("replicas"))
         written = replicas.register(given, vo_name=_vo_name(body), by=user_of(request))
+        if written.new:
+            _hurry(given)
         return Response(RegisteredOut(written).data, status=HTTPStatus.CREATED)
 
 
@@ -160,7 +177,15 @@ class ReplicaRemovalView(APIView):
         body = _object(request.data)
         given = parse_replicas(body.get("replicas"), removing=True)
         removed = replicas.remove(given, vo_name=_vo_name(body), by=user_of(request))
+        if removed:
+            _hurry(given)
         return Response(RemovedOut({"removed": removed}).data)
+
+
+def _hurry(given: Sequence[GivenReplica]) -> None:
+    """Have the jobs looked at that read the files, if there are any: most files are registered before anybody asks."""
+    if are_awaited([replica.lfn for replica in given]):
+        nudge(reevaluate_input_data)
 
 
 def _object(body: object) -> Mapping[str, object]:

@@ -1,0 +1,43 @@
+"""Why a job is Checking: its input data, as they are now, or a quota of waiting jobs (PIL §2.2, DESIGN §3.6)."""
+
+from typing import Final
+
+from matching.queries.wording import listed
+from taskqueues.services.quotas import Kind, full_in_words
+from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
+from wms.jobs.models import Job
+from wms.jobs.services.input_data import Located
+
+_WHEN: Final = "it goes into one when a site where it may run holds all of its input data"
+
+
+def why_checking(job: Job) -> str:
+    """Return what keeps a Checking job out of the task queues, and what would change that, in a sentence."""
+    why = f" ({job.minor_status})" if job.minor_status else ""
+    return f"It is being checked{why} and is in no task queue yet: {_reason(job)}."
+
+
+def quota_that_holds_back(job: Job) -> tuple[str, ...]:
+    """Return the quota of waiting jobs that has no room for the job, whose input data are there; none: it has."""
+    full = _full_quota(job) if job.minor_status == WAITS_FOR_ROOM else ""
+    return (full,) if full else ()
+
+
+def _reason(job: Job) -> str:
+    asked = job.description
+    files = tuple(asked["input_data"])
+    located = Located([files], vo_id=job.vo_id)
+    missing, holding = located.missing(files), located.sites(files)
+    if missing:
+        return f"{_WHEN}, and no replica is registered of {listed(missing)}"
+    if not holding:
+        return f"{_WHEN}, and at present none does, though each file has a replica" if files else _WHEN
+    if narrowed(asked["sites"], banned_sites=asked["banned_sites"], holding=holding) is None:
+        return f"{_WHEN}; they are at {listed(holding)}, where its sites and banned_sites do not let it run"
+    full = _full_quota(job)
+    # What has changed is looked at within seconds.
+    return f"its input data are there, but {full}; it waits for room" if full else "it goes into one in seconds"
+
+
+def _full_quota(job: Job) -> str:
+    return full_in_words(Kind(job.vo_id, job.group_id, job.owner_id, job.job_type))

@@ -1,0 +1,97 @@
+"""Jobs that wait for files are looked at as soon as these are registered, and nobody is bothered by other files."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.signals import before_task_publish
+from django.core.management import call_command
+from pytest_django import DjangoCaptureOnCommitCallbacks
+from rest_framework.test import APIClient
+
+from tests import factories
+from tests.api.jobs.conftest import World
+from wms.accounts.models import User
+from wms.jobs.models import Job
+from wms.jobs.tasks import reevaluate_input_data
+
+ClientOf = Callable[[User], APIClient]
+
+
+@pytest.fixture
+def sent() -> Iterator[list[str]]:
+    """Return the names of the tasks that were handed to the broker."""
+    names: list[str] = []
+
+    def note(sender: str, **_: object) -> None:
+        names.append(sender)
+
+    before_task_publish.connect(note)
+    yield names
+    before_task_publish.disconnect(note)
+
+
+@pytest.fixture
+def job(world: World, client_of: ClientOf) -> Job:
+    """A job that reads two files, which have no site in common."""
+    near = factories.make_storage_element(name="near", sites=[world.cern])
+    far = factories.make_storage_element(name="far", sites=[world.ral])
+    for lfn, element in (("/lhcb/a", near), ("/lhcb/b", far)):
+        factories.make_replica(lfn, vo=world.vo, storage_element=element)
+    body = {"executable": "x", "input_data": ["/lhcb/a", "/lhcb/b"]}
+    answer = client_of(world.alice).post("/api/jobs/", body, format="json").json()
+    assert answer["jobs"][0]["status"] == "Checking"
+    return Job.objects.get(pk=answer["jobs"][0]["id"])
+
+
+@pytest.mark.parametrize(
+    ("address", "lfn", "element", "expected"),
+    [
+        ("/api/replicas/", "/lhcb/b", "near", ["jobs.reevaluate_input_data"]),
+        ("/api/replicas/", "/lhcb/other", "near", []),
+        ("/api/replicas/", "/lhcb/a", "near", []),  # is known
+        ("/api/replicas/remove/", "/lhcb/a", "near", ["jobs.reevaluate_input_data"]),
+        ("/api/replicas/remove/", "/lhcb/b", "near", []),  # was not there
+        ("/api/replicas/", "/lhcb/b", "nowhere", []),  # refused
+    ],
+)
+def test_only_what_jobs_wait_for_is_looked_at_at_once(
+    world: World,
+    client_of: ClientOf,
+    job: Job,
+    sent: list[str],
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+    address: str,
+    lfn: str,
+    element: str,
+    expected: list[str],
+) -> None:
+    body: dict[str, Any] = {"replicas": [{"lfn": lfn, "storage_element": element}]}
+    with django_capture_on_commit_callbacks(execute=True):
+        client_of(world.mallory).post(address, body, format="json")
+    assert sent == expected
+
+
+def test_the_job_goes_on_when_the_task_is_run(world: World, client_of: ClientOf, job: Job) -> None:
+    body = {"replicas": [{"lfn": "/lhcb/b", "storage_element": "near"}]}
+    assert client_of(world.mallory).post("/api/replicas/", body, format="json").status_code == 201
+    reevaluate_input_data()
+    told = client_of(world.alice).get(f"/api/jobs/{job.pk}/").json()
+    assert (told["status"], told["minor_status"]) == ("Waiting", "")
+    assert told["task_queue"] is not None
+
+
+def test_a_file_of_replicas_hurries_too(
+    world: World,
+    job: Job,
+    sent: list[str],
+    tmp_path: Path,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    file = tmp_path / "replicas.csv"
+    file.write_text("/lhcb/b,near\n")
+    for expected in (["jobs.reevaluate_input_data"], ["jobs.reevaluate_input_data"]):
+        with django_capture_on_commit_callbacks(execute=True):
+            call_command("load_replicas", str(file))
+        assert sent == expected  # the second time nothing is new

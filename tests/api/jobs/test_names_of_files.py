@@ -1,0 +1,103 @@
+"""Names of files: one file, however its name is typed, and no two that look the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import pytest
+from django.core.management import CommandError, call_command
+from rest_framework.test import APIClient
+
+from resources.models import Replica, StorageElement
+from taskqueues.models import QueuedJob
+from tests import factories
+from tests.api.jobs.conftest import World
+from wms.accounts.models import User
+from wms.jobs.models import Job
+
+NFC = normalize("NFC", "/lhcb/ümläut ñ")
+NFD = normalize("NFD", NFC)
+
+ClientOf = Callable[[User], APIClient]
+
+
+@pytest.fixture
+def disk(world: World) -> StorageElement:
+    return factories.make_storage_element(name="disk", sites=[world.cern])
+
+
+def register(client: APIClient, *lfns: str) -> Any:
+    told = [{"lfn": lfn, "storage_element": "disk"} for lfn in lfns]
+    return client.post("/api/replicas/", {"replicas": told}, format="json")
+
+
+def test_a_copy_is_registered_and_removed_under_the_composed_name_only(
+    world: World, disk: StorageElement, client_of: ClientOf
+) -> None:
+    client = client_of(world.mallory)
+    refused = register(client, "/lhcb/a", NFD)
+    assert refused.status_code == 400
+    assert "composed form (NFC)" in refused.json()["errors"]["replicas.1.lfn"][0]
+    assert not Replica.objects.exists()
+    assert register(client, NFC).status_code == 201
+    body = {"replicas": [{"lfn": NFD}]}
+    assert client.post("/api/replicas/remove/", body, format="json").status_code == 400
+    assert Replica.objects.get().lfn == NFC
+
+
+def test_a_file_with_a_decomposed_name_refuses_its_line(world: World, disk: StorageElement, tmp_path: Path) -> None:
+    file = tmp_path / "replicas.csv"
+    file.write_text(f"{NFC},disk\n{NFD},disk\n", encoding="utf-8")
+    with pytest.raises(CommandError, match=r"Line 2 .*composed form \(NFC\)"):
+        call_command("load_replicas", str(file))
+    assert not Replica.objects.exists()
+
+
+@pytest.mark.parametrize("before", ["", "LFN:", "lfn:"])
+@pytest.mark.parametrize("typed", [NFC, NFD])
+def test_a_job_reads_the_file_that_was_meant_in_every_form_of_its_description(
+    world: World, disk: StorageElement, client_of: ClientOf, before: str, typed: str
+) -> None:
+    assert register(client_of(world.mallory), f"{before}{NFC}").status_code == 201
+    lfn = f"{before}{typed}"
+    bodies: list[dict[str, object]] = [
+        {"executable": "x", "input_data": [lfn]},
+        {"executable": "x", "input_data": ["%s"], "parameters": {"values": [lfn]}},
+        {"jdl": f'Executable = "x"; InputData = {{"{lfn}"}};'},
+        {"cfg": f"Executable = x\nInputData = {lfn}\n"},
+    ]
+    for body in bodies:
+        answer = client_of(world.alice).post("/api/jobs/", body, format="json")
+        assert answer.status_code == 201, answer.content
+        job = Job.objects.get(pk=answer.json()["jobs"][0]["id"])
+        assert job.description["input_data"] == [NFC]
+        assert QueuedJob.objects.get(pk=job.pk).task_queue.sites == ["LCG.CERN.ch"]
+
+
+def test_files_are_listed_by_either_spelling_of_their_names(
+    world: World, disk: StorageElement, client_of: ClientOf
+) -> None:
+    register(client_of(world.mallory), NFC, f"{NFC}s/below")
+    client = client_of(world.alice)
+    for query, expected in (
+        ({"lfn": NFD}, [NFC]),
+        ({"lfn": f"LFN:{NFC}"}, [NFC]),
+        ({"directory": f"{NFD}s"}, [f"{NFC}s/below"]),
+    ):
+        assert [row["lfn"] for row in client.get("/api/replicas/", query).json()["results"]] == expected
+
+
+def test_the_operators_page_finds_either_spelling(world: World, disk: StorageElement) -> None:
+    factories.make_replica(NFC, vo=world.vo, storage_element=disk)
+    client = APIClient()
+    client.force_login(factories.make_user(operator=True, staff=True))
+    assert NFC in client.get("/admin/resources/replica/", {"q": NFD}).content.decode()
+
+
+def test_output_goes_below_the_composed_name_of_a_directory(world: World, client_of: ClientOf) -> None:
+    path = normalize("NFD", "/lhcb/user/a/alice/mésons")
+    body = {"executable": "x", "output_data": ["y"], "output_path": path}
+    answer = client_of(world.alice).post("/api/jobs/", body, format="json")
+    assert answer.status_code == 201, answer.content
+    assert Job.objects.get().description["output_path"] == normalize("NFC", path)

@@ -1,0 +1,129 @@
+"""Wall-clock time, GPUs, disk and containers, from the words of a physicist to the lease of a pilot."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from pilots.models import Pilot
+from tests import factories
+from tests.api.matching.conftest import World, offer
+from wms.accounts.models import User
+from wms.jobs.models import Job
+
+ClientOf = Callable[[User | Pilot], APIClient]
+
+FORMS: dict[str, Callable[[str, str, object], dict[str, object]]] = {
+    "json": lambda field, _, value: {"executable": "x", field: value},
+    "jdl": lambda _, name, value: {"jdl": f'Executable = "x"; {name} = {_in_jdl(value)};'},
+    "cfg": lambda _, name, value: {"cfg": f"Executable = x\n{name} = {value}\n"},
+}
+
+
+def _in_jdl(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize(
+    ("field", "name", "value", "fits", "too_little"),
+    [
+        # Times and sizes are rounded up to a step: 601 s wait as 1200 s, and 999 MB as 1000.
+        ("wall_time_s", "WallTime", 601, {"wall_time_s": 1200}, {"wall_time_s": 1199}),
+        ("wall_time_s", "WallTime", 600, {"wall_time_s": 600}, {"wall_time_s": 599}),
+        ("gpus", "GPUs", 2, {"gpus": 2}, {"gpus": 1}),
+        ("gpus", "NumberOfGPUs", 1, {"gpus": 1}, {}),
+        ("disk_mb", "Disk", 999, {"disk_mb": 1000}, {"disk_mb": 999}),
+        ("container", "Container", "docker://alma:9", {"container": True}, {}),
+    ],
+)
+def test_a_pilot_gets_the_job_only_when_it_offers_enough(
+    world: World,
+    pilot: APIClient,
+    client_of: ClientOf,
+    form: str,
+    field: str,
+    name: str,
+    value: object,
+    fits: dict[str, object],
+    too_little: dict[str, object],
+) -> None:
+    body = FORMS[form](field, name, value)
+    answer = client_of(world.alice).post("/api/jobs/", body, format="json")
+    assert answer.status_code == 201, answer.content
+    job_id = answer.json()["jobs"][0]["id"]
+    assert Job.objects.get(pk=job_id).description[field] == value
+
+    manager = client_of(world.mallory)
+    for said, expected in ((too_little, 0), (fits, 1)):
+        found = manager.post("/api/matches/preview/", offer(**said), format="json").json()["task_queues"]
+        assert len(found) == expected
+    assert pilot.post("/api/matches/", offer(**too_little), format="json").status_code == 204
+    lease = pilot.post("/api/matches/", offer(**fits), format="json").json()
+    assert (lease["job"]["id"], lease["job"][field]) == (job_id, value)
+
+
+@pytest.mark.parametrize(
+    ("described", "said", "expected"),
+    [
+        ({"gpus": 1}, {"gpus": 1}, 1),
+        ({"gpus": 1}, {"gpus": 2}, 2),
+        ({"disk_mb": 1000}, {"disk_mb": 1999}, 1),
+        ({"disk_mb": 1000}, {"disk_mb": 2000}, 2),
+        ({"wall_time_s": 600}, {"wall_time_s": 600}, 2),
+        ({"container": "docker://alma:9"}, {"container": True}, 2),
+    ],
+)
+def test_several_jobs_of_one_request_share_what_there_is_of_a_node(
+    world: World, pilot: APIClient, described: dict[str, Any], said: dict[str, object], expected: int
+) -> None:
+    for _ in range(2):
+        factories.make_job(owner=world.alice, group=world.prod, **described)
+    body = offer(processors=8, memory_mb=8000, max_jobs=8, **said)
+    assert len(pilot.post("/api/matches/", body, format="json").json()["leases"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("wall_time_s", -1),
+        ("wall_time_s", 366 * 86400 + 1),
+        ("wall_time_s", "600"),
+        ("gpus", -1),
+        ("gpus", True),
+        ("gpus", 1025),
+        ("disk_mb", 1.5),
+        ("disk_mb", 2 * 10**9 + 1),
+        ("container", "--privileged"),
+        ("container", "instance://other"),
+        ("container", "../image.sif"),
+        ("container", "docker://"),
+        ("container", 5),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_its_field(
+    world: World, client_of: ClientOf, field: str, value: object
+) -> None:
+    answer = client_of(world.alice).post("/api/jobs/", {"executable": "x", field: value}, format="json")
+    assert answer.status_code == 400
+    assert list(answer.json()["errors"]) == [field]
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        ({"wall_time_s": 7200}, "asks for 7200 s of wall-clock time"),
+        ({"gpus": 2}, "asks for 2 GPUs"),
+        ({"disk_mb": 5000}, "asks for 5000 MB of disk space"),
+    ],
+)
+def test_explain_tells_what_no_queue_offers(
+    world: World, client_of: ClientOf, described: dict[str, Any], words: str
+) -> None:
+    type(world.queue).objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000)
+    job = factories.make_job(owner=world.alice, group=world.prod, **described)
+    said = client_of(world.alice).get(f"/api/jobs/{job.pk}/explain/").json()
+    assert words in said["summary"]
+    assert words in " ".join(said["queues"][0]["reasons"])
