@@ -11,7 +11,7 @@ from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 from resources import sql
 from resources.domain.eligibility import Supply
 from resources.domain.parameters import LevelParameters
-from resources.domain.requirements import Kinds, Requirements, Units, canonical, check
+from resources.domain.requirements import Kinds, Units, canonical
 from resources.domain.words import RequirementKind, ResourceState
 from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
 from resources.queries.described import Described, Tree, described
@@ -86,18 +86,6 @@ def requirement_units(vo: VO) -> Units:
     return {name.casefold(): unit for name, unit in _definitions(vo).exclude(unit="").values_list("name", "unit")}
 
 
-def understood_requirements(vo: VO, requirements: object) -> Requirements:
-    """Return the canonical form of what a job of *vo* requires.
-
-    Raises:
-        RequirementsError: it is no record of values, names what nobody knows, or asks for a capacity in words.
-    """
-    form = canonical(requirements)
-    if form:
-        check(form, known=requirement_names(vo), kinds=requirement_kinds(vo), units=requirement_units(vo))
-    return form
-
-
 def compatible_platforms(platforms: Iterable[str]) -> tuple[str, ...]:
     """Return, sorted, the platforms of jobs that run on nodes of any of these platforms; each runs its own."""
     nodes = frozenset(platforms)
@@ -128,14 +116,17 @@ def supply_of(vo: VO) -> Supply:
     return _described(vo).supply
 
 
-def eligible_queues(vo: VO, requirements: Requirements) -> Tree:
-    """Return the queues that serve *vo* and meet *requirements* (canonical), as site > CE > queues, sorted by name.
+def eligible_queues(vo: VO, requirements: Mapping[str, object]) -> Tree:
+    """Return the queues that serve *vo* and meet *requirements*, as site > CE > queues, sorted by name.
 
     Whether they take jobs at the moment is another question: a ban passes, eligibility is a fact of the resource.
 
+    Raises:
+        RequirementsError: they are no record of values.
+
     Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
     """
-    return _described(vo).tree(requirements)
+    return _described(vo).tree(canonical(requirements))
 
 
 def _described(vo: VO) -> Described:

@@ -48,6 +48,7 @@ def run(ready: Surroundings, options: Options) -> Report:
         "match, a limit on running jobs of each site": _site_limits,
         "match, every site throttled": _throttles,
         f"match, {POOLS} task queues of {POOLS} submit pools": _pools,
+        "match, these pools and every site throttled": _pools_and_throttles,
     }
     times_s: dict[str, list[float]] = {name: [] for name in conditions}
     names = list(conditions)
@@ -117,6 +118,12 @@ def _pools(world: World) -> Iterator[None]:
     yield
     TaskQueue.objects.filter(pk__in=[row.pk for row in of_pool]).update(submit_pools=[])
     SubmitPool.objects.all().delete()
+
+
+@contextmanager
+def _pools_and_throttles(world: World) -> Iterator[None]:
+    with _pools(world), _throttles(world):
+        yield
 
 
 def _beside_a_closed_site(world: World, options: Options) -> float:

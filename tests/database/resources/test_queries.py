@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from resources import queries
-from resources.domain.requirements import RequirementsError, canonical
+from resources.domain.requirements import canonical
 from resources.domain.words import RequirementKind, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from tests.factories import (
@@ -80,14 +80,6 @@ def test_requirement_names_come_from_definitions_and_every_level(lhcb: VO, atlas
     assert queries.requirement_names(lhcb) == {"Defined", "DefinedForUs", "OfSite", "OursOfSite", "OfCE", "OursOfQueue"}
 
 
-def test_requirements_are_understood_by_the_names_and_kinds_of_the_vo(lhcb: VO) -> None:
-    make_requirement_definition(name="Memory", kind=RequirementKind.CAPACITY)
-    assert queries.understood_requirements(lhcb, {"MEMORY": [4000.0]}) == {"memory": 4000}
-    for wrong in ({"Memoy": 4000}, {"Memory": "much"}, "Memory > 1"):
-        with pytest.raises(RequirementsError):
-            queries.understood_requirements(lhcb, wrong)
-
-
 # ---- Eligible queues -------------------------------------------------------------------------------------------------
 
 
@@ -119,9 +111,7 @@ def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
         make_queue(name=name, ce=ce)
     make_queue(name="small", ce=second, parameters={"Memory": 1})
 
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 4000})) == {
-        "CERN": {"ce1": ("long", "short"), "ce2": ("long",)}
-    }
+    assert queries.eligible_queues(lhcb, {"Memory": 4000.0}) == {"CERN": {"ce1": ("long", "short"), "ce2": ("long",)}}
     assert list(queries.eligible_queues(lhcb, {})) == ["CERN", "PIC"]
     assert queries.eligible_queues(lhcb, canonical({"Memory": 4001})) == {}
 
