@@ -149,24 +149,25 @@ SELECT %s, given.lfn, given.storage_element_id, given.size_bytes, given.checksum
 RETURNING lfn, xmax = 0
 """
 
-#: A storage element that is null stands for all. The rows are locked by name first, as they are registered.
-_REMOVE: Final = """
+#: A storage element that is null stands for all. By name, as they are registered.
+_LOCK_REMOVED: Final = """
 WITH given AS (
     SELECT * FROM unnest(%s::text[], %s::bigint[]) AS given (lfn, storage_element_id)
-), locked AS MATERIALIZED (
-    SELECT replica.id
-      FROM resources_replica AS replica
-     WHERE replica.vo_id = %s AND replica.lfn IN (SELECT lfn FROM given)
-       AND EXISTS (
-           SELECT FROM given
-            WHERE given.lfn = replica.lfn
-              AND COALESCE(given.storage_element_id, replica.storage_element_id) = replica.storage_element_id
-       )
-     ORDER BY replica.lfn, replica.storage_element_id
-       FOR UPDATE
 )
-DELETE FROM resources_replica WHERE id IN (SELECT id FROM locked) RETURNING lfn
+SELECT replica.id
+  FROM resources_replica AS replica
+ WHERE replica.vo_id = %s AND replica.lfn IN (SELECT lfn FROM given)
+   AND EXISTS (
+       SELECT FROM given
+        WHERE given.lfn = replica.lfn
+          AND COALESCE(given.storage_element_id, replica.storage_element_id) = replica.storage_element_id
+   )
+ ORDER BY replica.lfn, replica.storage_element_id
+   FOR UPDATE
 """
+#: A statement of its own: one that locks rows and then writes them comes to the versions of its snapshot again, for
+#: which it may wait once more, and others for it.
+_REMOVE: Final = "DELETE FROM resources_replica WHERE id = ANY(%s) RETURNING lfn"
 
 _MARK: Final = """
 INSERT INTO resources_replicachange (vo_id, lfn, job_id)
@@ -265,7 +266,8 @@ def remove(rows: Sequence[tuple[str, int | None]], *, vo_id: int) -> list[str]:
     """Delete replicas (file, storage element or None for all); return the file of each that was there."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     with connection.cursor() as cursor:
-        cursor.execute(_REMOVE, [*columns, vo_id])
+        cursor.execute(_LOCK_REMOVED, [*columns, vo_id])
+        cursor.execute(_REMOVE, [[pk for (pk,) in cursor.fetchall()]])
         return [lfn for (lfn,) in cursor.fetchall()]
 
 
