@@ -166,6 +166,11 @@ def test_a_stalled_job_holds_its_place_and_a_revived_one_takes_no_second(world: 
 # ---- Limits that change ----------------------------------------------------------------------------------------------
 
 
+def one_that_waits() -> Job:
+    """Return one of the jobs that no pilot has been given, whichever that is by now."""
+    return Job.objects.filter(status=JobStatus.WAITING).latest("pk")
+
+
 def test_a_limit_is_lowered_raised_removed_and_made_again_while_jobs_run(
     world: World, alice: APIClient, pilot: APIClient
 ) -> None:
@@ -176,9 +181,8 @@ def test_a_limit_is_lowered_raised_removed_and_made_again_while_jobs_run(
     held = leases(pilot)
     assert len(held) == 4
     limit(f"{{{scope}, running: 2}}")
-    waiting = Job.objects.filter(status=JobStatus.WAITING).latest("pk")
     why = "at most 2 jobs of the user alice may run at a time, and 4 do"
-    assert explained(alice, waiting)["limits"] == [why]
+    assert explained(alice, one_that_waits())["limits"] == [why]
     for done in held[:2]:  # nothing is taken from those that run, and the first that end make no room
         finish(done, 0)
         assert leases(pilot) == []
@@ -188,9 +192,10 @@ def test_a_limit_is_lowered_raised_removed_and_made_again_while_jobs_run(
     assert len(leases(pilot)) == 3
     limit(f"{{{scope}, running: 0}}")
     assert leases(pilot) == []
-    assert explained(alice, waiting)["limits"] == ["at most 0 jobs of the user alice may run at a time, and 5 do"]
+    why = "at most 0 jobs of the user alice may run at a time, and 5 do"
+    assert explained(alice, one_that_waits())["limits"] == [why]
     limit("")
-    assert explained(alice, waiting)["limits"] == []
+    assert explained(alice, one_that_waits())["limits"] == []
     assert lease(pilot) is not None
     limit(f"{{{scope}, running: 7}}")
     assert len(leases(pilot)) == 1
