@@ -7,27 +7,23 @@ from datetime import datetime
 from heapq import nsmallest
 
 from django.db.models import (
-    Case,
     Count,
     F,
     FloatField,
-    Func,
     IntegerField,
     OuterRef,
     QuerySet,
     Subquery,
     Sum,
-    Value,
-    When,
 )
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models.functions import Coalesce
 
 from resources.models import Queue, Site
 from taskqueues import sql
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
-from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool, TaskQueue
+from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool
 from wms.accounts.models import VO, Group
 
 #: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
@@ -156,17 +152,19 @@ def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
     )
 
 
-def with_waiting(limits: QuerySet[Limit]) -> QuerySet[Limit]:
-    """Return the limits, each with how many jobs of those that it is on wait: ``waiting_now``, of quotas of these."""
+def waiting_in(limit: Limit) -> int:
+    """Return how many jobs of those that a limit is on wait.
+
+    One statement for each limit: one for all of them could find none of its jobs by an index.
+    """
     # Uses index: queued_job_oldest_of_level
-    scope = {
-        f"task_queue__{name}": Coalesce(OuterRef(of_limit), F(f"task_queue__{name}"))
-        for name, of_limit in (("vo", "vo"), ("group", "group"), ("owner", "user"))
-    }
-    job_type = Coalesce(NullIf(OuterRef("job_type"), Value("")), F("task_queue__job_type"))
-    theirs = QueuedJob.objects.filter(task_queue__job_type=job_type, **scope).order_by()
-    many = theirs.annotate(many=Func(F("pk"), function="COUNT", output_field=IntegerField())).values("many")
-    return limits.annotate(waiting_now=Case(When(waiting__isnull=False, then=Subquery(many))))
+    waiting = QueuedJob.objects.all()
+    for name, wanted in (("vo", limit.vo_id), ("group", limit.group_id), ("owner", limit.user_id)):
+        if wanted is not None:
+            waiting = waiting.filter(**{f"task_queue__{name}": wanted})
+    if limit.job_type:
+        waiting = waiting.filter(task_queue__job_type=limit.job_type)
+    return waiting.count()
 
 
 def limit_standings() -> list[LimitStanding]:
@@ -179,12 +177,12 @@ def room_in_words(limit: Limit, *, now: datetime) -> str:
     """Return what a limit leaves, such as "97 of 100 jobs", or why it leaves nothing.
 
     Args:
-        limit: of ``with_counts``, and of ``with_waiting`` where it is on waiting jobs; with what it names at hand.
+        limit: of ``with_counts``, with what it names at hand.
         now: the database's clock.
     """
     standing = _standing(limit)
     bounds = standing.bounds
-    waiting = [] if limit.waiting is None else [_waiting_in_words(limit.waiting, now=vars(limit)["waiting_now"])]
+    waiting = [] if limit.waiting is None else [_waiting_in_words(limit.waiting, now=waiting_in(limit))]
     if bounds.room(now=now) == 0:
         return ", ".join([full_in_words(standing, now=now), *waiting])
     found = []
@@ -226,16 +224,6 @@ def scope_of(limit: Limit) -> LimitScope:
         owner_id=limit.user_id,
         job_type=limit.job_type,
         delay_s=limit.delay_s,
-    )
-
-
-def is_on(scope: LimitScope, task_queue: TaskQueue) -> bool:
-    """Return whether a limit is on the jobs of a task queue, at the places that it is on."""
-    return (
-        scope.vo_id in {None, task_queue.vo_id}
-        and scope.group_id in {None, task_queue.group_id}
-        and scope.owner_id in {None, task_queue.owner_id}
-        and scope.job_type in {"", task_queue.job_type}
     )
 
 

@@ -40,4 +40,4 @@ def _reason(job: Job) -> str:
 
 
 def _full_quota(job: Job) -> str:
-    return full_in_words(Kind(job.vo_id, job.group_id, job.owner_id, job.job_type))
+    return full_in_words(Kind.of(job))

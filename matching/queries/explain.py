@@ -28,7 +28,7 @@ from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
-from taskqueues.queries import is_on, pools_of_queue, queues_of_pools
+from taskqueues.queries import pools_of_queue, queues_of_pools
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
@@ -231,7 +231,7 @@ class _Closed:
         if "throttle" in failed:
             found.append(throttled_in_words(offer))
         if "limit" in failed:
-            found += [scope.words for scope in offer.full_limits if is_on(scope, self._task_queue)]
+            found += [scope.words for scope in offer.full_limits if scope.is_on(self._task_queue)]
         return tuple(found)
 
 

@@ -16,7 +16,7 @@ from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue
 from taskqueues.domain.conditions import fitting, fitting_privately
 from taskqueues.models import TaskQueue
-from taskqueues.queries import is_on, jobs_in, pools_by_queue, pools_of_queue
+from taskqueues.queries import jobs_in, pools_by_queue, pools_of_queue
 from taskqueues.services.closings import ReadClosings
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
@@ -141,7 +141,7 @@ def _bounds(
             there = frozenset(
                 queue.pk for queue in queues if scope.holds_at(site_id=queue.ce.site_id, ce_id=queue.ce_id)
             )
-            theirs = frozenset(row.pk for row in task_queues.values() if is_on(scope, row))
+            theirs = frozenset(row.pk for row in task_queues.values() if scope.is_on(row))
             yield Bound(queue_ids=there, task_queue_ids=theirs, room=room)
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from resources.admin.rights import sites_serving_only
 from taskqueues.models import Limit
-from taskqueues.queries import limit_in_words, room_in_words, with_counts, with_waiting
+from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
@@ -74,7 +74,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
         """Return the limits with what has been taken of them, and the clock by which that is measured."""
-        return with_waiting(with_counts(super().get_queryset(request))).annotate(right_now=DatabaseNow())
+        return with_counts(super().get_queryset(request)).annotate(right_now=DatabaseNow())
 
     @admin.display(description="limits jobs of")
     def is_on(self, limit: Limit) -> str:

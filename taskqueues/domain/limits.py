@@ -3,10 +3,30 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import floor
-from typing import Final
+from typing import Final, Protocol
 
 LONGEST_DELAY_S: Final = 86400.0
 LARGEST_BURST: Final = 100_000
+
+
+class Jobs(Protocol):
+    """What limits look at: a job, or what all jobs of a task queue have in common."""
+
+    @property
+    def vo_id(self) -> int:
+        """Of their VO, a primary key."""
+
+    @property
+    def group_id(self) -> int:
+        """Of their group."""
+
+    @property
+    def owner_id(self) -> int:
+        """Of their owner."""
+
+    @property
+    def job_type(self) -> str:
+        """Their type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +44,15 @@ class LimitScope:
     delay_s: float | None = field(default=None, compare=False)
     #: What it says, and how far it has been used, for those who are told of it.
     words: str = field(default="", compare=False)
+
+    def is_on(self, jobs: Jobs) -> bool:
+        """Return whether it is on these jobs, at the places that it is on."""
+        return (
+            self.vo_id in {None, jobs.vo_id}
+            and self.group_id in {None, jobs.group_id}
+            and self.owner_id in {None, jobs.owner_id}
+            and self.job_type in {"", jobs.job_type}
+        )
 
     def holds_at(self, *, site_id: int | None, ce_id: int | None) -> bool:
         """Return whether it is on jobs at a place; one that is not known is in no limit of places."""

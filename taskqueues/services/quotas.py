@@ -1,12 +1,13 @@
 """Quotas of waiting jobs, of users, groups, VOs and job types (DESIGN §3.6)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from django.db.models import Q
 
-from taskqueues.models import Limit, QueuedJob
-from taskqueues.queries import limit_in_words
+from taskqueues.domain.limits import Jobs, LimitScope
+from taskqueues.models import Limit
+from taskqueues.queries import limit_in_words, scope_of, waiting_in
 from wms.kernel.db import LockKey, lock, transaction_required
 from wms.kernel.errors import ConflictError
 
@@ -25,6 +26,11 @@ class Kind(NamedTuple):
     owner_id: int
     job_type: str
 
+    @classmethod
+    def of(cls, job: Jobs) -> Self:
+        """Return the kind of a job."""
+        return cls(job.vo_id, job.group_id, job.owner_id, job.job_type)
+
 
 @transaction_required
 def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[str, int]) -> None:
@@ -41,10 +47,10 @@ def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[s
         QuotaExceededError: naming the quota.
     """
     kinds = [Kind(vo_id, group_id, owner_id, job_type) for job_type in coming]
-    for limit in _limits(kinds):
-        number = sum(coming[kind.job_type] for kind in kinds if _counts(limit, kind))
+    for limit, scope in _limits(kinds).items():
+        number = sum(coming[kind.job_type] for kind in kinds if scope.is_on(kind))
         _lock(limit)
-        waiting = _waiting_of(limit)
+        waiting = waiting_in(limit)
         if limit.waiting is not None and waiting + number > limit.waiting:
             raise QuotaExceededError(
                 f"At most {limit.waiting} jobs of {limit_in_words(limit)} may wait; {waiting} do, and {number} would "
@@ -65,7 +71,7 @@ def within(coming: Sequence[tuple[int, Kind]]) -> frozenset[int]:
     rooms = {limit: _room(limit) for limit in limits}
     let_in = set()
     for job_id, kind in coming:
-        concerned = [limit for limit in limits if _counts(limit, kind)]
+        concerned = [limit for limit, scope in limits.items() if scope.is_on(kind)]
         if all(rooms[limit] > 0 for limit in concerned):
             let_in.add(job_id)
             rooms |= {limit: rooms[limit] - 1 for limit in concerned}
@@ -74,8 +80,8 @@ def within(coming: Sequence[tuple[int, Kind]]) -> frozenset[int]:
 
 def room_of(kinds: Collection[Kind]) -> Mapping[Kind, int | None]:
     """Return for each kind how many more of its jobs may wait at this moment; None: any number."""
-    rooms = {limit: _room(limit) for limit in _limits(kinds)}
-    return {kind: min((room for limit, room in rooms.items() if _counts(limit, kind)), default=None) for kind in kinds}
+    rooms = [(scope, _room(limit)) for limit, scope in _limits(kinds).items()]
+    return {kind: min((room for scope, room in rooms if scope.is_on(kind)), default=None) for kind in kinds}
 
 
 def full_in_words(kind: Kind) -> str:
@@ -84,7 +90,7 @@ def full_in_words(kind: Kind) -> str:
     return "" if full is None else f"at most {full.waiting} jobs of {limit_in_words(full)} may wait"
 
 
-def _limits(kinds: Collection[Kind]) -> list[Limit]:
+def _limits(kinds: Collection[Kind]) -> Mapping[Limit, LimitScope]:
     """Return the quotas in which jobs of any of the kinds count, in the order in which they are locked."""
     limits = Limit.objects.filter(
         Q(vo=None) | Q(vo__in={kind.vo_id for kind in kinds}),
@@ -93,18 +99,8 @@ def _limits(kinds: Collection[Kind]) -> list[Limit]:
         job_type__in={"", *(kind.job_type for kind in kinds)},
         waiting__isnull=False,
     )
-    found = limits.select_related("vo", "group", "user").order_by("pk")
-    return [limit for limit in found if any(_counts(limit, kind) for kind in kinds)]
-
-
-def _counts(limit: Limit, kind: Kind) -> bool:
-    named = Kind(
-        vo_id=limit.vo_id or kind.vo_id,
-        group_id=limit.group_id or kind.group_id,
-        owner_id=limit.user_id or kind.owner_id,
-        job_type=limit.job_type or kind.job_type,
-    )
-    return named == kind
+    found = {limit: scope_of(limit) for limit in limits.select_related("vo", "group", "user").order_by("pk")}
+    return {limit: scope for limit, scope in found.items() if any(map(scope.is_on, kinds))}
 
 
 @transaction_required
@@ -115,15 +111,4 @@ def _lock(limit: Limit) -> None:
 
 def _room(limit: Limit) -> int:
     """Return how many more jobs may wait; below 0 when more came back than there is room for."""
-    return (limit.waiting or 0) - _waiting_of(limit)
-
-
-def _waiting_of(limit: Limit) -> int:
-    # Uses index: queued_job_oldest_of_level
-    waiting = QueuedJob.objects.all()
-    for name, wanted in (("vo", limit.vo_id), ("group", limit.group_id), ("owner", limit.user_id)):
-        if wanted is not None:
-            waiting = waiting.filter(**{f"task_queue__{name}": wanted})
-    if limit.job_type:
-        waiting = waiting.filter(task_queue__job_type=limit.job_type)
-    return waiting.count()
+    return (limit.waiting or 0) - waiting_in(limit)

@@ -56,7 +56,8 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
         RequirementsError: some of the requirements are not understood.
     """
     forms = [canonical(each) for each in requirements]
-    wanted = {submit_pool_id(vo.name, form): form for form in forms}
+    ids = [submit_pool_id(vo.name, form) for form in forms]
+    wanted = dict(zip(ids, forms, strict=True))
     new = []
     # In one order for all, or two requests that make the same pools would wait for each other.
     for pool_id in sorted(wanted):
@@ -71,7 +72,6 @@ def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> li
         # follows the change.
         StaleSubmitPools.objects.bulk_create([StaleSubmitPools(vo=vo, pool=pool_id, changed_at=now) for pool_id in new])
     queues = dict(_keep_in_use(wanted, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
-    ids = [submit_pool_id(vo.name, form) for form in forms]
     return [RegisteredPool(id=pool_id, queues=queues[pool_id]) for pool_id in ids]
 
 
@@ -86,10 +86,15 @@ def keep_named(pool_ids: Collection[str], *, vo: VO, now: datetime) -> Mapping[s
 def _keep_in_use(pool_ids: Iterable[str], *, now: datetime) -> QuerySet[SubmitPool]:
     """Note that the pools are used, and return them."""
     pools = SubmitPool.objects.filter(pk__in=list(pool_ids))
-    unnoted = pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).order_by("pk")
-    noted = list(unnoted.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
-    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
+    _note(pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY), now=now)
     return pools
+
+
+def _note(pools: QuerySet[SubmitPool], *, now: datetime) -> None:
+    """Note that the pools are used now; locked in one order, as by everybody."""
+    held = pools.order_by("vo", "pk").select_for_update(of=("self",), no_key=True)
+    noted = list(held.values_list("pk", flat=True))
+    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
 
 
 # ---- Refresh ---------------------------------------------------------------------------------------------------------
@@ -193,9 +198,7 @@ def _note_use(*, now: datetime, in_use: Callable[[Collection[str]], Collection[s
         return
     needed = _waited_for(unnoted)
     needed.update(in_use(unnoted - needed) if unnoted > needed else ())
-    held = SubmitPool.objects.filter(pk__in=needed & unnoted).order_by("vo", "pk")
-    noted = list(held.select_for_update(of=("self",), no_key=True).values_list("pk", flat=True))
-    SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
+    _note(SubmitPool.objects.filter(pk__in=needed & unnoted), now=now)
 
 
 def _waited_for(pool_ids: Collection[str]) -> set[str]:

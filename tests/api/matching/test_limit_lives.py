@@ -17,7 +17,7 @@ from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import end_pilot
 from taskqueues.models import Limit, TaskQueue
-from taskqueues.queries import is_on, limit_standings
+from taskqueues.queries import limit_standings
 from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import World, bearer, offer
@@ -316,7 +316,7 @@ def test_limits_on_every_combination_hold_together_and_keep_nothing_else_back(se
     assert waiting.exists()
     assert Job.objects.filter(status=JobStatus.MATCHED).count() > 10
     for task_queue, ce in product(waiting, ces):
-        held_back = [scope.holds_at(site_id=ce.site_id, ce_id=ce.pk) and is_on(scope, task_queue) for scope in full]
+        held_back = [scope.holds_at(site_id=ce.site_id, ce_id=ce.pk) and scope.is_on(task_queue) for scope in full]
         assert any(held_back), (task_queue, ce)
     priorities.recalculate()
     assert list(violations()) == []

@@ -170,13 +170,7 @@ def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
 def _with_room(jobs: Iterable[Job]) -> frozenset[int]:
     """Return those of the Checking ones that may wait; no others come in until the end of the transaction."""
     # Before any row is locked (wms.kernel.db); submissions do it in this order too.
-    return quotas.within(
-        [
-            (job.pk, Kind(job.vo_id, job.group_id, job.owner_id, job.job_type))
-            for job in jobs
-            if job.status == JobStatus.CHECKING
-        ]
-    )
+    return quotas.within([(job.pk, Kind.of(job)) for job in jobs if job.status == JobStatus.CHECKING])
 
 
 @transaction_required
