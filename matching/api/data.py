@@ -15,9 +15,7 @@ from matching.api.permissions import IsJobOfLease
 from matching.services.data import MAX_COPIES, LeaseData, register_output
 from resources.domain.files import MAX_LFN, MAX_SIZE_BYTES, GivenReplica, checksum_problem
 from resources.queries.replicas import Copy
-from wms.jobs.queries import are_awaited
-from wms.jobs.tasks import reevaluate_input_data
-from wms.kernel.nudge import nudge
+from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
 
@@ -95,8 +93,7 @@ class LeaseReplicasView(APIView):
             checksum=given.get("checksum", ""),
         )
         register_output(match_id, replica)
-        if are_awaited([replica.lfn]):
-            nudge(reevaluate_input_data)
+        reevaluate_soon([replica.lfn])
         return Response(given, status=HTTPStatus.CREATED)
 
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from matching.queries.wording import listed
 from taskqueues.services.quotas import Kind, full_in_words
 from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
 from wms.jobs.models import Job
 from wms.jobs.services.input_data import Located
+from wms.kernel.names import listed
 
 _WHEN: Final = "it goes into one when a site where it may run holds all of its input data"
 

@@ -11,9 +11,7 @@ from resources.domain.requirements import Kinds, Units, canonical, requirements_
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from wms.jobs.domain.fields import shown
-
-#: So many values are listed; the others are counted.
-MOST_LISTED = 5
+from wms.kernel.names import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,30 +119,17 @@ def _cpu_time(asked: Asked) -> str:
     return asks if segment_s == asked.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
 
 
-def _memory(asked: Asked) -> str:
-    own_mb, counted_mb = asked.description["memory_mb"], asked.task_queue.memory_mb
-    if counted_mb == 0:
-        return "asks for no particular memory"
-    asks = f"asks for {own_mb} MB of memory"
-    return asks if own_mb == counted_mb else f"{asks}, which counts as {counted_mb} MB"
+def _rounded_up(amount: str, unit: str, of: str) -> Callable[[Asked], str]:
+    """Return what tells of an amount, called *amount*, of which 0 says nothing and which queues round up."""
 
+    def asks(asked: Asked) -> str:
+        own, counted_as = asked.description.get(amount), getattr(asked.task_queue, amount)
+        if counted_as == 0:
+            return f"asks for no particular {of}"
+        words = f"asks for {own} {unit} of {of}"
+        return words if own == counted_as else f"{words}, which counts as {counted_as} {unit}"
 
-def _wall_time(asked: Asked) -> str:
-    counted_s = asked.task_queue.wall_time_s
-    if counted_s == 0:
-        return "asks for no particular wall-clock time"
-    own_s = asked.description["wall_time_s"]
-    asks = f"asks for {own_s} s of wall-clock time"
-    return asks if own_s == counted_s else f"{asks}, which counts as {counted_s} s"
-
-
-def _disk(asked: Asked) -> str:
-    counted_mb = asked.task_queue.disk_mb
-    if counted_mb == 0:
-        return "asks for no particular disk space"
-    own_mb = asked.description["disk_mb"]
-    asks = f"asks for {own_mb} MB of disk space"
-    return asks if own_mb == counted_mb else f"{asks}, which counts as {counted_mb} MB"
+    return asks
 
 
 def _container(asked: Asked) -> str:
@@ -165,15 +150,6 @@ def _submit_pool(asked: Asked) -> str:
 def _names(kind: str, names: Sequence[str], *, verb: str = "asks for") -> str:
     """Return which names of a kind are asked for; empty: none."""
     return f"{verb} the {kind}{'s' if len(names) > 1 else ''} {listed(names)}" if names else ""
-
-
-def listed(names: Iterable[str], *, last: str = ", ") -> str:
-    """Return the first names with commas, *last* before the last of them, and how many more there are."""
-    names = list(names)
-    shown, hidden = names[:MOST_LISTED], len(names) - MOST_LISTED
-    if hidden > 0:
-        return f"{', '.join(shown)} and {hidden} more"
-    return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 WORDS: Final[Mapping[str, Words]] = MappingProxyType(
@@ -232,9 +208,11 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             lambda offer: str(offer.processors),
             many="queues offer",
         ),
-        "memory": Words(_memory, lambda offer: f"{offer.memory_mb} MB", many="queues offer"),
+        "memory": Words(
+            _rounded_up("memory_mb", "MB", "memory"), lambda offer: f"{offer.memory_mb} MB", many="queues offer"
+        ),
         "wall_time": Words(
-            _wall_time,
+            _rounded_up("wall_time_s", "s", "wall-clock time"),
             lambda offer: "" if offer.wall_time_s is None else f"{offer.wall_time_s} s",
             many="queues offer",
         ),
@@ -245,7 +223,9 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             lambda offer: str(offer.gpus),
             many="queues offer",
         ),
-        "disk": Words(_disk, lambda offer: f"{offer.disk_mb} MB", many="queues offer"),
+        "disk": Words(
+            _rounded_up("disk_mb", "MB", "disk space"), lambda offer: f"{offer.disk_mb} MB", many="queues offer"
+        ),
         "container": Words(_container, lambda offer: "" if offer.container else "runs none", one="this queue"),
         "throttle": Words(
             lambda _asked: "may be held back by throttles of sites", throttled_in_words, one="", many="at present,"

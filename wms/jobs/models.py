@@ -16,7 +16,9 @@ from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus
 
 HELD = sorted(HELD_BY_A_PILOT)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
-_PLACED_WITH_INPUT_DATA = Q(input_sites__isnull=False, status__in=[JobStatus.CHECKING, JobStatus.WAITING])
+#: Where a job is that has been looked at and that no pilot has.
+PLACED = [JobStatus.CHECKING, JobStatus.WAITING]
+_PLACED_WITH_INPUT_DATA = Q(input_sites__isnull=False, status__in=PLACED)
 
 
 class Submission(models.Model):
@@ -52,6 +54,10 @@ class JobQuerySet(models.QuerySet["Job"]):
             return self
         sharing = Group.objects.sharing().filter(memberships__user=actor)
         return self.filter(Q(owner=actor) | Q(group__in=sharing) | Q(vo__in=VO.objects.filter(managers=actor)))
+
+    def placed_with_input_data(self) -> Self:
+        """Keep those that wait, or are Checking, and read files."""
+        return self.filter(_PLACED_WITH_INPUT_DATA)
 
 
 class Job(models.Model):

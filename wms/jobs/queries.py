@@ -100,8 +100,8 @@ def summary(actor: User, filters: JobFilter, *, group_by: Sequence[str]) -> Iter
 def are_awaited(lfns: Collection[str]) -> bool:
     """Return whether any job, waiting or Checking, reads one of the files, of whichever VO."""
     # Uses index: job_of_input_file
-    placed = Job.objects.filter(status__in=[JobStatus.CHECKING, JobStatus.WAITING], input_sites__isnull=False)
-    return placed.filter(description__input_data__has_any_keys=list(lfns)).exists()
+    reading = Job.objects.placed_with_input_data()
+    return reading.filter(description__input_data__has_any_keys=list(lfns)).exists()
 
 
 def history(job: Job) -> QuerySet[JobHistory]:

@@ -1,9 +1,13 @@
 """Background work on jobs; safe to run twice, late or never (the next run makes up for it)."""
 
+from collections.abc import Collection
+
 from celery import shared_task
 from django.utils import timezone
 
+from wms.jobs.queries import are_awaited
 from wms.jobs.services import pools, reevaluation
+from wms.kernel.nudge import nudge
 
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
@@ -16,3 +20,9 @@ def remove_unused_submit_pools() -> None:
 def reevaluate_input_data() -> None:
     """Every 5 seconds, and when a file comes or goes that jobs read: they move to where it is now (PIL §2.2)."""
     reevaluation.reevaluate(now=timezone.now())
+
+
+def reevaluate_soon(lfns: Collection[str]) -> None:
+    """Have the jobs looked at that read the files, if there are any: most files are registered before anybody asks."""
+    if are_awaited(lfns):
+        nudge(reevaluate_input_data)

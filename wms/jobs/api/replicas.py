@@ -3,7 +3,7 @@
 Beside the jobs, for those that wait for the files go on at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -18,7 +18,6 @@ from rest_framework.views import APIView
 from resources.domain.files import (
     MAX_LFN,
     MAX_REPLICAS,
-    GivenReplica,
     canonical_lfn,
     parse_replicas,
     refused,
@@ -27,10 +26,8 @@ from resources.domain.files import (
 from resources.models import Replica
 from resources.services import replicas
 from wms.accounts.api.permissions import IsUser, user_of
-from wms.jobs.queries import are_awaited
-from wms.jobs.tasks import reevaluate_input_data
+from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.names import did_you_mean
-from wms.kernel.nudge import nudge
 from wms.kernel.rest import CursorPages, PageQuery, error_responses
 
 _FIELDS = ("vo", "replicas")
@@ -156,7 +153,7 @@ class ReplicaListView(ListAPIView[Replica]):
         given = parse_replicas(body.get("replicas"))
         written = replicas.register(given, vo_name=_vo_name(body), by=user_of(request))
         if written.new:
-            _hurry(given)
+            reevaluate_soon([replica.lfn for replica in given])
         return Response(RegisteredOut(written).data, status=HTTPStatus.CREATED)
 
 
@@ -178,14 +175,8 @@ class ReplicaRemovalView(APIView):
         given = parse_replicas(body.get("replicas"), removing=True)
         removed = replicas.remove(given, vo_name=_vo_name(body), by=user_of(request))
         if removed:
-            _hurry(given)
+            reevaluate_soon([replica.lfn for replica in given])
         return Response(RemovedOut({"removed": removed}).data)
-
-
-def _hurry(given: Sequence[GivenReplica]) -> None:
-    """Have the jobs looked at that read the files, if there are any: most files are registered before anybody asks."""
-    if are_awaited([replica.lfn for replica in given]):
-        nudge(reevaluate_input_data)
 
 
 def _object(body: object) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
+from resources.domain.files import without_prefix
 from wms.kernel.names import did_you_mean
 
 Json = object
@@ -216,7 +217,7 @@ class AttributeReader(ABC):
         return special.get(known, self.strings)(name)
 
     def _input_data(self, name: str) -> list[str]:
-        return [lfn[4:] if lfn[:4].upper() == "LFN:" else lfn for lfn in self.strings(name)]
+        return [without_prefix(lfn) for lfn in self.strings(name)]
 
     def _environment(self, name: str) -> Json:
         value = self.record(name)

@@ -1,7 +1,7 @@
 """Changing what a job asks for while it waits; it moves to the queue of its new requirements."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -19,7 +19,7 @@ from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.optimizers import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
 from wms.kernel.errors import ConflictError, NotFoundError
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import did_you_mean, listed
 
 logger = logging.getLogger(__name__)
 
@@ -103,10 +103,5 @@ def _refuse_sites_without_its_files(job: Job, edited: JobDescription, *, changed
     named = [name for name in _SITE_FIELDS if name in changed]
     holding = input_data.locate([job]).get(job.pk)
     if named and holding and not narrowed(edited.sites, banned_sites=edited.banned_sites, holding=holding):
-        sentence = f"None of these sites holds all input data of job {job.pk}; leave it one of {_listed(holding)}."
+        sentence = f"None of these sites holds all input data of job {job.pk}; leave it one of {listed(holding)}."
         raise InvalidDescriptionError({named[0]: [sentence]})
-
-
-def _listed(sites: Sequence[str]) -> str:
-    beyond = len(sites) - MAX_SENTENCES
-    return ", ".join(sites[:MAX_SENTENCES]) + (f" and {beyond} more" if beyond > 0 else "")

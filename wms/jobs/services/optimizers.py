@@ -33,7 +33,7 @@ from wms.jobs.services.input_data import Located
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import RejectedError
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import did_you_mean, listed
 
 MAX_WARNINGS: Final = 50
 #: Of one field of a job; the first ones tell the story.
@@ -265,9 +265,7 @@ def _file_names(wanted: WantedJob) -> tuple[str, ...]:
 
 
 def _no_replica(missing: Sequence[str], *, vo: VO) -> str:
-    shown, more = ", ".join(missing[:MAX_SENTENCES]), len(missing) - MAX_SENTENCES
-    beyond = f" and {more} more" if more > 0 else ""
-    return f"No replica of {shown}{beyond} is known to {vo}; register it, or correct the name."
+    return f"No replica of {listed(missing)} is known to {vo}; register it, or correct the name."
 
 
 def _runs_nowhere(description: JobDescription, arrival: Arrival) -> bool:

@@ -18,7 +18,7 @@ from taskqueues.services import quotas
 from taskqueues.services.quotas import Kind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.models import Job, JobQuerySet, SiteLayout
+from wms.jobs.models import PLACED, Job, JobQuerySet, SiteLayout
 from wms.jobs.services import demand, input_data
 from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.transitions import Recorded
@@ -36,7 +36,6 @@ CHANGES_OF_RUN: Final = 20_000
 JOBS_AT_ONCE: Final = 1000
 #: Transactions of one run; the next one goes on after them.
 PAGES_OF_RUN: Final = 50
-_PLACED: Final = (JobStatus.WAITING, JobStatus.CHECKING)
 
 
 def reevaluate(*, now: datetime) -> int:
@@ -134,7 +133,7 @@ def _due(*, now: datetime) -> QuerySet[ReplicaChange]:
 def _affected(changes: Sequence[ReplicaChange]) -> JobQuerySet:
     """Return the jobs that wait for any of the files."""
     # Uses index: job_of_input_file, or job_with_input_data for all files of a VO
-    placed = Job.objects.filter(status__in=_PLACED, input_sites__isnull=False)
+    placed = Job.objects.placed_with_input_data()
     if any(change.vo_id is None for change in changes):
         return placed
     wanted = Q(vo__in={change.vo_id for change in changes if not change.lfn})
@@ -180,7 +179,7 @@ def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
 
     def change() -> Recorded:
         # Locked; those that a pilot took meanwhile, or that were killed, are none of ours any more.
-        locked = Job.objects.filter(pk__among=[job.pk for job in jobs], status__in=_PLACED).order_by("pk")
+        locked = Job.objects.filter(pk__among=[job.pk for job in jobs], status__in=PLACED).order_by("pk")
         found[:] = list(locked.select_for_update(of=("self",)))
         return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
 
