@@ -1,4 +1,4 @@
-"""What submissions ask of the configuration: to write these by the ORM takes five times as long as to run them.
+"""What submissions ask of the configuration, which takes the ORM five times as long to write as to run, and replicas.
 
 A site serves the VOs that it names, or all when it names none; the join gives a site that serves the VO once.
 """

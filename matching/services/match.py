@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from time import monotonic
 from types import MappingProxyType
@@ -168,7 +169,7 @@ class _Search:
         """Draw until a claim succeeds; None when every level that fits was found empty or closed (DESIGN §4.4)."""
         lottery = self._lottery(leases)
         while (drawn := self._draw(lottery)) is not None:
-            seen = self.throttle.seen_by(self._task_queue_id(drawn), beside=self._beside(drawn))
+            seen = self.throttle.seen_by(self._task_queue_id(drawn), beside=partial(self._beside, drawn))
             if seen is Refusal.ALL:
                 self.offer = replace(self.offer, throttled="throttle")
                 return None

@@ -5,7 +5,7 @@ about a task queue's jobs, in one state of the throttle; the claim gives a job o
 alike in what the expression may look at it says the same, and is asked once in a state and process.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from enum import Enum
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
@@ -42,6 +42,8 @@ class Refusal(Enum):
 
 
 Seen: TypeAlias = SeenThrottle | Refusal | None
+#: Asked only where there is an expression.
+Beside: TypeAlias = Callable[[], Collection[int]]
 
 
 class _Kind(NamedTuple):
@@ -59,10 +61,10 @@ class _Kinds:
         self._kind_of: dict[int, _Kind] = {}
         self._kinds: dict[Hashable, _Kind] = {}
 
-    def kind_of(self, task_queue_id: int, throttle: Throttle, *, beside: Collection[int]) -> _Kind | None:
+    def kind_of(self, task_queue_id: int, throttle: Throttle, *, beside: Beside) -> _Kind | None:
         """Return the kind, and learn that of those *beside* it; None: it is gone."""
         if task_queue_id not in self._kind_of:
-            for pk, job in targets_of(beside).items():
+            for pk, job in targets_of(beside()).items():
                 key = throttle.kind_of(job)
                 self._kind_of[pk] = self._kinds.setdefault(key, _Kind(key, job))
         return self._kind_of.get(task_queue_id)
@@ -105,11 +107,11 @@ class _Asked:
         self._kinds = memory.kinds(self._throttle)
         self._verdicts = memory.verdicts(state)
 
-    def about(self, task_queue_id: int, *, beside: Collection[int], until: float) -> SeenThrottle | Refusal:
+    def about(self, task_queue_id: int, *, beside: Beside, until: float) -> SeenThrottle | Refusal:
         """Return the state, in which jobs of the queue are accepted, or what is not.
 
         Args:
-            beside: task queues, this one among them, that are likely to be asked about too.
+            beside: tells task queues, this one among them, that are likely to be asked about too.
             until: when patience ends, by the monotonic clock.
         """
         if not self._throttle.asks_of_the_job:
@@ -141,7 +143,7 @@ class SiteThrottle:
         #: From the first question on.
         self._until: float | None = None
 
-    def seen_by(self, task_queue_id: int, *, beside: Collection[int]) -> Seen:
+    def seen_by(self, task_queue_id: int, *, beside: Beside) -> Seen:
         """Return for which state jobs of the queue are accepted; None: that is not an expression's to say."""
         if not self._is_read and self._site is not None and self._site.throttle_policy == ThrottlePolicy.CUSTOM:
             self._read(self._site)

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from pathlib import Path
 from typing import BinaryIO
@@ -56,9 +57,7 @@ class Storage:
 
     def __init__(self, *, ca: Path | None = None) -> None:
         """Trust the certificates of the system, and those in *ca*, a file or a directory, too."""
-        self._tls = ssl.create_default_context()
-        if ca is not None:
-            self._tls.load_verify_locations(**({"capath": str(ca)} if ca.is_dir() else {"cafile": str(ca)}))
+        self._ca = ca
 
     def fetch(self, url: str, *, token: str, into: Path, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
         """Copy what *url* names to the new file *into*.
@@ -128,6 +127,14 @@ class Storage:
             # It is there already, or above what is ours: whether the file has a place now, the next PUT tells.
             with suppress(StorageError):
                 self._answer("MKCOL", directory, token=token).close()
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Made when it is needed, for it takes some MB; most jobs read no data."""
+        tls = ssl.create_default_context()
+        if self._ca is not None:
+            tls.load_verify_locations(**({"capath": str(self._ca)} if self._ca.is_dir() else {"cafile": str(self._ca)}))
+        return tls
 
     def _answer(
         self,

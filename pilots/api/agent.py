@@ -6,11 +6,11 @@ from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from pilots.services.agent_package import FILE_NAME, agent_package
+from wms.kernel.rest import AnyClientNegotiation
 
 SHA256_HEADER = "X-Agent-SHA256"
 
@@ -23,10 +23,7 @@ class AgentView(APIView):
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
-
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:  # noqa: ARG002, FBT001, FBT002 - the framework's signature
-        """Give it to any client, whatever that says it accepts: there is only one form."""
-        return super().perform_content_negotiation(request, force=True)
+    content_negotiation_class = AnyClientNegotiation
 
     @extend_schema(
         operation_id="pilots_agent",

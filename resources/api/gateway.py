@@ -8,11 +8,11 @@ from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 import resources.gateway
+from wms.kernel.rest import AnyClientNegotiation
 
 FILE_NAME = "wms_advertise.py"
 
@@ -28,10 +28,7 @@ class AdvertiserView(APIView):
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
-
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:  # noqa: ARG002, FBT001, FBT002 - the framework's signature
-        """Give it to any client, whatever that says it accepts: there is only one form."""
-        return super().perform_content_negotiation(request, force=True)
+    content_negotiation_class = AnyClientNegotiation
 
     @extend_schema(
         operation_id="gateway_advertiser",

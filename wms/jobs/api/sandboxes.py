@@ -10,7 +10,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -20,7 +19,7 @@ from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
-from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
 
 #: What multipart puts around a file: boundaries and headers of one part.
 ENVELOPE_BYTES = 64 * 1024
@@ -94,10 +93,7 @@ class JobOutputView(APIView):
     """What a job wrote."""
 
     permission_classes = (IsUser,)
-
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:  # noqa: ARG002, FBT001, FBT002 - the framework's signature
-        """Refuse in JSON whatever the client accepts: who accepts only gzip is right to."""
-        return super().perform_content_negotiation(request, force=True)
+    content_negotiation_class = AnyClientNegotiation
 
     @extend_schema(
         operation_id="jobs_output",

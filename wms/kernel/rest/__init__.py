@@ -8,6 +8,7 @@ from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_toke
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
+from wms.kernel.rest.negotiation import AnyClientNegotiation
 from wms.kernel.rest.pages import CursorPages, PageParameters, PageQuery
 from wms.kernel.rest.parsers import StrictJSONParser
 from wms.kernel.rest.plain import PlainSerializer
@@ -15,6 +16,7 @@ from wms.kernel.rest.serializers import StrictSerializer
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 __all__ = [
+    "AnyClientNegotiation",
     "BearerAuthentication",
     "CursorPages",
     "ErrorAnswer",

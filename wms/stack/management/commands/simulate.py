@@ -7,12 +7,11 @@ from os import environ
 from pathlib import Path
 from random import Random
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from matching.domain.simulation.places import unserved
 from matching.domain.simulation.playing import simulate
-from taskqueues.domain.definition import Rounding
+from taskqueues.services import queueing
 from wms.stack.simulation.building import scenario_of
 from wms.stack.simulation.reading import ScenarioError, read_scenario
 from wms.stack.simulation.tables import tables
@@ -38,13 +37,7 @@ class Command(BaseCommand):
             entries, load = read_scenario(file, environ=environ)
         except ScenarioError as error:
             raise CommandError(error.detail) from error
-        rounding = Rounding(
-            cpu_segments_s=settings.WMS_CPU_SEGMENTS_S,
-            memory_step_mb=settings.WMS_MEMORY_STEP_MB,
-            wall_time_step_s=settings.WMS_WALL_TIME_STEP_S,
-            disk_step_mb=settings.WMS_DISK_STEP_MB,
-        )
-        scenario = scenario_of(entries, load, rounding=rounding)
+        scenario = scenario_of(entries, load, rounding=queueing.rounding())
         for number in unserved(scenario):
             self.stderr.write(f"warning: {load[number].source.path}: fits no slot of any site; these jobs only wait")
         outcome = simulate(scenario, days=days, chance_of=lambda name: Random(f"{seed} {name}"))  # noqa: S311 - no secret
