@@ -1,12 +1,10 @@
 """Storage elements for tests: an HTTPS server on loopback with a certificate of its own."""
 
 import ssl
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Self
 from uuid import uuid4
 
 from cryptography import x509
@@ -14,8 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.serving import LoopbackServer
 
-class StorageServer:
+
+class StorageServer(LoopbackServer):
     """``with StorageServer(directory) as storage``: keeps files in memory until the end.
 
     Attributes:
@@ -29,6 +29,8 @@ class StorageServer:
         certificate: to be trusted.
     """
 
+    scheme = "https"
+
     def __init__(self, directory: Path, *, token: str = "") -> None:
         self.files: dict[str, bytes] = {}
         self.directories: set[str] | None = None
@@ -39,25 +41,10 @@ class StorageServer:
         self.token = token
         self.certificate = directory / "storage.pem"
         _write_certificate(self.certificate)
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("_HandlerOfStorage", (_Handler,), {"storage": self}))
+        super().__init__(type("_HandlerOfStorage", (_Handler,), {"storage": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate)
         self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"https://127.0.0.1:{self._http.server_port}"
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.parser import BytesParser
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
+
+from tests.serving import LoopbackServer
 
 DROP = "drop the connection instead of answering"
 LOSE = "do it, and then drop the connection"
@@ -61,7 +63,7 @@ class Lease:
             return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
 
 
-class ScriptedServer:
+class ScriptedServer(LoopbackServer):
     """``with ScriptedServer() as server``: listens on a port of its own until the end."""
 
     def __init__(self) -> None:
@@ -89,22 +91,7 @@ class ScriptedServer:
         self.leaving: list[str] = []
         self.changed = threading.Condition()
         self._by_request: dict[str, Lease] = {}
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
+        super().__init__(self._handler())
 
     # ---- what tests say
 
