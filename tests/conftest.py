@@ -6,6 +6,7 @@ import pytest
 from django.conf import settings
 
 from taskqueues.services.index.shared import index
+from tests.clock import reset_clock
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,3 +21,10 @@ def fresh_index() -> Iterator[None]:
     """Have each test begin without an index of the rows of another, and leave no connection of its thread behind."""
     yield
     index.forget()
+
+
+@pytest.fixture
+def clock() -> Iterator[None]:
+    """Set the database's clock right again after a test that moves it."""
+    yield
+    reset_clock()

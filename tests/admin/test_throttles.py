@@ -1,7 +1,5 @@
 """What the page of throttles tells, and the site's own page of its throttle."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -15,18 +13,12 @@ from taskqueues.models import TaskQueue
 from taskqueues.services.targets import as_classad
 from tests.admin.conftest import World, change
 from tests.admin.test_resources import of_site
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time
 from tests.factories import make_throttled_site, make_vo
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 SAID = {SUBMITTING: 2, GATHERING: 0, CURRENT: 9}
-
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[None]:
-    yield
-    reset_clock()
 
 
 def rows(client: Client) -> dict[str, list[object]]:

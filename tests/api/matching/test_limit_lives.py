@@ -1,6 +1,6 @@
 """Limits from outside, over the lives of jobs and of the limits themselves: what makes room, and what does not."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations, product
 from random import Random
 from typing import Any
@@ -22,20 +22,14 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_explain import explained, of_alice
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
 from wms.stack.configuration.applying import configure
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[None]:
-    yield
-    reset_clock()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 
 @pytest.fixture

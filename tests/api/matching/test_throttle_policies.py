@@ -3,7 +3,7 @@
 The arithmetic itself is in tests/unit/resources/test_throttles.py; here stand the values that meet on their way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -20,23 +20,17 @@ from resources.services import issue_site_token
 from tests import factories
 from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_advertisements import advertise
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.stack.configuration.applying import configure
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 IDLE = {"current_submitting_jobs": 0, "current_gathering_output_jobs": 0, "current_jobs": 0}
 HUGE = 2**31 - 1
 JOBS = 12
-
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[None]:
-    yield
-    reset_clock()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What groups got, counted lease by lease (ADR 13)."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -14,19 +13,13 @@ from matching.services import accounting
 from taskqueues.domain.deliveries import INTERVAL, Amount, interval_of
 from taskqueues.models import Delivery, DeliveryCount, GroupUsage
 from taskqueues.services import deliveries
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time
 from tests.factories import NOW, make_group, make_job, make_match, make_pilot
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[None]:
-    yield
-    reset_clock()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What sites advertise, what the server counts in their place, and what of it a changed configuration leaves."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 from uuid import uuid4
@@ -23,7 +23,7 @@ from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import standings, throttle_of
 from resources.services.throttles import recompute
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time
 from tests.factories import (
     make_ce,
     make_group,
@@ -38,13 +38,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[None]:
-    yield
-    reset_clock()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 
 def numbers(

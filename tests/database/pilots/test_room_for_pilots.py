@@ -1,6 +1,5 @@
 """What throttles and limits leave of a cycle of the directors, as a match would find it (DESIGN §3.7)."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 from random import Random
@@ -22,21 +21,15 @@ from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitHour
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time
 from tests.factories import NOW, make_group, make_job, make_queue, make_task_queue
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
 
 _job_ids = count(1_000_001)
-
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[None]:
-    yield
-    reset_clock()
 
 
 @pytest.fixture
