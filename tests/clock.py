@@ -14,6 +14,23 @@ def pass_time(**duration: float) -> None:
     _set(_offset_s)
 
 
+def stop_clock() -> None:
+    """Let time go on by ``pass_time`` only, until the test's transaction is rolled back: machines may be slow."""
+    _set(_offset_s)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT wms_now()")
+        (now,) = cursor.fetchone()
+        cursor.execute(
+            f"""
+            CREATE OR REPLACE FUNCTION wms_now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS $$
+                SELECT timestamptz '{now.isoformat()}' + make_interval(
+                    secs => current_setting('wms.clock_offset_s', true)::double precision - {_offset_s}
+                )
+            $$
+            """
+        )
+
+
 def reset_clock() -> None:
     """Set the clock right again."""
     global _offset_s  # noqa: PLW0603 - one connection, one clock

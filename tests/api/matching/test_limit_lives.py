@@ -22,7 +22,7 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_explain import explained, of_alice
-from tests.clock import pass_time
+from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -266,6 +266,7 @@ def test_matches_come_by_the_delay_and_at_most_the_burst_at_once(
     for _ in range(12):
         of_alice(world)
     limit(f"{{scope: {{site: LCG.CERN.ch}}, {written}}}")
+    stop_clock()
     passed, found = 0, {}
     for moment in given:
         pass_time(seconds=moment - passed)

@@ -20,7 +20,7 @@ from resources.services import issue_site_token
 from tests import factories
 from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_advertisements import advertise
-from tests.clock import pass_time
+from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -169,6 +169,7 @@ def test_leases_of_one_request_count_one_each_whatever_their_processors(
 def test_an_advertisement_holds_for_three_cycles(
     gateway: APIClient, pilot: APIClient, jobs: list[Job], when_expired: str, expected: int
 ) -> None:
+    stop_clock()
     throttle(f"policy: level0, max_submitting_jobs: 3, advertisement_s: 60, when_expired: {when_expired}")
     expires_at = advertise(gateway, {**IDLE, "current_submitting_jobs": 2})["expires_at"]
     measured_at = ThrottleState.objects.get().measured_at

@@ -23,7 +23,7 @@ from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import standings, throttle_of
 from resources.services.throttles import recompute
-from tests.clock import pass_time
+from tests.clock import pass_time, stop_clock
 from tests.factories import (
     make_ce,
     make_group,
@@ -219,6 +219,7 @@ def test_never_advertised_is_counted_by_the_server() -> None:
 
 
 def test_an_advertisement_that_holds_is_not_counted_over() -> None:
+    stop_clock()
     site = make_throttled_site(max_submitting_jobs=2)
     advertise(site.pk, numbers(submitting=1))
     assert count(site.pk)

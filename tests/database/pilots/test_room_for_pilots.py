@@ -21,7 +21,7 @@ from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitHour
-from tests.clock import pass_time
+from tests.clock import pass_time, stop_clock
 from tests.factories import NOW, make_group, make_job, make_queue, make_task_queue
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -109,6 +109,7 @@ def test_after_three_cycles_an_advertisement_holds_no_more(
 
 
 def test_an_advertisement_that_holds_is_not_counted_over(fleet: Fleet, queue: Queue, group: Group) -> None:
+    stop_clock()
     site = throttle(queue, throttle_policy="level0", max_submitting_jobs=5)
     waiting(10, group=group)
     advertise(site.pk, of_numbers({SUBMITTING: 3, GATHERING: 0, CURRENT: 3}))
