@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.pauses import Outcome
 from pilots.models import Pilot
-from resources.domain.words import CEType, ResourceState
+from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 
 #: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
@@ -81,7 +81,7 @@ class JoblessPilots:
     pilots: int
 
 
-def open_queues(*, types: Collection[CEType], now: datetime) -> Sequence[Queue]:
+def open_queues(*, types: Collection[str], now: datetime) -> Sequence[Queue]:
     """Return the queues that take new pilots at *now*, at CEs of these types, each with its CE and site."""
     queues = Queue.objects.filter(ce__type__in=types).select_related("ce__site").order_by("pk")
     return [

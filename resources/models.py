@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Self
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -11,7 +12,6 @@ from django.db.models.functions import MD5, Cast, Concat
 from django.utils import timezone
 
 from resources.domain.words import (
-    CEType,
     Identity,
     PilotType,
     RequirementKind,
@@ -144,12 +144,17 @@ class ThrottleState(models.Model):
         return f"throttle of site {self.site_id}"
 
 
+def ce_types() -> list[tuple[str, str]]:
+    """Return the types that a CE can have: those of the backends that can carry pilots there."""
+    return [(name, name) for name in settings.WMS_BACKENDS]
+
+
 class ComputingElement(Level):
     """One row is one computing element: the door to one batch system of a site."""
 
     site = models.ForeignKey(Site, models.CASCADE, related_name="ces", db_index=False)
     name = models.CharField(max_length=128, validators=[valid_name])
-    type = models.CharField(max_length=16, choices=[(t, t) for t in CEType], default=CEType.LOCAL)
+    type = models.CharField(max_length=16, choices=ce_types, default="local")
     options = models.JSONField(default=dict, blank=True, help_text="Of the backend: host, partition, account, …")
     pilot_types = ArrayField(
         models.CharField(max_length=16, choices=[(t, t) for t in PilotType]),

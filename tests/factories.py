@@ -16,7 +16,7 @@ from matching.models import Match
 from pilots.domain import ENDED, PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
-from resources.domain.words import CEType, Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
+from resources.domain.words import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.segments import cpu_segment_s
@@ -159,7 +159,7 @@ def make_ce(
     *,
     name: str | None = None,
     site: Site | None = None,
-    type: CEType = CEType.LOCAL,  # noqa: A002 - the model's word
+    type: str = "local",  # noqa: A002 - the model's word
     options: Mapping[str, object] | None = None,
     pilot_types: Sequence[PilotType] = (),
     identity: Identity = Identity.NONE,

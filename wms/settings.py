@@ -106,6 +106,13 @@ WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
 WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
 #: How often a director looks for what waits and sends pilots; `up` asks for more (PIL §2.3: "work in cycles").
 WMS_DIRECTOR_CYCLE_S = env.float("WMS_DIRECTOR_CYCLE_S", default=60.0)
+#: What carries pilots to a computing element, by its type; a further one is a file and a line here.
+WMS_BACKENDS = {
+    "local": "pilots.backends.local.LocalBackend",
+    "slurm": "pilots.backends.slurm.SlurmBackend",
+    "ssh": "pilots.backends.ssh.SSHBackend",
+    "htcondor": "pilots.backends.htcondor.HTCondorBackend",
+}
 #: Where pilots reach the web server; `up` sets its own.
 WMS_SERVER_URL = env.str("WMS_SERVER_URL", default="http://127.0.0.1:8000")
 #: The token of one lease, renewed by its reports; it outlives the lease, so that a late report hears why it is refused.

@@ -9,7 +9,6 @@ from typing import TypeVar
 from pilots.backends.interface import Backend, BackendError, BatchState, PilotOrder, Submission
 from pilots.backends.local import LocalBackend
 from pilots.services.agent_package import agent_package
-from resources.domain.words import CEType
 from resources.models import ComputingElement
 
 logger = logging.getLogger(__name__)
@@ -23,7 +22,7 @@ def _local(ce: ComputingElement, directory: Path, server_url: str) -> Backend:
 
 
 #: What makes the backend of a CE, by its type; the arguments are the CE, a directory for all, and the server's address.
-BACKENDS: Mapping[CEType, Callable[[ComputingElement, Path, str], Backend]] = MappingProxyType({CEType.LOCAL: _local})
+BACKENDS: Mapping[str, Callable[[ComputingElement, Path, str], Backend]] = MappingProxyType({"local": _local})
 
 
 class Fleet:
@@ -89,7 +88,7 @@ class Fleet:
 
     def _backend_of(self, ce: ComputingElement) -> Backend:
         if ce.pk not in self._backends:
-            self._backends[ce.pk] = BACKENDS[CEType(ce.type)](ce, self._directory, self._server_url)
+            self._backends[ce.pk] = BACKENDS[ce.type](ce, self._directory, self._server_url)
         backend = self._backends[ce.pk]
         backend.configure(ce.options)
         return backend

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from resources.domain.parameters import LevelParameters, Parameters, inherit
-from resources.domain.words import CEType, Identity, PilotType, ResourceState
+from resources.domain.words import Identity, PilotType, ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
 from wms.kernel.rest import PageQuery
 
@@ -91,7 +92,7 @@ class QueueOut(LevelOut):
 class CEOut(LevelOut):
     """One computing element."""
 
-    type = serializers.ChoiceField(choices=[str(kind) for kind in CEType], help_text="Its backend.")
+    type = serializers.ChoiceField(choices=list(settings.WMS_BACKENDS), help_text="Its backend.")
     pilot_types = serializers.ListField(
         child=serializers.ChoiceField(choices=[str(kind) for kind in PilotType]), help_text="Accepted; empty: both."
     )

@@ -14,15 +14,6 @@ class ResourceState(StrEnum):
     BANNED = "banned"
 
 
-class CEType(StrEnum):
-    """Backends that can carry a pilot to a computing element."""
-
-    LOCAL = "local"
-    SLURM = "slurm"
-    SSH = "ssh"
-    HTCONDOR = "htcondor"
-
-
 class Identity(StrEnum):
     """How far a payload's Unix identity is kept apart from the pilot's (PIL §3.1)."""
 

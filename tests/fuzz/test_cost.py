@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 from rest_framework.test import APIClient
 
-from resources.domain.words import CEType
 from resources.models import ComputingElement, Queue, Site
 from tests.fuzz.test_hostile_bodies import GOOD
 from tests.fuzz.world import World
@@ -105,7 +104,7 @@ def crowded(world: World) -> World:
         Site(name=f"LCG.Site{number:03d}.example.org", parameters={f"P{number}": 1}) for number in numbers
     )
     ces = ComputingElement.objects.bulk_create(
-        ComputingElement(name=f"ce.{site}", site=site, type=CEType.LOCAL) for site in sites
+        ComputingElement(name=f"ce.{site}", site=site, type="local") for site in sites
     )
     Queue.objects.bulk_create(
         Queue(name="grid", ce=ce, cpu_time_s=300_000, parameters={"Memory": number})

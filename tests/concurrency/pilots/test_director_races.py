@@ -18,7 +18,6 @@ from pilots.services.fleet import Fleet
 from pilots.services.provisioning import provision
 from pilots.services.registration import Registration, register_sent
 from pilots.services.secrets import SecretUsedError, issue_secrets
-from resources.domain.words import CEType
 from tests.factories import NOW, make_group, make_queue, make_task_queue, make_vo
 from tests.threads import at_once
 
@@ -51,7 +50,7 @@ class Accepting:
 def test_two_directors_together_never_send_more_than_what_waits_nor_than_the_limits(
     monkeypatch: pytest.MonkeyPatch, jobs: int, max_pilots: int, sent: int
 ) -> None:
-    monkeypatch.setattr(fleet_module, "BACKENDS", {CEType.LOCAL: lambda *_: Accepting()})
+    monkeypatch.setattr(fleet_module, "BACKENDS", {"local": lambda *_: Accepting()})
     make_queue(max_waiting_pilots=100, max_pilots=max_pilots)
     make_task_queue(group=make_group(), job_ids=range(1, jobs + 1))
     fleets = [Fleet(directory=Path("/nowhere"), server_url="") for _ in range(4)]

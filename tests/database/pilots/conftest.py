@@ -8,7 +8,6 @@ import pytest
 from pilots.backends.interface import BatchState, PilotOrder, Presence, Submission
 from pilots.services import fleet as fleet_module
 from pilots.services.fleet import Fleet
-from resources.domain.words import CEType
 
 
 class ScriptedBackend:
@@ -49,7 +48,7 @@ class ScriptedBackend:
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> ScriptedBackend:
     scripted = ScriptedBackend()
-    monkeypatch.setattr(fleet_module, "BACKENDS", {CEType.LOCAL: lambda *_: scripted})
+    monkeypatch.setattr(fleet_module, "BACKENDS", {"local": lambda *_: scripted})
     return scripted
 
 

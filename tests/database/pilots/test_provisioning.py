@@ -17,7 +17,7 @@ from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.fleet import Fleet
 from pilots.services.provisioning import provision
 from pilots.services.secrets import issue_secrets
-from resources.domain.words import CEType, PilotType, ResourceState
+from resources.domain.words import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import TaskQueue
 from tests.database.pilots.conftest import ScriptedBackend
@@ -192,8 +192,8 @@ def test_a_banned_or_draining_place_gets_none(
     assert cycle(fleet, after=timedelta(hours=2)) == 10
 
 
-@pytest.mark.parametrize("type_", [CEType.SLURM, CEType.SSH, CEType.HTCONDOR])
-def test_a_ce_of_a_type_that_has_no_backend_gets_none(fleet: Fleet, group: Group, type_: CEType) -> None:
+@pytest.mark.parametrize("type_", ["slurm", "ssh", "htcondor"])
+def test_a_ce_of_a_type_that_has_no_backend_gets_none(fleet: Fleet, group: Group, type_: str) -> None:
     make_queue(ce=make_ce(type=type_))
     waiting(10, group=group)
     assert cycle(fleet) == 0

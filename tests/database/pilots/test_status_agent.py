@@ -11,7 +11,7 @@ from pilots.models import Pilot
 from pilots.services.fleet import Fleet
 from pilots.services.reports import leave
 from pilots.services.status_agent import look_after
-from resources.domain.words import CEType, ResourceState
+from resources.domain.words import ResourceState
 from resources.models import Queue, Site
 from tests.database.pilots.conftest import ScriptedBackend
 from tests.database.pilots.test_provisioning import sent_pilots
@@ -123,7 +123,7 @@ def test_an_outage_of_everything_makes_no_pilot_silent(fleet: Fleet) -> None:
 
 
 def test_pilots_that_registered_themselves_are_only_heard(fleet: Fleet, backend: ScriptedBackend) -> None:
-    for queue in (make_queue(), make_queue(ce=make_ce(type=CEType.SLURM))):
+    for queue in (make_queue(), make_queue(ce=make_ce(type="slurm"))):
         pilot = make_pilot(queue=queue)
         Pilot.objects.filter(pk=pilot.pk).update(started_at=NOW, last_seen_at=NOW)
     assert round_(fleet, after=timedelta(seconds=1800)) == 0

@@ -1,10 +1,9 @@
 """What a value of the file may be: the kinds that the schema is made of, each of which reads one node."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
 from wms.kernel.names import did_you_mean
@@ -87,16 +86,17 @@ class NameOf(Kind):
 class Choice(Kind):
     """One word of a fixed list."""
 
-    words: type[StrEnum]
+    words: Iterable[str]
 
     def read(self, node: Node, at: Place) -> str:
-        """Return the member of the enumeration."""
+        """Return the word; of an enumeration, its member."""
         value = atom(node, at)
-        known = [str(word) for word in self.words if word]
+        known = {str(word): word for word in self.words if word}
         if not isinstance(value, str) or value not in known:
-            words = " or ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
+            *others, last = known
+            words = " or ".join(filter(None, [", ".join(others), last]))
             raise at.refuse(node, f"use {words}.{did_you_mean(str(value)[:MAX_SHOWN], known)}")
-        return self.words(value)
+        return known[value]
 
     def plain(self, value: object) -> object:
         """Return the word."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, ClassVar, Self
 
+from django.conf import settings
+
 from resources.domain.classad import MAX_BYTES, ClassAdError, parse_expression
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT
 from resources.domain.throttles import needed_by
 from resources.domain.words import (
-    CEType,
     Identity,
     PilotType,
     RequirementKind,
@@ -40,7 +41,7 @@ from wms.stack.configuration.kinds import (
     WholeNumber,
     name,
 )
-from wms.stack.configuration.records import Entry, ListOf, NamedLists, NotYet, RecordOf
+from wms.stack.configuration.records import Entry, ListOf, NamedLists, RecordOf
 from wms.stack.configuration.words import DirectorKind
 
 Free = Mapping[str, object]
@@ -252,10 +253,10 @@ class CEEntry(Entry):
     children: ClassVar[str] = "queues"
 
     name: Annotated[str, name()]
-    type: Annotated[str, Choice(CEType), NotYet(but_for=(CEType.LOCAL,))] = CEType.LOCAL
+    type: Annotated[str, Choice(settings.WMS_BACKENDS)] = "local"
     options: Annotated[Free, Options()] = field(default_factory=dict)
     pilot_types: Annotated[tuple[str, ...], SetOf(Choice(PilotType))] = ()
-    identity: Annotated[str, Choice(Identity), NotYet(but_for=(Identity.NONE,))] = Identity.NONE
+    identity: Annotated[str, Choice(Identity)] = Identity.NONE
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
@@ -288,7 +289,7 @@ class DirectorEntry(Entry):
     noun: ClassVar[str] = "director"
 
     name: Annotated[str, name(64)]
-    kind: Annotated[str, Choice(DirectorKind), NotYet(but_for=(DirectorKind.SITE,))] = DirectorKind.SITE
+    kind: Annotated[str, Choice(DirectorKind)] = DirectorKind.SITE
     sites: Annotated[tuple[str, ...], SetOf(NameOf("site"))] = ()
     job_types: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     pilots_per_cycle: Annotated[int, WholeNumber(least=1)] = 40

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from resources.domain import words
 from resources.domain.words import (
-    CEType,
     RequirementKind,
     SiteTokenPurpose,
     ThrottlePolicy,
@@ -236,7 +235,7 @@ class CESection(Section[CEEntry, ComputingElement]):
         """Return the computing element as the file has it."""
         return CEEntry(
             name=row.name,
-            type=CEType(row.type),
+            type=row.type,
             options=free(row.options),
             pilot_types=sorted_names(row.pilot_types),
             identity=words.Identity(row.identity),
