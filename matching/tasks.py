@@ -1,8 +1,14 @@
 """Background work on leases; safe to run twice, late or never (the next run makes up for it)."""
 
-from celery import shared_task
+from random import SystemRandom
 
+from celery import shared_task
+from django.utils import timezone
+
+from matching.queries.closings import closings_now
 from matching.services import accounting, expiry, limits
+from pilots.services import directing
+from pilots.tasks import serve_soon
 
 
 @shared_task(name="matching.expire_leases", ignore_result=True, acks_late=True)
@@ -21,3 +27,12 @@ def count_deliveries() -> None:
 def sum_up_limits() -> None:
     """Every minute: jobs that pilots no longer hold, and CPU time, towards limits (DESIGN §3.6)."""
     limits.sum_up()
+
+
+@shared_task(name="matching.direct_pilots", ignore_result=True, acks_late=True)
+def direct_pilots() -> None:
+    """Each cycle of the directors: send pilots for what waits (PIL §2.3).
+
+    Here, for directors send no more than throttles and limits leave, and the jobs at a site are counted here.
+    """
+    serve_soon(directing.direct(closings=closings_now, chance=SystemRandom(), now=timezone.now()))

@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from pilots.domain import ENDED, PilotStatus
 from resources.domain.words import PilotType
-from resources.models import Queue, Site
+from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.kernel.validators import valid_name
 
@@ -39,12 +39,17 @@ class Pilot(models.Model):
     status_reason = models.CharField(max_length=255, blank=True)
     host_name = models.CharField(max_length=255, blank=True)
     node = models.JSONField(default=dict, blank=True, help_text="What the check of the node found.")
+    slot = models.JSONField(default=dict, blank=True, help_text="What was asked of the batch system for it.")
     submitted_at = models.DateTimeField()
+    tried_at = models.DateTimeField(null=True, blank=True, help_text="When its CE was first asked to take it.")
     started_at = models.DateTimeField(null=True, blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
     # "Any Pilot Job receiving a payload for execution is immediately flagged" (PIL §2.3), with its first match.
     matched_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    cleaned_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When what it had left at its CE was removed."
+    )
     revoked_at = models.DateTimeField(null=True, blank=True, help_text="From then on its token opens nothing.")
     answered_request_id = models.UUIDField(
         null=True, blank=True, editable=False, help_text="Of the last offer that got fewer jobs than it had room for."
@@ -68,6 +73,10 @@ class Pilot(models.Model):
         indexes = [
             # Serves directors: pilots of a queue that have not ended.
             models.Index(name="pilot_alive_at_queue", fields=["queue"], condition=Q(ended_at__isnull=True)),
+            # Serves the status agent: pilots that may have left something at their CE.
+            models.Index(name="pilot_not_cleaned_at_queue", fields=["queue", "ended_at"], condition=Q(cleaned_at=None)),
+            # Serves directors: those of the last hours.
+            models.Index(name="pilot_submitted_at", fields=["submitted_at"]),
             # Serves directors: what became of the latest pilots of a queue.
             models.Index(name="pilot_latest_at_queue", fields=["queue", "-id"]),
         ]
@@ -94,6 +103,41 @@ class PilotSecret(models.Model):
 
     def __str__(self) -> str:
         return f"secret of pilot {self.pilot_id}"
+
+
+class CEHealth(models.Model):
+    """One row is what the rounds of the directors know of one computing element."""
+
+    ce = models.OneToOneField(ComputingElement, models.CASCADE, related_name="health", primary_key=True)
+    busy_until = models.DateTimeField(
+        null=True, blank=True, help_text="A round is under way, or has died; after this another may begin."
+    )
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="When it last answered.")
+    free_slots = models.PositiveIntegerField(null=True, blank=True, help_text="Pilots that it could take then.")
+    failures = models.PositiveIntegerField(default=0, help_text="Rounds in a row that it did not answer.")
+    ask_after = models.DateTimeField(null=True, blank=True, help_text="Until then it is not asked again.")
+    send_after = models.DateTimeField(null=True, blank=True, help_text="Until then no pilots are sent.")
+    trouble = models.CharField(max_length=500, blank=True, help_text="Why it is left alone.")
+
+    class Meta:
+        verbose_name = "health of a computing element"
+        verbose_name_plural = "health of computing elements"
+
+    def __str__(self) -> str:
+        return f"health of {self.ce}"
+
+
+class DirectorRun(models.Model):
+    """The one row says when the directors last had a cycle, and since when they have had one after the other.
+
+    While they stood still, so did perhaps all of the server, and pilots could not be heard.
+    """
+
+    ran_at = models.DateTimeField()
+    running_since = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"directors at {self.ran_at}"
 
 
 class Director(models.Model):

@@ -1,15 +1,18 @@
 """Named reads about pilots."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, DateTimeField, F, Q, Value
+from django.db.models.functions import TruncMinute
 
 from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.pauses import Outcome
-from pilots.models import Pilot
+from pilots.domain.pressure import Pressure, pressure_of
+from pilots.models import CEHealth, Pilot
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 
@@ -17,6 +20,15 @@ from resources.models import ComputingElement, Queue
 LATEST = 100
 #: A pilot that has started asks for a job within seconds, and again; one that was not heard of for so long is stuck.
 ASKS_WITHIN = timedelta(minutes=2)
+#: A pilot that its CE has not accepted by then may be there or not; others are sent in its place.
+ACCEPTED_WITHIN = timedelta(minutes=1)
+#: So long pilots that left without a job keep others from being sent for the same jobs …
+IN_VAIN_FOR = timedelta(minutes=10)
+#: … and tell how well the pilots of a queue do.
+PRESSURE_FOR = timedelta(minutes=15)
+#: What a CE said of its free slots is worth nothing after that.
+WORD_HOLDS_FOR = timedelta(minutes=15)
+_NEVER = Value(None, output_field=DateTimeField())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +90,14 @@ class JoblessPilots:
     group_id: int | None
     #: None: made for all of a group that shares jobs.
     owner_id: int | None
+    #: Of pilots that have ended: when they asked in vain, to the minute; so what waited then is nothing for their like.
+    in_vain_at: datetime | None = None
     pilots: int
 
 
-def open_queues(*, types: Collection[str], now: datetime) -> Sequence[Queue]:
-    """Return the queues that take new pilots at *now*, at CEs of these types, each with its CE and site."""
-    queues = Queue.objects.filter(ce__type__in=types).select_related("ce__site").order_by("pk")
+def open_queues(*, now: datetime) -> Sequence[Queue]:
+    """Return the queues that take new pilots at *now*, each with its CE and site."""
+    queues = Queue.objects.filter(ce__type__in=settings.WMS_BACKENDS).select_related("ce__site").order_by("pk")
     return [
         queue
         for queue in queues
@@ -92,29 +106,67 @@ def open_queues(*, types: Collection[str], now: datetime) -> Sequence[Queue]:
 
 
 def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
-    """Return how many pilots are at each of the queues; one without any is missing."""
+    """Return how many pilots are at each of the queues."""
     # Uses index: pilot_alive_at_queue
-    living = Pilot.objects.filter(queue__in=queues, ended_at__isnull=True)
+    living = Pilot.objects.filter(queue__isnull=False, ended_at__isnull=True)
     # A stalled one "no longer counts as waiting" (DESIGN §3.7).
     waits = Q(started_at__isnull=True) & ~Q(status=PilotStatus.STALLED)
     counts = living.values("queue").annotate(living=Count("pk"), waiting=Count("pk", filter=waits)).order_by("queue")
-    return {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
+    found = {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
+    return {queue.pk: found.get(queue.pk, Crowding()) for queue in queues}
 
 
 def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     """Return the pilots that "have so far not matched any payload" (PIL §2.3 (ii)) and still may.
 
-    Those that have started a moment ago count as well: they are asking for their first job.
+    Those that have started a moment ago count as well: they are asking for their first job. So do those that left a
+    moment ago because there was nothing for them, as far as what waits has waited then.
     """
+    # Uses index: pilot_submitted_at
     young = now - timedelta(seconds=settings.WMS_PILOT_START_S)
+    sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young, matched_at=None)
     asking = Q(started_at__isnull=True) | Q(last_seen_at__gt=now - ASKS_WITHIN)
-    sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young)
-    jobless = sent.filter(asking, ended_at__isnull=True, revoked_at__isnull=True, matched_at__isnull=True)
-    kinds = jobless.values_list("queue", "vo", "group", "owner").annotate(pilots=Count("pk"))
+    # Of a CE that does not answer, nobody knows whether it has the pilot.
+    lost = Q(status=PilotStatus.SUBMITTED, submitted_at__lte=now - ACCEPTED_WITHIN)
+    jobless = sent.filter(asking, ended_at=None, revoked_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
+    fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - IN_VAIN_FOR)
+    kinds = ("queue", "vo", "group", "owner", "in_vain_at")
     return [
-        JoblessPilots(queue_id=queue_id, vo_id=vo_id, group_id=group_id, owner_id=owner_id, pilots=pilots)
-        for queue_id, vo_id, group_id, owner_id, pilots in kinds.order_by("queue", "vo", "group", "owner")
+        JoblessPilots(queue_id=queue, vo_id=vo, group_id=group, owner_id=owner, in_vain_at=in_vain_at, pilots=pilots)
+        for rows in (jobless, fruitless.annotate(in_vain_at=TruncMinute("nothing_at")))
+        for queue, vo, group, owner, in_vain_at, pilots in rows.values_list(*kinds)
+        .annotate(pilots=Count("pk"))
+        .order_by(*kinds)
     ]
+
+
+def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, Pressure]:
+    """Return the pressure at each of the queues, by what its pilots of the last quarter of an hour have found."""
+    since = now - PRESSURE_FOR
+    # Uses index: pilot_submitted_at
+    young = now - timedelta(seconds=settings.WMS_PILOT_START_S) - PRESSURE_FOR
+    sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young)
+    telling = sent.filter(Q(matched_at__gt=since) | Q(matched_at=None, nothing_at__gt=since))
+    found: defaultdict[int, list[float | None]] = defaultdict(list)
+    for queue_id, matched_at, nothing_at in telling.values_list("queue", "matched_at", "nothing_at"):
+        found[queue_id].append(nothing_at.timestamp() if nothing_at and matched_at is None else None)
+    return {queue.pk: pressure_of(found[queue.pk]) for queue in queues}
+
+
+def free_slots(*, now: datetime) -> Mapping[int, int]:
+    """Return how many pilots each CE can take now, by its last word; one that is not to be sent any is missing.
+
+    What was sent after that, or has not reached it yet, is taken off.
+    """
+    ready = Q(send_after=None) | Q(send_after__lte=now)
+    told = CEHealth.objects.filter(
+        ready, ~Q(failures__gt=0), free_slots__isnull=False, asked_at__gt=now - WORD_HOLDS_FOR
+    )
+    since = Q(queue__ce__health__asked_at__lt=F("submitted_at")) | Q(batch_id="")
+    # Uses index: pilot_alive_at_queue
+    coming = Pilot.objects.filter(since, ended_at=None, started_at=None, queue__ce__health__in=told)
+    taken = dict(coming.values_list("queue__ce").annotate(pilots=Count("pk")).order_by("queue__ce"))
+    return {ce_id: max(0, free - taken.get(ce_id, 0)) for ce_id, free in told.values_list("ce", "free_slots")}
 
 
 def latest_outcomes(ce: ComputingElement, *, now: datetime) -> Sequence[Outcome]:

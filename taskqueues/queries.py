@@ -38,6 +38,11 @@ def jobs_in(task_queue_ids: Collection[int]) -> Mapping[int, int]:
     return dict(rows.annotate(jobs=Count("pk")).order_by("task_queue_id"))
 
 
+def jobs_in_all() -> Mapping[int, int]:
+    """Return how many jobs wait in each queue; an empty one is missing."""
+    return dict(QueuedJob.objects.values_list("task_queue_id").annotate(jobs=Count("pk")).order_by("task_queue_id"))
+
+
 def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
     """Return the ids, sorted, of the VO's submit pools that *queue* belongs to (RFC7, getSubmitPoolsForQueue)."""
     return tuple(SubmitPool.objects.filter(vo=vo, queues=queue).order_by("pk").values_list("pk", flat=True))

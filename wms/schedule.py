@@ -5,6 +5,8 @@ Each entry expires after its own period, so that a worker which was away does no
 
 from typing import TypedDict
 
+from django.conf import settings
+
 
 class Entry(TypedDict):
     """One row of the beat table; the schedule is in seconds."""
@@ -42,6 +44,10 @@ BEAT: dict[str, Entry] = {
     "count-deliveries": every(60, "matching.count_deliveries"),
     # DESIGN §3.6: claims that find a limit full do it themselves; for the others it may not become much.
     "sum-up-limits": every(60, "matching.sum_up_limits"),
+    # PIL §2.3: Directors "work in cycles repeating the same logic on each iteration".
+    "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
+    # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent"; that goes on where nothing is sent.
+    "serve-ces": every(settings.WMS_DIRECTOR_CYCLE_S, "pilots.serve_ces"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -47,5 +48,6 @@ def tail(path: str, size: int) -> str:
 
 
 if __name__ == "__main__":
+    DO: dict[str, Callable[..., object]] = {"write": write, "remove": remove, "tail": tail}
     request = json.load(sys.stdin)
-    json.dump({"write": write, "remove": remove, "tail": tail}[request.pop("do")](**request), sys.stdout)
+    json.dump(DO[request.pop("do")](**request), sys.stdout)

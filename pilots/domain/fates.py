@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 
 from pilots.domain import PilotStatus
 
-#: A pilot that its CE has not accepted so long after it was to be submitted never will be: its director has died.
-SUBMITTED_WITHIN = timedelta(minutes=1)
+#: A pilot that its CE does not know so long after it was to be submitted never came there.
+SUBMITTED_WITHIN = timedelta(minutes=10)
+#: One that was to be killed and that its CE no longer knows is taken for gone after so long.
+FORGOTTEN_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Seen:
         sent: by a director, so that it can be asked after.
         accepted: by the batch system, as far as its director could tell.
         gone: the batch system says that it has ended.
+        known: the batch system says where it is.
+        said: in the batch system's own words, why it waits or how it ended.
         exit_code: of one that is gone; negative for a signal, None when nobody knows.
         banned: its site, CE or queue is.
         last_seen_at: when it last called; None: never.
@@ -35,6 +39,8 @@ class Seen:
     sent: bool
     accepted: bool = False
     gone: bool = False
+    known: bool = True
+    said: str = ""
     exit_code: int | None = None
     banned: bool = False
     submitted_at: datetime
@@ -74,23 +80,31 @@ def _fate_of_unstarted(seen: Seen, *, waited: timedelta, patience: Patience) -> 
     if seen.banned:
         return Fate(status=PilotStatus.ABORTED, reason="Its site was banned before it started", kill=True)
     if not seen.accepted and waited > SUBMITTED_WITHIN:
-        return Fate(status=PilotStatus.ABORTED, reason="Its director ended before the CE had accepted it")
+        return Fate(status=PilotStatus.ABORTED, reason="It was submitted, and its CE does not know it")
+    if waited > patience.start + FORGOTTEN_AFTER and not seen.known:
+        return Fate(status=PilotStatus.ABORTED, reason="Never started, and its CE does not know it any more", kill=True)
     if waited > patience.start:
+        why = f"Not started within {_words(patience.start)}"
         # Said again until it is gone: the order to kill may have been lost.
-        return Fate(status=PilotStatus.STALLED, reason=f"Not started within {_words(patience.start)}", kill=True)
+        return Fate(status=PilotStatus.STALLED, reason=f"{why}: {seen.said}" if seen.said else why, kill=True)
     return None
 
 
 def _fate_of_gone(seen: Seen) -> Fate:
-    if seen.exit_code is None:
+    if seen.exit_code is None and not seen.said:
         return Fate(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended")
-    how = _how_ended(seen.exit_code)
+    how = _how_ended(seen.exit_code, said=seen.said)
     if seen.started_at is None:
         return Fate(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
     return Fate(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how)
 
 
-def _how_ended(exit_code: int) -> str:
+def _how_ended(exit_code: int | None, *, said: str) -> str:
+    how = [] if exit_code is None else [_in_words(exit_code)]
+    return " — ".join([*how, said] if said else how)
+
+
+def _in_words(exit_code: int) -> str:
     if exit_code >= 0:
         return f"Ended with exit code {exit_code}"
     try:

@@ -35,4 +35,9 @@ def paused_until(latest: Sequence[Outcome]) -> datetime | None:
         newest = max(newest or outcome.failed_at, outcome.failed_at)
     if newest is None or not failed_cycles:
         return None
-    return newest + min(LONGEST_PAUSE, FIRST_PAUSE * (1 << min(len(failed_cycles) - 1, 16)))
+    return newest + pause_after(len(failed_cycles))
+
+
+def pause_after(failures: int) -> timedelta:
+    """Return how long a computing element is left alone that has failed so many times in a row (at least once)."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << min(failures - 1, 16)))

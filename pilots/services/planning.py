@@ -1,6 +1,5 @@
 """What a cycle of the directors sends where: the demand as the match sees it, the room that is left (PIL §2.3)."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,24 +7,22 @@ from random import Random
 
 import numpy as np
 from django.conf import settings
+from numpy.typing import NDArray
 
-from pilots.domain.demand import Bound, Crowd, Demand, Eagerness, Place, Sent, covered, share_out, wanted_pilots
+from pilots.backends.interface import Slot
+from pilots.domain.demand import Demand, Eagerness, wanted_pilots
+from pilots.domain.sharing import Bound, Crowd, Places, Sent, covered, share_out
 from pilots.models import Director
-from pilots.queries import Crowding, JoblessPilots, crowding, jobless_pilots
+from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots
+from pilots.services.pictures import Picture, draw
+from pilots.services.slots import slot_for, slot_of
 from resources.domain.words import PilotType
-from resources.models import ComputingElement, Queue
-from taskqueues.domain.conditions import fitting, fitting_privately
+from resources.models import Queue
+from taskqueues.domain.columns import Mask
+from taskqueues.domain.conditions import within
 from taskqueues.models import TaskQueue
-from taskqueues.queries import jobs_in, pools_by_queue, pools_of_queue
 from taskqueues.services.closings import ReadClosings
-from taskqueues.services.index.shared import index
-from taskqueues.services.index.snapshot import Snapshot
-from taskqueues.services.offers import offer_of_queue
-from wms.accounts.models import VO
 from wms.kernel.db import database_now
-from wms.kernel.memo import ReadBeforehand, Remembered
-
-_NONE = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +33,7 @@ class PlannedPilot:
     vo_id: int
     group_id: int | None = None
     owner_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fit:
-    """The task queues of one VO that pilots at one queue could serve: generic ones, and private ones of the owners."""
-
-    generic: frozenset[int]
-    private: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Picture:
-    """What all directors of a cycle look at."""
-
-    queues: Mapping[int, Queue]
-    task_queues: Mapping[int, TaskQueue]
-    demands: Sequence[Demand]
-    #: By queue and VO.
-    fits: Mapping[tuple[int, int], _Fit]
-    crowding: Mapping[int, Crowding]
-    #: What throttles and limits leave, pilots that are on their way not yet taken off.
-    bounds: Sequence[Bound]
+    slot: Slot
 
 
 def plan(
@@ -69,27 +45,30 @@ def plan(
 
     Args:
         queues: that take pilots, each with its CE and site.
-        slots: pilots that each CE can take now.
+        slots: pilots that each CE can take now; one that is missing takes none.
         closings: reads what throttles and limits leave.
         chance: of all draws.
         now: the time.
     """
     # Before the demand: a pilot that matches in between is then counted for a job that no longer is, not the reverse.
     jobless = jobless_pilots(now=now)
-    picture = _look(queues, closings=closings, now=now)
-    if not picture.demands:
+    picture = draw(queues, now=now)
+    if not picture.task_queues or not picture.queues:
         return []
-    waiting = Counter(_waiting(picture, jobless))
-    bounds = [replace(bound, room=bound.room - _coming(bound, picture, jobless)) for bound in picture.bounds]
-    sent: list[Sent] = []
+    crowds = [(kind, Crowd(pilots=kind.pilots, serves=serves)) for kind, serves in _serving(jobless, picture)]
+    jobs = np.array([demand.jobs for demand in picture.demands], dtype=np.int64)
+    waiting = covered(jobs, [crowd for _, crowd in crowds])
+    bounds = [_without(bound, _coming(bound, picture, crowds)) for bound in _bounds(picture, closings=closings)]
+    places = _places(picture, slots=slots, now=now)
+    sent: list[tuple[Director, Sent]] = []
     for director in _directors():
-        more = _send(director, picture, waiting=waiting, bounds=bounds, slots=slots, sent=sent, chance=chance)
-        waiting.update(one.task_queue_id for one in more)
-        sent += more
-    return [
-        _planned(one, queue=picture.queues[one.queue_id], task_queue=picture.task_queues[one.task_queue_id])
-        for one in sent
-    ]
+        more = _send(director, picture, places, waiting=waiting, bounds=bounds, chance=chance)
+        for one in more:
+            waiting[one.task_queue] += 1
+        places = _filled(places, more)
+        bounds = [_without(bound, _sent_under(bound, more)) for bound in bounds]
+        sent += [(director, one) for one in more]
+    return [_planned(director, one, picture) for director, one in sent]
 
 
 def _directors() -> Sequence[Director]:
@@ -97,177 +76,164 @@ def _directors() -> Sequence[Director]:
     return list(Director.objects.prefetch_related("sites").order_by("name")) or [Director(name="all")]
 
 
-def _look(queues: Sequence[Queue], *, closings: ReadClosings, now: datetime) -> _Picture:
-    # Queues of priority 0 are never drawn, so no pilot could take their jobs.
-    rows = TaskQueue.objects.with_jobs().filter(priority__gt=0).select_related("owner", "group", "vo").order_by("pk")
-    task_queues = {row.pk: row for row in rows}
-    jobs = jobs_in(task_queues)
-    snapshot = index.renewed()
-    vos = VO.objects.filter(pk__in={row.vo_id for row in task_queues.values()}).order_by("pk")
-    fits = {(queue.pk, vo.pk): fit for vo in vos for queue, fit in _fits(queues, snapshot, vo=vo, now=now)}
-    return _Picture(
-        queues={queue.pk: queue for queue in queues},
-        task_queues=task_queues,
-        demands=[
-            Demand(task_queue_id=row.pk, priority=row.priority, jobs=jobs[row.pk], cpu_time_s=row.cpu_time_s)
-            for row in task_queues.values()
-            if row.pk in jobs  # else it was emptied between the two statements
-        ],
-        fits=fits,
-        crowding=crowding(queues),
-        bounds=list(_bounds(queues, task_queues, closings=closings)),
+# ---- what is there already -------------------------------------------------------------------------------------------
+
+
+def _serving(jobless: Sequence[JoblessPilots], picture: Picture) -> Iterator[tuple[JoblessPilots, Mask]]:
+    """Yield the pilots that have no job with the task queues that they could serve."""
+    place_of = {queue.pk: place for place, queue in enumerate(picture.queues)}
+    columns, shares = picture.columns, picture.shares_jobs
+    for kind in jobless:
+        place = place_of.get(kind.queue_id)
+        if place is None:
+            continue  # a queue that is no longer open gives no jobs
+        serves = (picture.generic if kind.group_id is None else picture.private)[place] & (columns.vo_id == kind.vo_id)
+        if kind.group_id is not None:
+            serves &= (columns.group_id == kind.group_id) & (shares | (columns.owner_id == (kind.owner_id or 0)))
+        if kind.in_vain_at is not None:
+            serves &= picture.waiting_since < kind.in_vain_at.timestamp()
+        yield kind, serves
+
+
+def _coming(bound: Bound, picture: Picture, crowds: Sequence[tuple[JoblessPilots, Crowd]]) -> int:
+    """Return how many pilots that have no job yet may take what the bound leaves."""
+    there = {picture.queues[place].pk for place in np.flatnonzero(bound.places).tolist()}
+    return sum(
+        crowd.pilots
+        for kind, crowd in crowds
+        if kind.in_vain_at is None and kind.queue_id in there and (crowd.serves & bound.task_queues).any()
     )
 
 
-def _bounds(
-    queues: Sequence[Queue], task_queues: Mapping[int, TaskQueue], *, closings: ReadClosings
-) -> Iterator[Bound]:
+# ---- where there is room ---------------------------------------------------------------------------------------------
+
+
+def _places(picture: Picture, *, slots: Mapping[int, int], now: datetime) -> Places:
+    ces = sorted({queue.ce_id for queue in picture.queues})
+    position = {ce_id: number for number, ce_id in enumerate(ces)}
+    there = crowding(picture.queues)
+    room = [
+        min(queue.max_waiting_pilots - there[queue.pk].waiting, queue.max_pilots - there[queue.pk].living)
+        for queue in picture.queues
+    ]
+    pressure = found_nothing(picture.queues, now=now)
+    return Places(
+        ce=np.array([position[queue.ce_id] for queue in picture.queues], dtype=np.intp),
+        room=np.array(room, dtype=np.int64),
+        slots=np.array([slots.get(ce_id, 0) for ce_id in ces], dtype=np.int64),
+        generic=_by_task_queue(picture.generic, _accepting(picture, PilotType.GENERIC)),
+        private=_by_task_queue(picture.private, _accepting(picture, PilotType.PRIVATE)),
+        pressure=[pressure[queue.pk] for queue in picture.queues],
+    )
+
+
+def _by_task_queue(fits: Mask, accepting: Mask) -> Mask:
+    """Return the table turned round, for one task queue after the other will be looked for."""
+    turned: Mask = np.ascontiguousarray((fits & accepting[:, None]).T)
+    return turned
+
+
+def _accepting(picture: Picture, pilot_type: PilotType) -> Mask:
+    accepted = [not queue.ce.pilot_types or pilot_type in queue.ce.pilot_types for queue in picture.queues]
+    return np.array(accepted, dtype=np.bool_)
+
+
+def _filled(places: Places, sent: Sequence[Sent]) -> Places:
+    room, slots = places.room.copy(), places.slots.copy()
+    for one in sent:
+        room[one.place] -= 1
+        slots[places.ce[one.place]] -= 1
+    return replace(places, room=room, slots=slots)
+
+
+def _bounds(picture: Picture, *, closings: ReadClosings) -> Iterator[Bound]:
     """Yield what throttles and limits leave; "A queue whose throttle or limit has room r is offered at most r"."""
-    sites = {queue.ce.site_id: queue.ce.site for queue in queues}
+    sites = {queue.ce.site_id: queue.ce.site for queue in picture.queues}
+    site_ids: NDArray[np.int64] = np.array([queue.ce.site_id for queue in picture.queues])
     now = database_now()
-    closed = closings(sites.values(), now=now, task_queues=task_queues.values())
+    closed = closings(sites.values(), now=now, task_queues=picture.task_queues)
+    everything = np.ones(len(picture.task_queues), dtype=np.bool_)
     for site_id in closed.sites:
-        there = frozenset(queue.pk for queue in queues if queue.ce.site_id == site_id)
+        there = site_ids == site_id
         throttle = closed.throttle_at(site_id)
         if throttle is not None and throttle.room_left is not None:
-            yield Bound(queue_ids=there, task_queue_ids=None, room=throttle.room_left)
+            yield Bound(places=there, task_queues=everything, room=throttle.room_left)
         if refused := closed.refused_at(site_id):
-            yield Bound(queue_ids=there, task_queue_ids=frozenset(refused), room=0)
+            yield Bound(places=there, task_queues=np.isin(picture.columns.task_queue_id, refused), room=0)
     for standing in closed.limits:
         # A delay is none: by the time the pilots have come, it is over again and again.
         room = replace(standing.bounds, delay_s=None).room(now=now)
         if room is not None:
             scope = standing.scope
-            there = frozenset(
-                queue.pk for queue in queues if scope.holds_at(site_id=queue.ce.site_id, ce_id=queue.ce_id)
-            )
-            theirs = frozenset(row.pk for row in task_queues.values() if scope.is_on(row))
-            yield Bound(queue_ids=there, task_queue_ids=theirs, room=room)
+            held = [scope.holds_at(site_id=queue.ce.site_id, ce_id=queue.ce_id) for queue in picture.queues]
+            yield Bound(places=np.array(held, dtype=np.bool_), task_queues=within(picture.columns, scope), room=room)
 
 
-def _coming(bound: Bound, picture: _Picture, jobless: Sequence[JoblessPilots]) -> int:
-    """Return how many pilots that have no job yet may take what the bound leaves."""
-    return sum(
-        kind.pilots
-        for kind in jobless
-        if (fit := picture.fits.get((kind.queue_id, kind.vo_id))) is not None
-        and any(
-            bound.holds_for(queue_id=kind.queue_id, task_queue_id=task_queue_id)
-            for task_queue_id in _served_by(kind, fit, picture.task_queues)
-        )
-    )
+def _without(bound: Bound, pilots: int) -> Bound:
+    return replace(bound, room=bound.room - pilots)
 
 
 def _sent_under(bound: Bound, sent: Sequence[Sent]) -> int:
-    return sum(bound.holds_for(queue_id=one.queue_id, task_queue_id=one.task_queue_id) for one in sent)
+    return sum(bool(bound.places[one.place] and bound.task_queues[one.task_queue]) for one in sent)
 
 
-def _fits(queues: Sequence[Queue], snapshot: Snapshot, *, vo: VO, now: datetime) -> Iterator[tuple[Queue, _Fit]]:
-    """Yield what each queue could serve of one VO; the submit pools are asked for once for all of them (RFC7)."""
-    pools = pools_by_queue(vo)
-    known = ReadBeforehand({pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, {})
-    for queue in queues:
-        yield queue, _fit(queue, snapshot, vo=vo, now=now, known=known)
-
-
-def _fit(queue: Queue, snapshot: Snapshot, *, vo: VO, now: datetime, known: Remembered) -> _Fit:
-    """Ask the conditions of the match."""
-    columns, offer = snapshot.columns, offer_of_queue(queue, vo=vo, now=now, known=known)
-    private = fitting_privately(columns, offer) if _accepts(queue.ce, PilotType.PRIVATE) else _NONE
-    return _Fit(
-        generic=frozenset(columns.task_queue_id[fitting(columns, offer)].tolist()),
-        private=frozenset(columns.task_queue_id[private].tolist()),
-    )
-
-
-def _accepts(ce: ComputingElement, pilot_type: PilotType) -> bool:
-    return not ce.pilot_types or pilot_type in ce.pilot_types
-
-
-def _waiting(picture: _Picture, jobless: Sequence[JoblessPilots]) -> Mapping[int, int]:
-    """Return how many pilots without a job stand for each task queue."""
-    crowds = [
-        Crowd(pilots=kind.pilots, serves=_served_by(kind, fit, picture.task_queues))
-        for kind in jobless
-        # A queue that is no longer open gives no jobs.
-        if (fit := picture.fits.get((kind.queue_id, kind.vo_id))) is not None
-    ]
-    return covered({demand.task_queue_id: demand.jobs for demand in picture.demands}, crowds)
-
-
-def _served_by(kind: JoblessPilots, fit: _Fit, task_queues: Mapping[int, TaskQueue]) -> frozenset[int]:
-    if kind.group_id is None:
-        return fit.generic
-    # A task queue that came between the statements is not known.
-    known = (task_queues[one] for one in fit.private if one in task_queues)
-    return frozenset(row.pk for row in known if _serves(kind, row))
-
-
-def _serves(kind: JoblessPilots, row: TaskQueue) -> bool:
-    return row.group_id == kind.group_id and (row.group.shares_jobs or row.owner_id == kind.owner_id)
+# ---- what is sent ----------------------------------------------------------------------------------------------------
 
 
 def _send(
     director: Director,
-    picture: _Picture,
+    picture: Picture,
+    places: Places,
     *,
-    waiting: Mapping[int, int],
+    waiting: NDArray[np.int64],
     bounds: Sequence[Bound],
-    slots: Mapping[int, int],
-    sent: Sequence[Sent],
     chance: Random,
 ) -> Sequence[Sent]:
     """Return what one director sends, after what others have sent in this cycle."""
-    taken = Counter(one.queue_id for one in sent)
-    taken_at_ce = Counter(picture.queues[one.queue_id].ce_id for one in sent)
-    places = [_place(queue, picture, taken=taken[queue.pk]) for queue in _queues_of(director, picture)]
-    wanted = wanted_pilots(
-        _demands_of(director, picture, places),
-        waiting=waiting,
+    own = _own_places(director, picture)
+    demands = _demands_of(director, picture, places, own=own)
+    wanted_of = wanted_pilots(
+        demands,
+        waiting={demand.task_queue_id: int(waiting[number]) for number, demand in enumerate(picture.demands)},
         eagerness=Eagerness(pilots_per_cycle=director.pilots_per_cycle, max_cpu_s=settings.WMS_CPU_SEGMENTS_S[-1]),
         chance=chance.random,
     )
     return share_out(
-        wanted,
-        places,
-        slots={ce_id: number - taken_at_ce[ce_id] for ce_id, number in slots.items()},
+        np.array([wanted_of.get(demand.task_queue_id, 0) for demand in picture.demands], dtype=np.int64),
+        replace(places, room=np.where(own, places.room, 0)),
         private_fraction=director.private_fraction,
         chance=chance.random,
-        bounds=[replace(bound, room=bound.room - _sent_under(bound, sent)) for bound in bounds],
+        bounds=bounds,
+        waiting_since=picture.waiting_since,
     )
 
 
-def _queues_of(director: Director, picture: _Picture) -> Sequence[Queue]:
+def _own_places(director: Director, picture: Picture) -> Mask:
     chosen = {site.pk for site in director.sites.all()} if director.pk else set()
-    return [queue for queue in picture.queues.values() if not chosen or queue.ce.site_id in chosen]
+    return np.array([not chosen or queue.ce.site_id in chosen for queue in picture.queues], dtype=np.bool_)
 
 
-def _demands_of(director: Director, picture: _Picture, places: Sequence[Place]) -> Sequence[Demand]:
+def _demands_of(director: Director, picture: Picture, places: Places, *, own: Mask) -> Sequence[Demand]:
     """Return what the director could serve, with its own requirement where it has one (PIL §2.3 (i))."""
-    types = frozenset(director.job_types)
-    return [
-        demand
-        for demand in picture.demands
-        if (not types or picture.task_queues[demand.task_queue_id].job_type in types)
-        and any(place.serves(demand.task_queue_id) for place in places)
-    ]
+    served = places.generic[:, own].any(axis=1) | places.private[:, own].any(axis=1)
+    if director.job_types:
+        served &= picture.columns.job_type.is_one_of(director.job_types)
+    return [picture.demands[number] for number in np.flatnonzero(served).tolist()]
 
 
-def _place(queue: Queue, picture: _Picture, *, taken: int) -> Place:
-    there = picture.crowding.get(queue.pk, Crowding())
-    fits = [fit for (queue_id, _), fit in picture.fits.items() if queue_id == queue.pk]
-    generic = frozenset(one for fit in fits for one in fit.generic)
-    return Place(
-        queue_id=queue.pk,
-        ce_id=queue.ce_id,
-        room=max(0, min(queue.max_waiting_pilots - there.waiting, queue.max_pilots - there.living) - taken),
-        generic=generic if _accepts(queue.ce, PilotType.GENERIC) else frozenset(),
-        private=frozenset(one for fit in fits for one in fit.private),
+def _planned(director: Director, one: Sent, picture: Picture) -> PlannedPilot:
+    queue, task_queue = picture.queues[one.place], picture.task_queues[one.task_queue]
+    slot = slot_for(task_queue, queue) if director.kind == "taskqueue" else slot_of(queue)
+    if one.pilot_type is PilotType.GENERIC:
+        return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, slot=slot)
+    return PlannedPilot(
+        queue=queue,
+        vo_id=task_queue.vo_id,
+        group_id=task_queue.group_id,
+        owner_id=_owner_id(task_queue),
+        slot=slot,
     )
 
 
-def _planned(one: Sent, *, queue: Queue, task_queue: TaskQueue) -> PlannedPilot:
-    if one.pilot_type is PilotType.GENERIC:
-        return PlannedPilot(queue=queue, vo_id=task_queue.vo_id)
-    owner_id = None if task_queue.group.shares_jobs else task_queue.owner_id
-    return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, group_id=task_queue.group_id, owner_id=owner_id)
+def _owner_id(task_queue: TaskQueue) -> int | None:
+    return None if task_queue.group.shares_jobs else task_queue.owner_id

@@ -1,10 +1,15 @@
-"""Single-use secrets: what a director hands over to a pilot, to be exchanged for the pilot's token (DESIGN §3.7)."""
+"""Single-use secrets: what a director hands over to a pilot, to be exchanged for the pilot's token (DESIGN §3.7).
 
-import secrets
-from collections.abc import Mapping, Sequence
+Made of the pilot's row and the server's secret key, so that none has to be kept, or to pass the broker, between the
+decision to send a pilot and its submission, and so that a submission whose answer was lost can be repeated.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 
 from pilots.domain import PILOT_SECRET_PREFIX, SecretCredential
 from pilots.models import Pilot, PilotSecret
@@ -19,16 +24,19 @@ class SecretUsedError(ConflictError):
     code = "secret_used"
 
 
+def secret_of(pilot: Pilot) -> str:
+    """Return the secret of a pilot; it opens nothing unless it was issued."""
+    made = salted_hmac("pilots.secret", f"{pilot.pk}:{pilot.stamp}", algorithm="sha256").digest()
+    return PILOT_SECRET_PREFIX + urlsafe_b64encode(made).decode().rstrip("=")
+
+
 @transaction_required
-def issue_secrets(pilots: Sequence[Pilot], *, now: datetime) -> Mapping[int, str]:
-    """Return {pilot id: its new secret}; they are shown this once."""
-    made = {pilot.pk: PILOT_SECRET_PREFIX + secrets.token_urlsafe(32) for pilot in pilots}
+def issue_secrets(pilots: Sequence[Pilot], *, now: datetime) -> None:
+    """Let the secrets of new pilots open a registration each; only their SHA-256 is stored."""
     expires_at = now + timedelta(seconds=settings.WMS_PILOT_SECRET_S)
     PilotSecret.objects.bulk_create(
-        PilotSecret(pilot_id=pilot_id, digest=digest_of(secret), expires_at=expires_at)
-        for pilot_id, secret in made.items()
+        PilotSecret(pilot=pilot, digest=digest_of(secret_of(pilot)), expires_at=expires_at) for pilot in pilots
     )
-    return made
 
 
 def secret_credential(secret: str, *, now: datetime) -> SecretCredential | None:

@@ -1,75 +1,86 @@
-"""The status agent: asks the CEs after the pilots that were sent there, and ends those that are no more (PIL §2.3)."""
+"""The status agent: asks a CE after the pilots that were sent there, and ends those that are no more (PIL §2.3)."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
 
-from pilots.backends.interface import BatchState, Presence
+from pilots.backends.interface import Backend, BatchState, Handle, Presence
 from pilots.domain import ENDED, PilotStatus
 from pilots.domain.fates import Fate, Patience, Seen, fate_of
-from pilots.models import Pilot
-from pilots.services.fleet import BACKENDS, Fleet
+from pilots.models import DirectorRun, Pilot
 from pilots.services.reports import end_pilot
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 
 _NOT_KNOWN = BatchState(presence=Presence.UNKNOWN)
+#: What ended pilots have left at a CE is removed after so long: by then their batch jobs have ended too.
+_CLEANED_AFTER = timedelta(minutes=10)
+_CLEANED_AT_ONCE = 200
 
 
-def look_after(fleet: Fleet, *, watched_since: datetime, now: datetime) -> int:
-    """Look at every pilot that has not ended; return how many have by now.
+def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
+    """Look at every pilot of the CE that has not ended, in one call, and remove what nobody needs.
 
     Leases of ended pilots are ended by ``matching``, which looks for them; so their jobs come back.
 
-    Args:
-        fleet: the CEs, each of which is asked once.
-        watched_since: since when this director runs: before that, an outage may be why pilots were not heard.
-        now: the time.
+    Raises:
+        BackendError: the CE cannot be asked; what it had answered before is committed.
     """
-    living = Pilot.objects.filter(ended_at__isnull=True, queue__isnull=False)
-    pilots = living.select_related("queue__ce__site", "secret").order_by("pk")
-    of_ce: defaultdict[ComputingElement, list[Pilot]] = defaultdict(list)
-    for pilot in pilots:
-        of_ce[_queue_of(pilot).ce].append(pilot)
-    return sum(_look_after_ce(fleet, ce, pilots, watched_since=watched_since, now=now) for ce, pilots in of_ce.items())
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(ended_at=None, queue__ce=ce)
+    pilots = list(living.select_related("queue__ce__site", "secret").order_by("pk"))
+    sent = [pilot for pilot in pilots if _was_sent(pilot)]
+    states = backend.status([_handle(pilot) for pilot in sent]) if sent else {}
+    _note_batch_ids(sent, states)
+    fates = _judge(pilots, states, now=now)
+    if doomed := [_handle(pilot) for pilot, fate in fates.items() if fate.kill and _was_sent(pilot)]:
+        backend.kill(doomed)
+    _clean(ce, backend, now=now)
 
 
-def _look_after_ce(
-    fleet: Fleet, ce: ComputingElement, pilots: Sequence[Pilot], *, watched_since: datetime, now: datetime
-) -> int:
-    can_be_asked = ce.type in BACKENDS
-    states = fleet.status(ce, [one.batch_id for one in pilots if one.batch_id]) if can_be_asked else {}
+def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: datetime) -> Mapping[Pilot, Fate]:
+    """Commit what becomes of the pilots; return it."""
     patience = Patience(
         start=timedelta(seconds=settings.WMS_PILOT_START_S), silence=timedelta(seconds=settings.WMS_PILOT_LOST_S)
     )
+    run = DirectorRun.objects.filter(pk=1).first()
+    watched_since = now if run is None else run.running_since
     fates = {}
     for pilot in pilots:
-        seen = _seen(pilot, states, now=now)
+        state = states.get(pilot.stamp, _NOT_KNOWN) if _was_sent(pilot) else _NOT_KNOWN
+        seen = _seen(pilot, state, now=now)
         fate = fate_of(seen, patience=patience, watched_since=watched_since, now=now)
         if fate is not None and _commit(pilot, fate, surely=seen.gone, now=now):
             fates[pilot] = fate
-    if can_be_asked and (doomed := list(_to_kill(fates))):
-        fleet.kill(ce, doomed)
-    return sum(fate.status in ENDED for fate in fates.values())
+    return fates
 
 
-def _seen(pilot: Pilot, states: Mapping[str, BatchState], *, now: datetime) -> Seen:
-    state = states.get(pilot.batch_id, _NOT_KNOWN)
-    queue = _queue_of(pilot)
+def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> Seen:
+    queue, known = _queue_of(pilot), state.presence is not Presence.UNKNOWN
     return Seen(
         status=PilotStatus(pilot.status),
-        sent=hasattr(pilot, "secret"),
-        accepted=bool(pilot.batch_id),
+        sent=_was_sent(pilot),
+        accepted=bool(pilot.batch_id) or known,
         gone=state.presence is Presence.ENDED,
+        known=known,
         exit_code=state.exit_code,
+        said=state.reason,
         banned=any(level.state_at(now) is ResourceState.BANNED for level in (queue, queue.ce, queue.ce.site)),
         submitted_at=pilot.submitted_at,
         started_at=pilot.started_at,
         last_seen_at=pilot.last_seen_at,
     )
+
+
+def _note_batch_ids(pilots: Collection[Pilot], states: Mapping[str, BatchState]) -> None:
+    """Note the ids of pilots that the CE has accepted though its answer was lost."""
+    for pilot in pilots:
+        batch_id = states.get(pilot.stamp, _NOT_KNOWN).batch_id
+        if batch_id and not pilot.batch_id:
+            Pilot.objects.filter(pk=pilot.pk).update(batch_id=batch_id)
+            Pilot.objects.filter(pk=pilot.pk, status=PilotStatus.SUBMITTED).update(status=PilotStatus.WAITING)
 
 
 @transaction.atomic(durable=True)
@@ -90,8 +101,25 @@ def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
     return True
 
 
-def _to_kill(fates: Mapping[Pilot, Fate]) -> Iterable[str]:
-    return (pilot.batch_id for pilot, fate in fates.items() if fate.kill and pilot.batch_id)
+def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
+    """Remove what ended pilots have left at the CE, and batch jobs that outlived what the server knows of them."""
+    # Uses index: pilot_not_cleaned_at_queue
+    ended = Pilot.objects.filter(queue__ce=ce, cleaned_at=None, ended_at__lt=now - _CLEANED_AFTER, secret__isnull=False)
+    pilots = list(ended.only("pk", "stamp", "batch_id").order_by("pk")[:_CLEANED_AT_ONCE])
+    if pilots:
+        handles = [_handle(pilot) for pilot in pilots]
+        backend.kill(handles)
+        backend.clean(handles)
+        Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots]).update(cleaned_at=now)
+
+
+def _was_sent(pilot: Pilot) -> bool:
+    """Whether a director sent it; one that registered itself is only heard."""
+    return hasattr(pilot, "secret")
+
+
+def _handle(pilot: Pilot) -> Handle:
+    return Handle(stamp=pilot.stamp, batch_id=pilot.batch_id)
 
 
 def _queue_of(pilot: Pilot) -> Queue:

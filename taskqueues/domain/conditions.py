@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from resources.domain.words import PilotType
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
@@ -139,24 +138,8 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
 
 def fitting(queues: Columns, offer: ResourceOffer) -> Mask:
     """Return which queues fit *offer*: every condition accepts it."""
-    return _all(CONDITIONS, queues, offer)
-
-
-def fitting_privately(queues: Columns, offer: ResourceOffer) -> Mask:
-    """Return which queues fit what a private pilot of their own owner and group would offer.
-
-    Args:
-        queues: that are compared.
-        offer: of a generic pilot in the same slot.
-    """
-    # Its own owner and group are who they must be; whether the VO is right and the owner trusted is asked as ever.
-    private = Condition(lambda queues, _offer: queues.pilot_types.accepts(PilotType.PRIVATE))
-    return _all({**CONDITIONS, "pilot_type": private}, queues, offer)
-
-
-def _all(conditions: Mapping[str, Condition], queues: Columns, offer: ResourceOffer) -> Mask:
     fits = np.ones(len(queues), dtype=np.bool_)
-    for condition in conditions.values():
+    for condition in CONDITIONS.values():
         accepted = condition.accepts(queues, offer)
         if accepted is not None:
             fits &= accepted

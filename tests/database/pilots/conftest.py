@@ -1,13 +1,18 @@
-"""A computing element of the tests' own, in place of processes."""
+"""A computing element of the tests' own, in place of processes, and what the directors do, by the tests' clock."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from datetime import timedelta
+from random import Random
 
 import pytest
 
-from pilots.backends.interface import BatchState, PilotOrder, Presence, Submission
-from pilots.services import fleet as fleet_module
-from pilots.services.fleet import Fleet
+from matching.queries.closings import closings_now
+from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, Submission
+from pilots.models import Pilot
+from pilots.services import rounds
+from pilots.services.directing import ces_to_serve, direct
+from resources.models import ComputingElement
+from tests.factories import NOW
 
 
 class ScriptedBackend:
@@ -17,11 +22,12 @@ class ScriptedBackend:
         self.free = 1000
         self.orders: list[PilotOrder] = []
         self.killed: list[str] = []
+        self.cleaned: list[str] = []
+        self.asked = 0
+        #: By stamp.
         self.states: dict[str, BatchState] = {}
         self.refuses: Exception | str | None = None
-
-    def configure(self, options: Mapping[str, object]) -> None:
-        pass
+        self.fails: Exception | None = None
 
     def capacity(self) -> int:
         return self.free
@@ -34,24 +40,51 @@ class ScriptedBackend:
             return [Submission(stamp=order.stamp, error=self.refuses) for order in orders]
         return [Submission(stamp=order.stamp, batch_id=f"id-{order.stamp}") for order in orders]
 
-    def status(self, batch_ids: Collection[str]) -> Mapping[str, BatchState]:
+    def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
+        self.asked += 1
+        if self.fails is not None:
+            raise self.fails
         running = BatchState(presence=Presence.RUNNING)
-        return {batch_id: self.states.get(batch_id, running) for batch_id in batch_ids}
+        return {handle.stamp: self.states.get(handle.stamp, running) for handle in handles}
 
-    def kill(self, batch_ids: Collection[str]) -> None:
-        self.killed += batch_ids
+    def kill(self, handles: Collection[Handle]) -> None:
+        self.killed += [handle.stamp for handle in handles]
 
-    def close(self) -> None:
-        pass
+    def output(self, handle: Handle) -> str:
+        return f"what {handle.stamp} wrote"
+
+    def clean(self, handles: Collection[Handle]) -> None:
+        self.cleaned += [handle.stamp for handle in handles]
 
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> ScriptedBackend:
     scripted = ScriptedBackend()
-    monkeypatch.setattr(fleet_module, "BACKENDS", {"local": lambda *_: scripted})
+    monkeypatch.setattr(rounds, "backend_of", lambda _ce: scripted)
     return scripted
 
 
 @pytest.fixture
-def fleet(backend: ScriptedBackend) -> Fleet:
-    return Fleet(directory=Path("/nowhere"), server_url="http://localhost:1/")
+def fleet(backend: ScriptedBackend) -> "Fleet":
+    return Fleet()
+
+
+class Fleet:
+    """What Celery has the directors do."""
+
+    def serve(self, *, after: timedelta = timedelta()) -> None:
+        """Have a round at each CE whose turn it is."""
+        for ce_id in sorted(ces_to_serve(now=NOW + after)):
+            rounds.serve(ce_id, clock=lambda: NOW + after)
+
+    def cycle(self, *, after: timedelta = timedelta(), chance: int = 1) -> int:
+        """Decide, and have rounds before and after; return how many pilots CEs have accepted."""
+        self.serve(after=after)
+        accepted = Pilot.objects.exclude(batch_id="").count()
+        for ce_id in sorted(direct(closings=closings_now, chance=Random(chance), now=NOW + after)):
+            rounds.serve(ce_id, clock=lambda: NOW + after)
+        return Pilot.objects.exclude(batch_id="").count() - accepted
+
+
+def ce_ids() -> list[int]:
+    return list(ComputingElement.objects.order_by("pk").values_list("pk", flat=True))

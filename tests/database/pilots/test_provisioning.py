@@ -4,23 +4,19 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
-from random import Random
 from typing import Any
 
 import pytest
 from django.db import transaction
 
-from matching.queries.closings import closings_now
 from pilots.backends.interface import PilotOrder, Submission
 from pilots.domain import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
-from pilots.services.fleet import Fleet
-from pilots.services.provisioning import provision
 from pilots.services.secrets import issue_secrets
 from resources.domain.words import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import TaskQueue
-from tests.database.pilots.conftest import ScriptedBackend
+from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_task_queue, make_user, make_vo
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, Group
@@ -35,7 +31,7 @@ def waiting(jobs: int, *, group: Group, **requirements: Any) -> TaskQueue:
 
 
 def cycle(fleet: Fleet, *, after: timedelta = timedelta()) -> int:
-    return provision(fleet, closings=closings_now, chance=Random(1), now=NOW + after)
+    return fleet.cycle(after=after)
 
 
 def sent_pilots(queue: Queue, *, vo: VO, number: int = 1, **columns: Any) -> list[Pilot]:
@@ -192,13 +188,6 @@ def test_a_banned_or_draining_place_gets_none(
     assert cycle(fleet, after=timedelta(hours=2)) == 10
 
 
-@pytest.mark.parametrize("type_", ["slurm", "ssh", "htcondor"])
-def test_a_ce_of_a_type_that_has_no_backend_gets_none(fleet: Fleet, group: Group, type_: str) -> None:
-    make_queue(ce=make_ce(type=type_))
-    waiting(10, group=group)
-    assert cycle(fleet) == 0
-
-
 # ---- by the conditions of the match ----------------------------------------------------------------------------------
 
 
@@ -348,7 +337,7 @@ def test_nothing_is_ordered_that_was_not_committed(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("in the middle")
 
-    monkeypatch.setattr("pilots.services.provisioning.issue_secrets", fails)
+    monkeypatch.setattr("pilots.services.directing.issue_secrets", fails)
     with pytest.raises(RuntimeError):
         cycle(fleet)
     assert not Pilot.objects.exists()

@@ -2,26 +2,23 @@
 
 from datetime import timedelta
 from itertools import count
-from random import Random
 from typing import Any
 
 import pytest
 from django.db import transaction
 
-from matching.queries.closings import closings_now
 from matching.services.limits import sum_up
 from matching.services.throttles import advertise
 from matching.services.throttles import count as count_at
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
-from pilots.services.fleet import Fleet
-from pilots.services.provisioning import provision
 from pilots.services.secrets import issue_secrets
 from resources.domain.advertisements import of_classad, of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitHour
 from tests.clock import pass_time, stop_clock
+from tests.database.pilots.conftest import Fleet
 from tests.factories import NOW, make_group, make_job, make_queue, make_task_queue
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -61,7 +58,7 @@ def held(queue: Queue, **jobs: int) -> None:
 
 
 def cycle(fleet: Fleet) -> int:
-    return provision(fleet, closings=closings_now, chance=Random(1), now=NOW)
+    return fleet.cycle()
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,24 @@ from typing import Any
 
 import pytest
 
-from pilots.backends.interface import BatchState, Presence
+from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain import PilotStatus
-from pilots.models import Pilot
-from pilots.services.fleet import Fleet
+from pilots.models import CEHealth, DirectorRun, Pilot
 from pilots.services.reports import leave
-from pilots.services.status_agent import look_after
 from resources.domain.words import ResourceState
 from resources.models import Queue, Site
-from tests.database.pilots.conftest import ScriptedBackend
+from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.factories import NOW, make_ce, make_pilot, make_queue, make_vo
 
 pytestmark = pytest.mark.django_db
 
 GONE = BatchState(presence=Presence.ENDED)
+
+
+@pytest.fixture(autouse=True)
+def _heard_all_along() -> None:
+    DirectorRun.objects.create(pk=1, ran_at=NOW, running_since=NOW - timedelta(days=1))
 
 
 def pilot_at(queue: Queue | None = None, **columns: Any) -> Pilot:
@@ -32,7 +35,9 @@ def running_at(queue: Queue | None = None, **columns: Any) -> Pilot:
 
 
 def round_(fleet: Fleet, *, after: timedelta = timedelta()) -> int:
-    return look_after(fleet, watched_since=NOW - timedelta(days=1), now=NOW + after)
+    living = Pilot.objects.filter(ended_at=None).count()
+    fleet.serve(after=after)
+    return living - Pilot.objects.filter(ended_at=None).count()
 
 
 def state_of(pilot: Pilot) -> tuple[str, str]:
@@ -52,7 +57,7 @@ def test_pilots_that_are_well_stay_as_they_are(fleet: Fleet, backend: ScriptedBa
 
 def test_a_pilot_that_is_gone_has_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
-    backend.states["b1"] = BatchState(presence=Presence.ENDED, exit_code=-9)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-9)
     assert round_(fleet) == 1
     assert state_of(pilot) == (PilotStatus.FAILED, "Killed by SIGKILL")
     assert pilot.ended_at == NOW
@@ -62,33 +67,84 @@ def test_a_pilot_that_is_gone_has_ended(fleet: Fleet, backend: ScriptedBackend) 
 def test_the_pilots_own_last_words_stay(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     leave(pilot_id=pilot.pk, reason="no job for me", now=NOW)
-    backend.states["b1"] = BatchState(presence=Presence.ENDED, exit_code=0)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=0)
     assert round_(fleet) == 0
     assert state_of(pilot) == (PilotStatus.DONE, "no job for me")
 
 
 def test_unknown_is_not_gone(fleet: Fleet, backend: ScriptedBackend) -> None:
-    running_at()
-    backend.states["b1"] = BatchState(presence=Presence.UNKNOWN)
+    pilot = running_at()
+    backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
     assert round_(fleet) == 0
 
 
-def test_a_ce_that_cannot_be_asked_ends_no_pilot_and_keeps_no_other_back(
+def test_a_ce_that_cannot_be_asked_ends_no_pilot_keeps_no_other_back_and_says_why(
     fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = running_at(batch_id="b1"), running_at(batch_id="b2")
-    backend.states = {"b1": GONE, "b2": GONE}
+    first, second = running_at(), running_at()
+    backend.states = {pilot.stamp: GONE for pilot in (first, second)}
     ask = backend.status
 
-    def fails_at_first(batch_ids: Any) -> Any:
-        if "b1" in batch_ids:
-            raise OSError("the batch system is away")
-        return ask(batch_ids)
+    def fails_at_first(handles: Any) -> Any:
+        if first.stamp in {handle.stamp for handle in handles}:
+            raise BackendError("The batch system is away.")
+        return ask(handles)
 
     monkeypatch.setattr(backend, "status", fails_at_first)
     assert round_(fleet) == 1
     assert state_of(first)[0] == PilotStatus.RUNNING
     assert state_of(second)[0] == PilotStatus.LOST
+    assert first.queue is not None
+    health = CEHealth.objects.get(ce=first.queue.ce)
+    assert (health.trouble, health.failures, health.busy_until) == ("The batch system is away.", 1, None)
+
+
+def test_a_ce_that_does_not_answer_is_asked_less_and_less_often(fleet: Fleet, backend: ScriptedBackend) -> None:
+    pilot = running_at()
+    backend.fails = OSError("the network is down")
+    asked = []
+    for second in range(60):
+        before = backend.asked
+        fleet.serve(after=timedelta(seconds=second))
+        if backend.asked > before:
+            asked.append(second)
+    assert asked == [0, 5, 15, 35]
+    backend.fails = None
+    fleet.serve(after=timedelta(seconds=75))
+    assert pilot.queue is not None
+    health = CEHealth.objects.get(ce=pilot.queue.ce)
+    assert (health.trouble, health.failures, health.free_slots) == ("", 0, 1000)
+
+
+def test_a_round_that_died_does_not_keep_the_ce_for_ever(fleet: Fleet, backend: ScriptedBackend) -> None:
+    pilot = running_at()
+    assert pilot.queue is not None
+    CEHealth.objects.create(ce=pilot.queue.ce, busy_until=NOW + timedelta(minutes=5))
+    fleet.serve()
+    assert backend.asked == 0
+    fleet.serve(after=timedelta(minutes=5))
+    assert backend.asked == 1
+
+
+def test_a_pilot_whose_submission_got_lost_is_found_by_its_stamp(fleet: Fleet, backend: ScriptedBackend) -> None:
+    pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED, tried_at=NOW)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.WAITING, batch_id="4711")
+    assert round_(fleet) == 0
+    assert state_of(pilot)[0] == PilotStatus.WAITING
+    assert pilot.batch_id == "4711"
+    assert backend.orders == []
+
+
+def test_what_ended_pilots_left_is_removed_once(fleet: Fleet, backend: ScriptedBackend) -> None:
+    ended, other = pilot_at(), running_at()
+    Pilot.objects.filter(pk=ended.pk).update(status=PilotStatus.DONE, ended_at=NOW)
+    round_(fleet, after=timedelta(minutes=9))
+    assert backend.cleaned == []
+    assert ended.queue is not None
+    fleet.serve(after=timedelta(minutes=11))
+    fleet.serve(after=timedelta(minutes=12))
+    assert backend.cleaned == backend.killed == [ended.stamp]
+    assert state_of(other)[0] == PilotStatus.RUNNING
 
 
 def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Fleet, backend: ScriptedBackend) -> None:
@@ -100,9 +156,9 @@ def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Flee
     assert round_(fleet, after=late) == 0
     assert state_of(pilot) == (PilotStatus.STALLED, "Not started within 6.0 h")
     assert pilot.ended_at is None
-    assert backend.killed == ["b1"]
+    assert backend.killed == [pilot.stamp]
 
-    backend.states["b1"] = BatchState(presence=Presence.ENDED, exit_code=-9)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-9)
     assert round_(fleet, after=late) == 1
     assert state_of(pilot) == (PilotStatus.ABORTED, "Killed by SIGKILL before it had registered")
 
@@ -112,14 +168,15 @@ def test_a_silent_pilot_is_lost_and_killed(fleet: Fleet, backend: ScriptedBacken
     assert round_(fleet, after=timedelta(seconds=1800)) == 0
     assert round_(fleet, after=timedelta(seconds=1801)) == 1
     assert state_of(pilot) == (PilotStatus.LOST, "Silent for 1801 s")
-    assert backend.killed == ["b1"]
+    assert backend.killed == [pilot.stamp]
 
 
 def test_an_outage_of_everything_makes_no_pilot_silent(fleet: Fleet) -> None:
     running_at()
-    much_later = NOW + timedelta(days=1)
-    assert look_after(fleet, watched_since=much_later, now=much_later + timedelta(seconds=1800)) == 0
-    assert look_after(fleet, watched_since=much_later, now=much_later + timedelta(seconds=1801)) == 1
+    fleet.cycle()
+    fleet.cycle(after=timedelta(days=1))
+    assert round_(fleet, after=timedelta(days=1, seconds=1800)) == 0
+    assert round_(fleet, after=timedelta(days=1, seconds=1801)) == 1
 
 
 def test_pilots_that_registered_themselves_are_only_heard(fleet: Fleet, backend: ScriptedBackend) -> None:
@@ -138,9 +195,9 @@ def test_a_pilot_that_calls_while_it_is_judged_is_not_lost(
     now = NOW + timedelta(hours=1)
     ask = backend.status
 
-    def calls_meanwhile(batch_ids: Any) -> Any:
+    def calls_meanwhile(handles: Any) -> Any:
         Pilot.objects.update(last_seen_at=now)
-        return ask(batch_ids)
+        return ask(handles)
 
     monkeypatch.setattr(backend, "status", calls_meanwhile)
     assert round_(fleet, after=timedelta(hours=1)) == 0
@@ -148,10 +205,11 @@ def test_a_pilot_that_calls_while_it_is_judged_is_not_lost(
     assert backend.killed == []
 
 
-def test_a_pilot_whose_director_died_before_it_was_accepted_is_aborted(fleet: Fleet) -> None:
-    pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED, submitted_at=NOW)
-    assert round_(fleet, after=timedelta(seconds=60)) == 0
-    assert round_(fleet, after=timedelta(seconds=61)) == 1
+def test_a_pilot_that_its_ce_never_got_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:
+    pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED, submitted_at=NOW, tried_at=NOW)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
+    assert round_(fleet, after=timedelta(minutes=10)) == 0
+    assert round_(fleet, after=timedelta(minutes=10, seconds=1)) == 1
     assert state_of(pilot)[0] == PilotStatus.ABORTED
 
 
@@ -164,4 +222,4 @@ def test_a_ban_removes_the_pilots_that_wait_there_and_a_drain_does_not(fleet: Fl
     assert round_(fleet) == 1
     assert state_of(pilot) == (PilotStatus.ABORTED, "Its site was banned before it started")
     assert state_of(other)[0] == PilotStatus.RUNNING
-    assert backend.killed == ["b1"]
+    assert backend.killed == [pilot.stamp]

@@ -1,0 +1,182 @@
+"""Which pilots are there already for what waits, and where more of them go (PIL §2.3): pure, with chance handed in.
+
+Task queues and batch queues are positions here: 0 to the number of them. So thousands of each are compared as arrays.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilots.domain.pressure import NONE, Pressure
+from resources.domain.words import PilotType
+from taskqueues.domain.columns import Mask
+
+#: Uniform in [0, 1), drawn anew by each call.
+Chance = Callable[[], float]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The batch queues that pilots can be sent to: how many each can still take, and whose jobs they could take.
+
+    Args:
+        ce: position of the computing element of each.
+        room: pilots that each can still take; below 0 where there are too many.
+        slots: the same of each computing element, which all its batch queues share.
+        generic, private: shape (task queues, batch queues): which of them a generic pilot there, or a private one of
+            the owner, could serve.
+        pressure: of each, if pilots there found nothing; for task queues that waited then.
+    """
+
+    ce: NDArray[np.intp]
+    room: Numbers
+    slots: Numbers
+    generic: Mask
+    private: Mask
+    pressure: Sequence[Pressure] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a throttle or a limit leaves (DESIGN §3.7): so many pilots more, for some task queues at some batch queues.
+
+    Args:
+        places: the batch queues that it is on.
+        task_queues: that it is on.
+        room: below 0 where more are on their way than it has room for.
+    """
+
+    places: Mask
+    task_queues: Mask
+    room: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """Pilots that are alike and have no job: how many, and which task queues they could take jobs of."""
+
+    pilots: int
+    serves: Mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One pilot to be sent: the positions of its task queue and of its batch queue, and its type."""
+
+    task_queue: int
+    place: int
+    pilot_type: PilotType
+
+
+def covered(wanted: Numbers, crowds: Collection[Crowd]) -> Numbers:
+    """Return how many of the pilots that have no job stand for each task queue, each pilot being counted once.
+
+    Pilots that can serve the fewest task queues are counted first, each for the task queue that the fewest others can
+    serve, so that the more adaptable ones are left for the rest.
+
+    Args:
+        wanted: the most pilots that each task queue may have; what waits beyond that stands for none.
+        crowds: the pilots.
+    """
+    found = np.zeros_like(wanted)
+    served_by = sum((crowd.serves.astype(np.int64) for crowd in crowds), start=np.zeros_like(wanted))
+    rarest_first = np.argsort(served_by, kind="stable")
+    for crowd in sorted(crowds, key=lambda crowd: int(np.count_nonzero(crowd.serves))):
+        lacking = np.where(crowd.serves, np.maximum(wanted - found, 0), 0)[rarest_first]
+        found[rarest_first] += np.diff(np.minimum(np.cumsum(lacking), crowd.pilots), prepend=0)
+    return found
+
+
+def share_out(
+    wanted: Numbers,
+    places: Places,
+    *,
+    private_fraction: float,
+    chance: Chance,
+    bounds: Sequence[Bound] = (),
+    waiting_since: NDArray[np.float64] | None = None,
+) -> list[Sent]:
+    """Return where each wanted pilot goes; one for whom there is no room is not sent.
+
+    When there is too little room, task queues get parts of it in proportion to what they want. Each pilot goes where
+    the most room is left.
+
+    Args:
+        wanted: pilots by task queue.
+        places: the batch queues.
+        private_fraction: of the pilots that may be of either type.
+        chance: of the order, of the types, and of what pressure keeps back.
+        bounds: none of which is passed.
+        waiting_since: of each task queue, in the seconds of ``Pressure.seen_at``; None: pressure is no matter.
+    """
+    sharing = _Sharing(places, bounds, waiting_since=waiting_since)
+    sent = []
+    for task_queue in _shuffled([int(each) for each in np.repeat(np.arange(len(wanted)), wanted)], chance=chance):
+        place = sharing.roomiest(task_queue)
+        if place is None or chance() >= sharing.kept_at(place, task_queue):
+            continue
+        sharing.take(task_queue, place)
+        pilot_type = _type_at(places, task_queue, place, private_fraction=private_fraction, chance=chance)
+        sent.append(Sent(task_queue=task_queue, place=place, pilot_type=pilot_type))
+    return sent
+
+
+class _Sharing:
+    """What is left while pilots are given out; it only becomes less."""
+
+    def __init__(self, places: Places, bounds: Sequence[Bound], *, waiting_since: NDArray[np.float64] | None) -> None:
+        task_queues, batch_queues = places.generic.shape
+        self._places = places
+        self._room, self._free = places.room.copy(), places.slots.copy()
+        self._left = np.array([bound.room for bound in bounds], dtype=np.int64)
+        self._at = np.array([bound.places for bound in bounds], dtype=np.bool_).reshape(len(bounds), batch_queues)
+        self._on = np.array([bound.task_queues for bound in bounds], dtype=np.bool_).reshape(len(bounds), task_queues)
+        pressure = places.pressure or [NONE] * batch_queues
+        self._kept = np.array([one.kept for one in pressure])
+        self._seen_at = np.array([one.seen_at for one in pressure])
+        self._since = np.full(task_queues, np.inf) if waiting_since is None else waiting_since
+        self._hopeless: set[int] = set()
+
+    def kept_at(self, place: int, task_queue: int) -> float:
+        """Return which part of the pilots for a task queue is sent there."""
+        return float(self._kept[place]) if self._since[task_queue] < self._seen_at[place] else 1.0
+
+    def roomiest(self, task_queue: int) -> int | None:
+        """Return the place that could take most pilots more, this one among them; None: there is none."""
+        if task_queue in self._hopeless:
+            return None
+        serves = self._places.generic[task_queue] | self._places.private[task_queue]
+        room = np.where(serves, np.minimum(self._room, self._free[self._places.ce]), 0)
+        full = self._on[:, task_queue] & (self._left <= 0)
+        if full.any():
+            room[self._at[full].any(axis=0)] = 0
+        room[(self._kept == 0) & (self._since[task_queue] < self._seen_at)] = 0
+        place = int(room.argmax()) if len(room) else -1
+        if place < 0 or room[place] <= 0:
+            self._hopeless.add(task_queue)
+            return None
+        return place
+
+    def take(self, task_queue: int, place: int) -> None:
+        """Note that one more goes there."""
+        self._room[place] -= 1
+        self._free[self._places.ce[place]] -= 1
+        self._left[self._on[:, task_queue] & self._at[:, place]] -= 1
+
+
+def _type_at(places: Places, task_queue: int, place: int, *, private_fraction: float, chance: Chance) -> PilotType:
+    if not places.private[task_queue, place]:
+        return PilotType.GENERIC
+    if not places.generic[task_queue, place]:
+        return PilotType.PRIVATE
+    return PilotType.PRIVATE if chance() < private_fraction else PilotType.GENERIC
+
+
+def _shuffled(items: list[int], *, chance: Chance) -> list[int]:
+    for last in range(len(items) - 1, 0, -1):
+        other = int(chance() * (last + 1))
+        items[last], items[other] = items[other], items[last]
+    return items

@@ -1,0 +1,166 @@
+"""A round at one computing element: submit what was decided, look after what is there, ask how much it could take.
+
+Each CE has rounds of its own, so that one which is dead, or slow, delays nobody; one that fails is left alone for
+longer and longer, and says why.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from pilots.backends.commands import CommandLostError
+from pilots.backends.interface import Backend, BackendError, CEDescription, PilotOrder, Slot, Submission
+from pilots.domain import PilotStatus
+from pilots.domain.pauses import pause_after, paused_until
+from pilots.models import CEHealth, Pilot
+from pilots.queries import latest_outcomes
+from pilots.services.reports import end_pilot
+from pilots.services.secrets import secret_of
+from pilots.services.status_agent import look_after
+from resources.models import ComputingElement
+
+logger = logging.getLogger(__name__)
+
+Clock = Callable[[], datetime]
+
+#: Longer than any round takes; after it the round's process must have died.
+_BUSY_FOR = timedelta(minutes=5)
+#: Of one call to the CE; the next pilots go with the next call, so that none is kept waiting by hundreds.
+_AT_ONCE = 50
+_PILOTS_FAIL = "Its last pilots all failed"
+
+
+def backend_of(ce: ComputingElement) -> Backend:
+    """Return the backend of a CE (with its site).
+
+    Raises:
+        BackendError: an option of the CE is unknown or wrong.
+    """
+    made: Backend = import_string(settings.WMS_BACKENDS[ce.type])(
+        CEDescription(
+            site=ce.site.name,
+            ce=ce.name,
+            options=ce.options,
+            directory=settings.WMS_DATA_DIR / "pilots" / ce.site.name / ce.name,
+            server_url=settings.WMS_SERVER_URL,
+        )
+    )
+    return made
+
+
+def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
+    """Have a round at the CE, unless another is under way; no failure of it leaves here."""
+    ce = ComputingElement.objects.select_related("site").filter(pk=ce_id).first()
+    if ce is None:
+        return
+    try:
+        # What was decided meanwhile found the CE busy; it goes at once too.
+        while _begin(ce, now=clock()):
+            _round(ce, clock=clock)
+            if not _ordered(ce):
+                break
+    except Exception as error:  # noqa: BLE001 - the border to foreign systems: what fails there is noted, and left alone
+        _note_failure(ce, _said(error), now=clock())
+
+
+def _begin(ce: ComputingElement, *, now: datetime) -> bool:
+    CEHealth.objects.get_or_create(ce=ce)
+    free = Q(busy_until=None) | Q(busy_until__lte=now)
+    awake = Q(ask_after=None) | Q(ask_after__lte=now)
+    return bool(CEHealth.objects.filter(free, awake, ce=ce).update(busy_until=now + _BUSY_FOR))
+
+
+def _round(ce: ComputingElement, *, clock: Clock) -> None:
+    backend = backend_of(ce)
+    while orders := _ordered(ce):
+        _submit(ce, backend, orders, clock=clock)
+    look_after(ce, backend, now=clock())
+    asked_at = clock()
+    free = max(0, backend.capacity())
+    now = clock()
+    send_after = paused_until(latest_outcomes(ce, now=now))
+    paused = send_after is not None and send_after > now
+    CEHealth.objects.filter(ce=ce).update(
+        busy_until=None,
+        asked_at=asked_at,
+        free_slots=free,
+        failures=0,
+        ask_after=None,
+        send_after=send_after if paused else None,
+        trouble=_PILOTS_FAIL if paused else "",
+    )
+
+
+def _ordered(ce: ComputingElement) -> Sequence[Pilot]:
+    """Return pilots that the CE has not been told of, as far as is known."""
+    # Uses index: pilot_alive_at_queue
+    ordered = Pilot.objects.filter(queue__ce=ce, ended_at=None, status=PilotStatus.SUBMITTED, batch_id="")
+    return list(ordered.filter(tried_at=None).select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
+
+
+def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, clock: Clock) -> None:
+    """Submit the pilots and commit what came of it.
+
+    Raises:
+        Exception: the CE cannot be used; the pilots have ended, unless it may have got them.
+    """
+    orders = [_order(pilot, ce) for pilot in pilots]
+    of_stamp = {pilot.stamp: pilot for pilot in pilots}
+    Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots]).update(tried_at=clock())
+    try:
+        submissions = backend.submit(orders)
+    except CommandLostError:
+        raise
+    except Exception as error:
+        _conclude([Submission(stamp=order.stamp, error=_said(error)) for order in orders], of_stamp, now=clock())
+        raise
+    _conclude(submissions, of_stamp, now=clock())
+
+
+def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
+    if pilot.queue is None:
+        raise AssertionError("only pilots at queues are submitted")
+    return PilotOrder(
+        stamp=pilot.stamp,
+        secret=secret_of(pilot),
+        vo=pilot.vo.name,
+        site=ce.site.name,
+        ce=ce.name,
+        queue=pilot.queue.name,
+        slot=msgspec.convert(pilot.slot, Slot),
+    )
+
+
+@transaction.atomic(durable=True)
+def _conclude(submissions: Sequence[Submission], pilots: Mapping[str, Pilot], *, now: datetime) -> None:
+    """Note by which id the CE knows each pilot, or end it; one may be running, or have ended, by now."""
+    for submission in submissions:
+        pilot_id = pilots[submission.stamp].pk
+        if submission.error:
+            end_pilot(pilot_id, status=PilotStatus.ABORTED, reason=submission.error, now=now)
+        elif submission.batch_id:
+            Pilot.objects.filter(pk=pilot_id).update(batch_id=submission.batch_id)
+            Pilot.objects.filter(pk=pilot_id, status=PilotStatus.SUBMITTED).update(status=PilotStatus.WAITING)
+            logger.info("pilot.submitted", extra={"pilot_id": pilot_id, "batch_id": submission.batch_id})
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, BackendError) else repr(error)
+
+
+def _note_failure(ce: ComputingElement, sentence: str, *, now: datetime) -> None:
+    with transaction.atomic(durable=True):
+        health = CEHealth.objects.select_for_update().get(ce=ce)
+        if health.trouble != sentence[:500]:  # once, not in each round
+            logger.warning("ce.failed: %s at %s: %s", ce.name, ce.site.name, sentence, extra={"ce_id": ce.pk})
+        health.failures += 1
+        health.ask_after = health.send_after = now + pause_after(health.failures)
+        health.busy_until, health.trouble = None, sentence[:500]
+        health.save()

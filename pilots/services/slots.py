@@ -1,0 +1,40 @@
+"""What is asked of a batch system for one pilot; a backend puts it into its system's own words (PIL §2.3 (iii))."""
+
+from pilots.backends.interface import Slot
+from resources.models import Queue
+from taskqueues.models import TaskQueue
+
+#: Wall-clock time asked over CPU time needed: payloads also wait for files, and not every node is the reference.
+WALL_FACTOR = 1.5
+#: For what a pilot does before, between and after its payloads.
+OVERHEAD_S = 900
+
+
+def slot_of(queue: Queue) -> Slot:
+    """Return what a slot of the batch queue is, as it is described: for pilots that any job may come to."""
+    return Slot(
+        queue=queue.name,
+        wall_time_s=queue.wall_time_s,
+        processors=queue.processors,
+        memory_mb=queue.memory_mb,
+        gpus=queue.gpus,
+        disk_mb=queue.disk_mb,
+        platforms=tuple(queue.platforms),
+        tags=tuple(queue.tags),
+    )
+
+
+def slot_for(task_queue: TaskQueue, queue: Queue) -> Slot:
+    """Return what the jobs of a task queue need and no more, within the batch queue's: smaller slots come sooner."""
+    asked_s = task_queue.wall_time_s or int(task_queue.cpu_time_s * WALL_FACTOR)
+    wall_time_s = asked_s + OVERHEAD_S
+    return Slot(
+        queue=queue.name,
+        wall_time_s=wall_time_s if queue.wall_time_s is None else min(wall_time_s, queue.wall_time_s),
+        processors=task_queue.processors,
+        memory_mb=task_queue.memory_mb or queue.memory_mb // max(1, queue.processors) * task_queue.processors,
+        gpus=task_queue.gpus,
+        disk_mb=task_queue.disk_mb,
+        platforms=tuple(one for one in task_queue.platforms if one in queue.platforms) or tuple(queue.platforms),
+        tags=tuple(task_queue.tags),
+    )

@@ -1,0 +1,27 @@
+"""Background work on computing elements; safe to run twice, late or never (the next run makes up for it)."""
+
+from collections.abc import Iterable
+
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from pilots.services import directing, rounds
+
+
+@shared_task(name="pilots.serve_ce", queue="sites", ignore_result=True, acks_late=True)
+def serve_ce(ce_id: int) -> None:
+    """When asked for: a round at one computing element (PIL §2.3)."""
+    rounds.serve(ce_id)
+
+
+@shared_task(name="pilots.serve_ces", ignore_result=True, acks_late=True)
+def serve_ces() -> None:
+    """Each cycle of the directors: have a round at every computing element that has pilots or could get some."""
+    serve_soon(directing.ces_to_serve(now=timezone.now()))
+
+
+def serve_soon(ce_ids: Iterable[int]) -> None:
+    """Have rounds at these computing elements; one that is not begun before the next cycle is left to that."""
+    for ce_id in ce_ids:
+        serve_ce.apply_async(kwargs={"ce_id": ce_id}, retry=False, expires=max(5.0, settings.WMS_DIRECTOR_CYCLE_S))

@@ -1,0 +1,275 @@
+"""Which pilots are there already, and where more of them go (PIL, DESIGN §3.7).
+
+Task queues and batch queues have numbers here; the functions take arrays of which these are positions.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilots.domain.pressure import NONE, Pressure, pressure_of
+from pilots.domain.sharing import Bound, Chance, Crowd, Mask, Places, Sent, covered, share_out
+from resources.domain.words import PilotType
+
+#: Of task queues and of batch queues; the numbers begin with 0.
+MANY = 7
+
+
+@dataclass(frozen=True)
+class Place:
+    """One batch queue."""
+
+    queue_id: int
+    generic: frozenset[int]
+    room: int = 10
+    ce_id: int = 1
+    private: frozenset[int] = frozenset()
+    pressure: Pressure = NONE
+
+
+def place(queue_id: int, *generic: int, **more: object) -> Place:
+    return Place(queue_id, frozenset(generic), **more)  # type: ignore[arg-type]
+
+
+def mask(numbers: Collection[int]) -> Mask:
+    return np.isin(np.arange(MANY), list(numbers))
+
+
+def bound(*, queues: Collection[int], task_queues: Collection[int] = range(MANY), room: int) -> Bound:
+    return Bound(places=mask(queues), task_queues=mask(task_queues), room=room)
+
+
+def crowd(pilots: int, *serves: int) -> Crowd:
+    return Crowd(pilots=pilots, serves=mask(serves))
+
+
+def cover(wanted: Mapping[int, int], crowds: Collection[Crowd]) -> dict[int, int]:
+    found = covered(np.array([wanted.get(number, 0) for number in range(MANY)]), crowds)
+    return {number: int(pilots) for number, pilots in enumerate(found) if pilots}
+
+
+def share(
+    wanted: Mapping[int, int],
+    there: Sequence[Place],
+    *,
+    slots: Mapping[int, int],
+    chance: Chance,
+    private_fraction: float = 0.0,
+    bounds: Sequence[Bound] = (),
+    since: float | None = None,
+) -> list[Sent]:
+    """Return what is sent; the place of each is its queue_id."""
+    by_id = {one.queue_id: one for one in there}
+    rows = [by_id.get(number, Place(number, frozenset(), room=0)) for number in range(MANY)]
+    places = Places(
+        ce=np.array([one.ce_id for one in rows]),
+        room=np.array([one.room for one in rows]),
+        slots=np.array([slots.get(number, 0) for number in range(MANY)]),
+        generic=np.array([mask(one.generic) for one in rows]).T,
+        private=np.array([mask(one.private) for one in rows]).T,
+        pressure=[one.pressure for one in rows],
+    )
+    return share_out(
+        np.array([wanted.get(number, 0) for number in range(MANY)]),
+        places,
+        private_fraction=private_fraction,
+        chance=chance,
+        bounds=bounds,
+        waiting_since=None if since is None else np.full(MANY, since),
+    )
+
+
+ids = st.frozensets(st.integers(1, 6), max_size=6)
+places = st.lists(
+    st.builds(
+        Place,
+        st.integers(1, 5),
+        ids,
+        room=st.integers(0, 20),
+        ce_id=st.integers(1, 3),
+        private=ids,
+    ),
+    max_size=5,
+    unique_by=lambda one: one.queue_id,
+)
+crowds = st.lists(st.builds(lambda pilots, serves: crowd(pilots, *serves), st.integers(0, 30), ids), max_size=5)
+
+
+# ---- which are there already -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "found"),
+    [
+        ({1: 10}, [], {}),
+        ({1: 10}, [crowd(20, 1)], {1: 10}),
+        ({1: 10}, [crowd(20)], {}),
+        ({1: 2, 2: 2}, [crowd(3, 1, 2)], {1: 2, 2: 1}),
+        # The pilot that only 2 can use is counted for 2, and so the other one for 1.
+        (
+            {1: 1, 2: 1},
+            [crowd(1, 1, 2), crowd(1, 2)],
+            {1: 1, 2: 1},
+        ),
+    ],
+)
+def test_pilots_without_a_job_stand_for_what_they_can_serve(
+    wanted: dict[int, int], there: list[Crowd], found: dict[int, int]
+) -> None:
+    assert cover(wanted, there) == found
+
+
+@given(st.dictionaries(st.integers(1, 6), st.integers(0, 30)), crowds)
+def test_no_pilot_is_counted_twice(wanted: dict[int, int], there: list[Crowd]) -> None:
+    found = cover(wanted, there)
+    assert all(0 <= found[queue] <= wanted.get(queue, 0) for queue in found)
+    assert sum(found.values()) <= sum(one.pilots for one in there)
+    for queue, pilots in found.items():
+        assert pilots <= sum(one.pilots for one in there if one.serves[queue])
+
+
+# ---- where they go ---------------------------------------------------------------------------------------------------
+
+
+def test_pilots_are_spread_over_the_queues() -> None:
+    sent = share({1: 9}, [place(n, 1) for n in (1, 2, 3)], slots={1: 99}, chance=Random(1).random)
+    assert Counter(one.place for one in sent) == {1: 3, 2: 3, 3: 3}
+
+
+@pytest.mark.parametrize(
+    ("there", "slots", "number"),
+    [
+        ([place(1, 1, room=4)], {1: 99}, 4),
+        ([place(1, 1, room=4), place(2, 1, room=3)], {1: 99}, 7),
+        ([place(1, 1, room=4), place(2, 1, room=3)], {1: 5}, 5),
+        ([place(1, 1, room=4), place(2, 1, room=3, ce_id=2)], {1: 1, 2: 1}, 2),
+        ([place(1, 1)], {}, 0),
+        ([place(1, 2)], {1: 99}, 0),
+        ([place(1, 1, room=0)], {1: 99}, 0),
+        ([], {1: 99}, 0),
+    ],
+)
+def test_no_more_are_sent_than_there_is_room(there: list[Place], slots: dict[int, int], number: int) -> None:
+    sent = share({1: 9}, there, slots=slots, chance=Random(1).random)
+    assert len(sent) == number
+
+
+def test_scarce_room_is_shared_in_proportion_to_what_is_wanted() -> None:
+    chance, got = Random(7), Counter[int]()
+    for _ in range(2000):
+        sent = share({1: 30, 2: 10}, [place(1, 1, 2, room=4)], slots={1: 9}, chance=chance.random)
+        got.update(one.task_queue for one in sent)
+    # Of 8000 pilots; the standard deviation is below 39.
+    assert got[1] == pytest.approx(6000, abs=200)
+
+
+def test_the_type_of_a_pilot_is_what_place_and_task_queue_accept() -> None:
+    there = [place(1, 1, 2, private=frozenset({2, 3}))]
+    sent = share({1: 3, 2: 3, 3: 3}, there, slots={1: 99}, chance=Random(1).random)
+    assert {(one.task_queue, one.pilot_type) for one in sent} == {
+        (1, PilotType.GENERIC),
+        (2, PilotType.GENERIC),
+        (3, PilotType.PRIVATE),
+    }
+    sent = share({1: 3, 2: 3, 3: 3}, there, slots={1: 99}, private_fraction=1, chance=Random(1).random)
+    assert {(one.task_queue, one.pilot_type) for one in sent} == {
+        (1, PilotType.GENERIC),
+        (2, PilotType.PRIVATE),
+        (3, PilotType.PRIVATE),
+    }
+
+
+def test_the_private_fraction_is_a_fraction_of_the_pilots() -> None:
+    there = [place(1, 1, private=frozenset({1}), room=10_000)]
+    sent = share({1: 10_000}, there, slots={1: 10_000}, private_fraction=0.3, chance=Random(1).random)
+    private = sum(one.pilot_type is PilotType.PRIVATE for one in sent)
+    # The standard deviation is 46.
+    assert private == pytest.approx(3000, abs=230)
+
+
+@given(
+    st.dictionaries(st.integers(1, 6), st.integers(0, 30)),
+    places,
+    st.dictionaries(st.integers(1, 3), st.integers(0, 30)),
+    st.floats(0, 1),
+    st.randoms(),
+)
+def test_nothing_is_sent_beyond_any_cap(
+    wanted: dict[int, int], there: list[Place], slots: dict[int, int], private_fraction: float, chance: Random
+) -> None:
+    sent = share(wanted, there, slots=slots, private_fraction=private_fraction, chance=chance.random)
+    by_queue = {one.queue_id: one for one in there}
+    assert all(number <= wanted[queue] for queue, number in Counter(one.task_queue for one in sent).items())
+    assert all(number <= by_queue[queue].room for queue, number in Counter(one.place for one in sent).items())
+    at_ce = Counter(by_queue[one.place].ce_id for one in sent)
+    assert all(number <= slots.get(ce_id, 0) for ce_id, number in at_ce.items())
+    for one in sent:
+        chosen = by_queue[one.place]
+        assert one.task_queue in (chosen.private if one.pilot_type is PilotType.PRIVATE else chosen.generic)
+
+
+# ---- throttles and limits --------------------------------------------------------------------------------------------
+
+
+def test_no_more_pilots_are_sent_than_a_throttle_leaves() -> None:
+    there = [place(1, 1, 2), place(2, 1, 2), place(3, 1, 2, ce_id=2)]
+    throttle = bound(queues={1, 2}, room=3)
+    sent = share(
+        {1: 9, 2: 9},
+        there,
+        slots={1: 99, 2: 99},
+        chance=Random(1).random,
+        bounds=[throttle],
+    )
+    assert Counter(one.place in {1, 2} for one in sent) == {True: 3, False: 10}
+
+
+def test_no_more_pilots_are_sent_than_a_limit_leaves_and_others_take_the_room() -> None:
+    limit = bound(queues={1}, task_queues={1}, room=2)
+    sent = share({1: 9, 2: 9}, [place(1, 1, 2)], slots={1: 99}, chance=Random(1).random, bounds=[limit])
+    assert Counter(one.task_queue for one in sent) == {1: 2, 2: 8}
+
+
+@pytest.mark.parametrize("room", [0, -5])
+def test_nothing_is_sent_where_nothing_is_left(room: int) -> None:
+    full = bound(queues={1}, room=room)
+    sent = share({1: 9}, [place(1, 1)], slots={1: 9}, chance=Random(1).random, bounds=[full])
+    assert sent == []
+
+
+# ---- where pilots found nothing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("empty", "matched", "kept"),
+    [(0, 0, 1.0), (9, 0, 1.0), (4, 6, 1.0), (5, 5, 0.5), (8, 2, 0.5), (9, 1, 0.0), (10, 0, 0.0), (50, 51, 1.0)],
+)
+def test_a_rising_share_of_empty_pilots_halves_and_then_stops_the_submission(
+    empty: int, matched: int, kept: float
+) -> None:
+    found = [*(float(number) for number in range(empty)), *[None] * matched]
+    assert pressure_of(found).kept == kept
+
+
+@pytest.mark.parametrize(("kept", "least", "most"), [(1.0, 1000, 1000), (0.5, 420, 580), (0.0, 0, 0)])
+def test_pressure_keeps_pilots_back(kept: float, least: int, most: int) -> None:
+    pressed = place(1, 1, room=1000, pressure=Pressure(kept=kept, seen_at=100.0))
+    sent = share({1: 1000}, [pressed], slots={1: 1000}, chance=Random(1).random, since=99.0)
+    assert least <= len(sent) <= most
+
+
+def test_pressure_is_no_matter_to_what_came_to_wait_later() -> None:
+    pressed = place(1, 1, pressure=Pressure(kept=0.0, seen_at=100.0))
+    assert len(share({1: 5}, [pressed], slots={1: 9}, chance=Random(1).random, since=101.0)) == 5
+
+
+def test_pilots_go_where_others_found_jobs() -> None:
+    pressed = place(1, 1, room=20, pressure=Pressure(kept=0.0, seen_at=100.0))
+    sent = share({1: 5}, [pressed, place(2, 1)], slots={1: 99}, chance=Random(1).random, since=99.0)
+    assert [one.place for one in sent] == [2] * 5
