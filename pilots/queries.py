@@ -12,7 +12,7 @@ from django.db.models.functions import TruncMinute
 from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.pauses import Outcome
 from pilots.domain.pressure import Pressure, pressure_of
-from pilots.models import CEHealth, Pilot
+from pilots.models import CEHealth, DirectorRun, Pilot
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 
@@ -28,6 +28,8 @@ IN_VAIN_FOR = timedelta(minutes=10)
 PRESSURE_FOR = timedelta(minutes=15)
 #: What a CE said of its free slots is worth nothing after that.
 WORD_HOLDS_FOR = timedelta(minutes=15)
+#: Cycles of the directors further apart than this were not one after the other.
+STANDSTILL = timedelta(seconds=60)
 _NEVER = Value(None, output_field=DateTimeField())
 
 
@@ -138,6 +140,13 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
         .annotate(pilots=Count("pk"))
         .order_by(*kinds)
     ]
+
+
+def heard_since(*, now: datetime) -> datetime:
+    """Return since when the directors, and so perhaps the server, have been there without a break."""
+    run = DirectorRun.objects.filter(pk=1).first()
+    pause = max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
+    return now if run is None or now - run.ran_at > pause else run.running_since
 
 
 def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, Pressure]:

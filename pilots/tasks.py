@@ -18,7 +18,7 @@ def serve_ce(ce_id: int) -> None:
 @shared_task(name="pilots.serve_ces", ignore_result=True, acks_late=True)
 def serve_ces() -> None:
     """Each cycle of the directors: have a round at every computing element that has pilots or could get some."""
-    serve_soon(directing.ces_to_serve(now=timezone.now()))
+    serve_soon(directing.begin_rounds(now=timezone.now()))
 
 
 def serve_soon(ce_ids: Iterable[int]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from random import Random
 from uuid import uuid4
 
@@ -12,15 +12,12 @@ from django.db.models import Exists, OuterRef, Q
 
 from pilots.domain import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot
-from pilots.queries import free_slots, open_queues
+from pilots.queries import free_slots, heard_since, open_queues
 from pilots.services import planning
 from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement
 from taskqueues.services.closings import ReadClosings
 from wms.kernel.db import LockKey, try_lock
-
-#: Cycles further apart than this were not one after the other.
-_STANDSTILL = timedelta(seconds=60)
 
 
 @transaction.atomic(durable=True)
@@ -38,7 +35,6 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
     # Of two directors one would have to look after the other has decided; the next cycle is soon.
     if not try_lock(LockKey.SEND_PILOTS):
         return frozenset()
-    _note_run(now=now)
     queues = open_queues(now=now)
     planned = planning.plan(queues, slots=free_slots(now=now), closings=closings, chance=chance, now=now)
     pilots = Pilot.objects.bulk_create(
@@ -58,18 +54,14 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
     return frozenset(one.queue.ce_id for one in planned)
 
 
-def ces_to_serve(*, now: datetime) -> Collection[int]:
-    """Return the CEs, as primary keys, that have pilots or could get some and are to be asked now."""
+def begin_rounds(*, now: datetime) -> Collection[int]:
+    """Return the CEs, as primary keys, that have pilots or could get some and are to be asked now.
+
+    Noted is that there is somebody to hear pilots: when there was nobody, their silence says nothing.
+    """
+    DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": heard_since(now=now)})
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
     left_alone = CEHealth.objects.filter(Q(ask_after__gt=now) | Q(busy_until__gt=now), ce=OuterRef("pk"))
     known = ComputingElement.objects.filter(~Exists(left_alone), type__in=settings.WMS_BACKENDS)
     at_open_queues = {queue.ce_id for queue in open_queues(now=now)}
     return frozenset(known.filter(Exists(living) | Q(pk__in=at_open_queues)).values_list("pk", flat=True))
-
-
-def _note_run(*, now: datetime) -> None:
-    last = DirectorRun.objects.filter(pk=1).first()
-    pause = max(_STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
-    stood_still = last is None or now - last.ran_at > pause
-    since = now if last is None or stood_still else last.running_since
-    DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": since})

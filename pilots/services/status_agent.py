@@ -9,7 +9,8 @@ from django.db import transaction
 from pilots.backends.interface import Backend, BatchState, Handle, Presence
 from pilots.domain import ENDED, PilotStatus
 from pilots.domain.fates import Fate, Patience, Seen, fate_of
-from pilots.models import DirectorRun, Pilot
+from pilots.models import Pilot
+from pilots.queries import heard_since
 from pilots.services.reports import end_pilot
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
@@ -45,8 +46,7 @@ def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: da
     patience = Patience(
         start=timedelta(seconds=settings.WMS_PILOT_START_S), silence=timedelta(seconds=settings.WMS_PILOT_LOST_S)
     )
-    run = DirectorRun.objects.filter(pk=1).first()
-    watched_since = now if run is None else run.running_since
+    watched_since = heard_since(now=now)
     fates = {}
     for pilot in pilots:
         state = states.get(pilot.stamp, _NOT_KNOWN) if _was_sent(pilot) else _NOT_KNOWN

@@ -10,7 +10,7 @@ from matching.queries.closings import closings_now
 from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, Submission
 from pilots.models import Pilot
 from pilots.services import rounds
-from pilots.services.directing import ces_to_serve, direct
+from pilots.services.directing import begin_rounds, direct
 from resources.models import ComputingElement
 from tests.factories import NOW
 
@@ -74,7 +74,7 @@ class Fleet:
 
     def serve(self, *, after: timedelta = timedelta()) -> None:
         """Have a round at each CE whose turn it is."""
-        for ce_id in sorted(ces_to_serve(now=NOW + after)):
+        for ce_id in sorted(begin_rounds(now=NOW + after)):
             rounds.serve(ce_id, clock=lambda: NOW + after)
 
     def cycle(self, *, after: timedelta = timedelta(), chance: int = 1) -> int:

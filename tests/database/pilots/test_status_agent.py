@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain import PilotStatus
@@ -21,7 +22,8 @@ GONE = BatchState(presence=Presence.ENDED)
 
 
 @pytest.fixture(autouse=True)
-def _heard_all_along() -> None:
+def _heard_all_along(settings: Settings) -> None:
+    settings.WMS_DIRECTOR_CYCLE_S = 3600.0
     DirectorRun.objects.create(pk=1, ran_at=NOW, running_since=NOW - timedelta(days=1))
 
 
