@@ -26,16 +26,20 @@ class Places:
         ce: position of the computing element of each.
         room: pilots that each can still take; below 0 where there are too many.
         slots: the same of each computing element, which all its batch queues share.
-        generic, private: shape (task queues, batch queues): which of them a generic pilot there, or a private one of
-            the owner, could serve.
+        serves: shape (batch queues, task queues): which of them a pilot there could serve.
+        accepts_generic, accepts_private: of each, whether its computing element takes such pilots.
+        takes_generic, takes_private: of each task queue, whether its jobs do.
         pressure: of each, if pilots there found nothing; for task queues that waited then.
     """
 
     ce: NDArray[np.intp]
     room: Numbers
     slots: Numbers
-    generic: Mask
-    private: Mask
+    serves: Mask
+    accepts_generic: Mask
+    accepts_private: Mask
+    takes_generic: Mask
+    takes_private: Mask
     pressure: Sequence[Pressure] = ()
 
 
@@ -128,7 +132,7 @@ class _Sharing:
     """What is left while pilots are given out; it only becomes less."""
 
     def __init__(self, places: Places, bounds: Sequence[Bound], *, waiting_since: NDArray[np.float64] | None) -> None:
-        task_queues, batch_queues = places.generic.shape
+        batch_queues, task_queues = places.serves.shape
         self._places = places
         self._room, self._free = places.room.copy(), places.slots.copy()
         self._left = np.array([bound.room for bound in bounds], dtype=np.int64)
@@ -139,6 +143,8 @@ class _Sharing:
         self._seen_at = np.array([one.seen_at for one in pressure])
         self._since = np.full(task_queues, np.inf) if waiting_since is None else waiting_since
         self._hopeless: set[int] = set()
+        #: By task queue that was asked about: the table has them in columns, which take long to read.
+        self._serving: dict[int, Mask] = {}
 
     def kept_at(self, place: int, task_queue: int) -> float:
         """Return which part of the pilots for a task queue is sent there."""
@@ -148,7 +154,9 @@ class _Sharing:
         """Return the place that could take most pilots more, this one among them; None: there is none."""
         if task_queue in self._hopeless:
             return None
-        serves = self._places.generic[task_queue] | self._places.private[task_queue]
+        if task_queue not in self._serving:
+            self._serving[task_queue] = self._places.serves[:, task_queue].copy()
+        serves = self._serving[task_queue]
         room = np.where(serves, np.minimum(self._room, self._free[self._places.ce]), 0)
         full = self._on[:, task_queue] & (self._left <= 0)
         if full.any():
@@ -168,9 +176,9 @@ class _Sharing:
 
 
 def _type_at(places: Places, task_queue: int, place: int, *, private_fraction: float, chance: Chance) -> PilotType:
-    if not places.private[task_queue, place]:
+    if not (places.accepts_private[place] and places.takes_private[task_queue]):
         return PilotType.GENERIC
-    if not places.generic[task_queue, place]:
+    if not (places.accepts_generic[place] and places.takes_generic[task_queue]):
         return PilotType.PRIVATE
     return PilotType.PRIVATE if chance() < private_fraction else PilotType.GENERIC
 

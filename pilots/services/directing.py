@@ -1,6 +1,6 @@
 """One cycle of the directors: decide what is sent where and commit it; rounds at the CEs carry it out (PIL §2.3)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from random import Random
@@ -14,13 +14,14 @@ from pilots.domain import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot
 from pilots.queries import free_slots, heard_since, open_queues
 from pilots.services import planning
+from pilots.services.planning import PlannedPilot
 from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement
 from taskqueues.services.closings import ReadClosings
-from wms.kernel.db import LockKey, try_lock
+from taskqueues.services.index.shared import index
+from wms.kernel.db import LockKey, transaction_required, try_lock
 
 
-@transaction.atomic(durable=True)
 def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collection[int]:
     """Commit the pilots that are wanted now, to be submitted; return the CEs, as primary keys, that get some.
 
@@ -32,11 +33,21 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
         chance: of all draws.
         now: the time.
     """
-    # Of two directors one would have to look after the other has decided; the next cycle is soon.
-    if not try_lock(LockKey.SEND_PILOTS):
-        return frozenset()
-    queues = open_queues(now=now)
-    planned = planning.plan(queues, slots=free_slots(now=now), closings=closings, chance=chance, now=now)
+    # Read outside of the transaction, in which it would have to be read anew for it alone.
+    snapshot = index.renewed()
+    with transaction.atomic(durable=True):
+        # Of two directors one would have to look after the other has decided; the next cycle is soon.
+        if not try_lock(LockKey.SEND_PILOTS):
+            return frozenset()
+        planned = planning.plan(
+            open_queues(now=now), snapshot, slots=free_slots(now=now), closings=closings, chance=chance, now=now
+        )
+        _commit(planned, now=now)
+    return frozenset(one.queue.ce_id for one in planned)
+
+
+@transaction_required
+def _commit(planned: Sequence[PlannedPilot], *, now: datetime) -> None:
     pilots = Pilot.objects.bulk_create(
         Pilot(
             vo_id=one.vo_id,
@@ -51,7 +62,6 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
         for one in planned
     )
     issue_secrets(pilots, now=now)
-    return frozenset(one.queue.ce_id for one in planned)
 
 
 def begin_rounds(*, now: datetime) -> Collection[int]:

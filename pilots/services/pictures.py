@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from django.db.models import Prefetch
 from numpy.typing import NDArray
 
 from pilots.domain.demand import Demand
@@ -15,9 +14,9 @@ from resources.queries import serves
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in_all, pools_by_queue, pools_of_queue
-from taskqueues.services.index.shared import index
+from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import VO, Group
 from wms.kernel.memo import ReadBeforehand
 
 
@@ -26,72 +25,72 @@ class Picture:
     """Task queues with jobs, and open batch queues.
 
     Args:
-        task_queues: those that may be drawn and have jobs; the position of each is its number everywhere here.
+        columns: the task queues that may be drawn and have jobs, as the conditions of the match compare them; the
+            position of each is its number everywhere here.
         demands: the same as the formula wants them.
-        columns: the same as the conditions of the match compare them.
+        takes_generic, takes_private: of each, whether its jobs accept such pilots.
         shares_jobs: of each, whether its group's members share their jobs.
         waiting_since: of each, in seconds since the epoch.
         queues: the batch queues.
-        generic, private: shape (batch queues, task queues): which of them a generic pilot there, or a private one of
-            the owner, could serve.
+        serves: shape (batch queues, task queues): which of them a pilot there could serve, of the owner or generic.
     """
 
-    task_queues: Sequence[TaskQueue]
-    demands: Sequence[Demand]
     columns: Columns
+    demands: Sequence[Demand]
+    takes_generic: Mask
+    takes_private: Mask
     shares_jobs: Mask
     waiting_since: NDArray[np.float64]
     queues: Sequence[Queue]
-    generic: Mask
-    private: Mask
+    serves: Mask
 
 
-def draw(queues: Sequence[Queue], *, now: datetime) -> Picture:
-    """Read what waits, and compare it with what the batch queues offer.
+def draw(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> Picture:
+    """Compare what waits with what the batch queues offer.
 
     Args:
         queues: that take pilots, each with its CE and site.
+        snapshot: of the task queues, read a moment ago.
         now: the time.
     """
-    rows, jobs = _task_queues(), jobs_in_all()
-    snapshot = index.renewed()
-    known = snapshot.row_of.holds(np.array([row.pk for row in rows], dtype=np.int64))
+    jobs = jobs_in_all()
+    # Queues of priority 0 are never drawn, so no pilot could take their jobs.
+    since = dict(TaskQueue.objects.filter(priority__gt=0).values_list("pk", "created_at"))
+    ids = snapshot.columns.task_queue_id.tolist()
     # What was emptied, or came, between the statements is left out.
-    waiting = [row for row, is_known in zip(rows, known, strict=True) if is_known and row.pk in jobs]
-    at = snapshot.row_of.all(np.array([row.pk for row in waiting], dtype=np.int64))
-    generic = np.zeros((len(queues), len(waiting)), dtype=np.bool_)
-    private = np.zeros_like(generic)
-    for vo in VO.objects.filter(pk__in={row.vo_id for row in waiting}).order_by("pk"):
+    rows = np.array([row for row, pk in enumerate(ids) if pk in jobs and pk in since], dtype=np.intp)
+    columns = snapshot.columns.take(rows)
+    pks = columns.task_queue_id.tolist()
+    sharing = list(Group.objects.sharing().values_list("pk", flat=True))
+    takes_generic = columns.pilot_types.accepts(PilotType.GENERIC)
+    takes_private = columns.pilot_types.accepts(PilotType.PRIVATE)
+    there = np.zeros((len(queues), len(rows)), dtype=np.bool_)
+    for vo in VO.objects.filter(pk__in=set(columns.vo_id.tolist())).order_by("pk"):
         answers = _known_beforehand(vo)
         for place, queue in enumerate(queues):
             offer = offer_of_queue(queue, vo=vo, now=now, known=answers)
             # Each task queue is of one VO, so what they accept is put together without loss.
-            generic[place] |= snapshot.masks.accepting(offer)[at]
-            if not queue.ce.pilot_types or PilotType.PRIVATE in queue.ce.pilot_types:
-                private[place] |= snapshot.masks.accepting(offer, privately=True)[at]
+            there[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[rows]
+    for place, queue in enumerate(queues):
+        if queue.ce.pilot_types == [PilotType.GENERIC]:
+            there[place] &= takes_generic
+        elif queue.ce.pilot_types == [PilotType.PRIVATE]:
+            there[place] &= takes_private
     return Picture(
-        task_queues=waiting,
+        columns=columns,
         demands=[
-            Demand(task_queue_id=row.pk, priority=row.priority, jobs=jobs[row.pk], cpu_time_s=row.cpu_time_s)
-            for row in waiting
+            Demand(task_queue_id=pk, priority=priority, jobs=jobs[pk], cpu_time_s=cpu_time_s)
+            for pk, priority, cpu_time_s in zip(
+                pks, snapshot.priority[rows].tolist(), columns.cpu_time_s.tolist(), strict=True
+            )
         ],
-        columns=snapshot.columns.take(at),
-        shares_jobs=np.array([row.group.shares_jobs for row in waiting], dtype=np.bool_),
-        waiting_since=np.array([row.created_at.timestamp() for row in waiting], dtype=np.float64),
+        takes_generic=takes_generic,
+        takes_private=takes_private,
+        shares_jobs=np.isin(columns.group_id, sharing),
+        waiting_since=np.array([since[pk].timestamp() for pk in pks], dtype=np.float64),
         queues=queues,
-        generic=generic,
-        private=private,
+        serves=there,
     )
-
-
-def _task_queues() -> Sequence[TaskQueue]:
-    """Return the task queues that may be drawn, with owner, group and VO at hand.
-
-    Queues of priority 0 are never drawn, so no pilot could take their jobs. Owners and groups are few: a join would
-    make a row of each for every queue.
-    """
-    people = (Prefetch("owner", User.objects.all()), Prefetch("group", Group.objects.all()), Prefetch("vo"))
-    return list(TaskQueue.objects.filter(priority__gt=0).prefetch_related(*people).order_by("pk"))
 
 
 def _known_beforehand(vo: VO) -> ReadBeforehand:

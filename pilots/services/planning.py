@@ -1,6 +1,6 @@
 """What a cycle of the directors sends where: the demand as the match sees it, the room that is left (PIL §2.3)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -16,12 +16,13 @@ from pilots.models import Director
 from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots
 from pilots.services.pictures import Picture, draw
 from pilots.services.slots import slot_for, slot_of
-from resources.domain.words import PilotType
-from resources.models import Queue
+from resources.domain.words import PilotType, ThrottlePolicy
+from resources.models import Queue, Site
 from taskqueues.domain.columns import Mask
 from taskqueues.domain.conditions import within
 from taskqueues.models import TaskQueue
 from taskqueues.services.closings import ReadClosings
+from taskqueues.services.index.snapshot import Snapshot
 from wms.kernel.db import database_now
 
 
@@ -37,7 +38,13 @@ class PlannedPilot:
 
 
 def plan(
-    queues: Sequence[Queue], *, slots: Mapping[int, int], closings: ReadClosings, chance: Random, now: datetime
+    queues: Sequence[Queue],
+    snapshot: Snapshot,
+    *,
+    slots: Mapping[int, int],
+    closings: ReadClosings,
+    chance: Random,
+    now: datetime,
 ) -> Sequence[PlannedPilot]:
     """Return the pilots that this cycle sends.
 
@@ -45,6 +52,7 @@ def plan(
 
     Args:
         queues: that take pilots, each with its CE and site.
+        snapshot: of the task queues, read a moment ago.
         slots: pilots that each CE can take now; one that is missing takes none.
         closings: reads what throttles and limits leave.
         chance: of all draws.
@@ -52,8 +60,8 @@ def plan(
     """
     # Before the demand: a pilot that matches in between is then counted for a job that no longer is, not the reverse.
     jobless = jobless_pilots(now=now)
-    picture = draw(queues, now=now)
-    if not picture.task_queues or not picture.queues:
+    picture = draw(queues, snapshot, now=now)
+    if not picture.demands or not picture.queues:
         return []
     crowds = [(kind, Crowd(pilots=kind.pilots, serves=serves)) for kind, serves in _serving(jobless, picture)]
     jobs = np.array([demand.jobs for demand in picture.demands], dtype=np.int64)
@@ -68,7 +76,14 @@ def plan(
         places = _filled(places, more)
         bounds = [_without(bound, _sent_under(bound, more)) for bound in bounds]
         sent += [(director, one) for one in more]
-    return [_planned(director, one, picture) for director, one in sent]
+    ids = {picture.demands[one.task_queue].task_queue_id for _, one in sent}
+    task_queues = TaskQueue.objects.select_related("group").in_bulk(ids)
+    return [
+        _planned(director, one, picture.queues[one.place], task_queue)
+        for director, one in sent
+        # One that was emptied meanwhile wants none.
+        if (task_queue := task_queues.get(picture.demands[one.task_queue].task_queue_id)) is not None
+    ]
 
 
 def _directors() -> Sequence[Director]:
@@ -87,7 +102,8 @@ def _serving(jobless: Sequence[JoblessPilots], picture: Picture) -> Iterator[tup
         place = place_of.get(kind.queue_id)
         if place is None:
             continue  # a queue that is no longer open gives no jobs
-        serves = (picture.generic if kind.group_id is None else picture.private)[place] & (columns.vo_id == kind.vo_id)
+        serves = picture.serves[place] & (columns.vo_id == kind.vo_id)
+        serves &= picture.takes_generic if kind.group_id is None else picture.takes_private
         if kind.group_id is not None:
             serves &= (columns.group_id == kind.group_id) & (shares | (columns.owner_id == (kind.owner_id or 0)))
         if kind.in_vain_at is not None:
@@ -121,16 +137,13 @@ def _places(picture: Picture, *, slots: Mapping[int, int], now: datetime) -> Pla
         ce=np.array([position[queue.ce_id] for queue in picture.queues], dtype=np.intp),
         room=np.array(room, dtype=np.int64),
         slots=np.array([slots.get(ce_id, 0) for ce_id in ces], dtype=np.int64),
-        generic=_by_task_queue(picture.generic, _accepting(picture, PilotType.GENERIC)),
-        private=_by_task_queue(picture.private, _accepting(picture, PilotType.PRIVATE)),
+        serves=picture.serves,
+        accepts_generic=_accepting(picture, PilotType.GENERIC),
+        accepts_private=_accepting(picture, PilotType.PRIVATE),
+        takes_generic=picture.takes_generic,
+        takes_private=picture.takes_private,
         pressure=[pressure[queue.pk] for queue in picture.queues],
     )
-
-
-def _by_task_queue(fits: Mask, accepting: Mask) -> Mask:
-    """Return the table turned round, for one task queue after the other will be looked for."""
-    turned: Mask = np.ascontiguousarray((fits & accepting[:, None]).T)
-    return turned
 
 
 def _accepting(picture: Picture, pilot_type: PilotType) -> Mask:
@@ -151,8 +164,8 @@ def _bounds(picture: Picture, *, closings: ReadClosings) -> Iterator[Bound]:
     sites = {queue.ce.site_id: queue.ce.site for queue in picture.queues}
     site_ids: NDArray[np.int64] = np.array([queue.ce.site_id for queue in picture.queues])
     now = database_now()
-    closed = closings(sites.values(), now=now, task_queues=picture.task_queues)
-    everything = np.ones(len(picture.task_queues), dtype=np.bool_)
+    closed = closings(sites.values(), now=now, task_queues=_asked_about(sites.values()))
+    everything = np.ones(len(picture.demands), dtype=np.bool_)
     for site_id in closed.sites:
         there = site_ids == site_id
         throttle = closed.throttle_at(site_id)
@@ -167,6 +180,13 @@ def _bounds(picture: Picture, *, closings: ReadClosings) -> Iterator[Bound]:
             scope = standing.scope
             held = [scope.holds_at(site_id=queue.ce.site_id, ce_id=queue.ce_id) for queue in picture.queues]
             yield Bound(places=np.array(held, dtype=np.bool_), task_queues=within(picture.columns, scope), room=room)
+
+
+def _asked_about(sites: Iterable[Site]) -> Collection[TaskQueue]:
+    """Return the task queues about which expressions of sites are asked, if there are any."""
+    if all(site.throttle_policy != ThrottlePolicy.CUSTOM for site in sites):
+        return ()
+    return list(TaskQueue.objects.filter(priority__gt=0).prefetch_related("owner", "group", "vo"))
 
 
 def _without(bound: Bound, pilots: int) -> Bound:
@@ -191,7 +211,7 @@ def _send(
 ) -> Sequence[Sent]:
     """Return what one director sends, after what others have sent in this cycle."""
     own = _own_places(director, picture)
-    demands = _demands_of(director, picture, places, own=own)
+    demands = _demands_of(director, picture, own=own)
     wanted_of = wanted_pilots(
         demands,
         waiting={demand.task_queue_id: int(waiting[number]) for number, demand in enumerate(picture.demands)},
@@ -213,27 +233,17 @@ def _own_places(director: Director, picture: Picture) -> Mask:
     return np.array([not chosen or queue.ce.site_id in chosen for queue in picture.queues], dtype=np.bool_)
 
 
-def _demands_of(director: Director, picture: Picture, places: Places, *, own: Mask) -> Sequence[Demand]:
+def _demands_of(director: Director, picture: Picture, *, own: Mask) -> Sequence[Demand]:
     """Return what the director could serve, with its own requirement where it has one (PIL §2.3 (i))."""
-    served = places.generic[:, own].any(axis=1) | places.private[:, own].any(axis=1)
+    served: Mask = np.logical_or.reduce(picture.serves, axis=0, where=own[:, None])
     if director.job_types:
         served &= picture.columns.job_type.is_one_of(director.job_types)
     return [picture.demands[number] for number in np.flatnonzero(served).tolist()]
 
 
-def _planned(director: Director, one: Sent, picture: Picture) -> PlannedPilot:
-    queue, task_queue = picture.queues[one.place], picture.task_queues[one.task_queue]
+def _planned(director: Director, one: Sent, queue: Queue, task_queue: TaskQueue) -> PlannedPilot:
     slot = slot_for(task_queue, queue) if director.kind == "taskqueue" else slot_of(queue)
     if one.pilot_type is PilotType.GENERIC:
         return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, slot=slot)
-    return PlannedPilot(
-        queue=queue,
-        vo_id=task_queue.vo_id,
-        group_id=task_queue.group_id,
-        owner_id=_owner_id(task_queue),
-        slot=slot,
-    )
-
-
-def _owner_id(task_queue: TaskQueue) -> int | None:
-    return None if task_queue.group.shares_jobs else task_queue.owner_id
+    owner_id = None if task_queue.group.shares_jobs else task_queue.owner_id
+    return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, group_id=task_queue.group_id, owner_id=owner_id, slot=slot)

@@ -18,6 +18,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "replicas": "1,000,000 replicas from a file, and what is asked of them",
         "recalculate": "all priorities, while another process matches",
         "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",
+        "directors": "a cycle of the directors over 500 computing elements and 5,000 batch queues",
         "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "kill": "100,000 jobs by one request with a filter",
     }

@@ -9,7 +9,6 @@ from threading import Lock
 
 import numpy as np
 
-from resources.domain.words import PilotType
 from taskqueues.domain.columns import Columns, Mask, Rows
 from taskqueues.domain.conditions import CONDITIONS, Condition
 from taskqueues.domain.offer import ResourceOffer
@@ -43,20 +42,11 @@ class Masks:
                 fits = mask[among] if fits is None else fits & mask[among]
         return np.arange(first, end) if fits is None else first + fits.nonzero()[0]
 
-    def accepting(self, offer: ResourceOffer, *, privately: bool = False) -> Mask:
-        """Return of which queues every condition accepts *offer*.
-
-        Args:
-            offer: of a generic pilot.
-            privately: accepted is what a private pilot of each queue's own owner and group would offer in its place;
-                these are who they must be, and whether the VO is right and the owner trusted is asked as ever.
-        """
-        accepted = dict(self._accepted(offer))
-        if privately:
-            accepted["pilot_type"] = self._of_private_pilots()
+    def accepting(self, offer: ResourceOffer, *, but_for: str) -> Mask:
+        """Return of which queues every condition accepts *offer*, one condition not being asked."""
         fits = np.ones(len(self.columns), dtype=np.bool_)
-        for mask in accepted.values():
-            if mask is not None:
+        for name, mask in self._accepted(offer).items():
+            if mask is not None and name != but_for:
                 fits &= mask
         return fits
 
@@ -81,13 +71,6 @@ class Masks:
             if name not in known:
                 known[name] = self._remember(key, CONDITIONS[name].accepts(self.columns, offer))
         return known
-
-    def _of_private_pilots(self) -> Mask | None:
-        key = ("pilot_type", PilotType.PRIVATE)
-        with self._lock:
-            if key in self._masks:
-                return self._masks[key]
-        return self._remember(key, self.columns.pilot_types.accepts(PilotType.PRIVATE))
 
     def _remember(self, key: Hashable, mask: Mask | None) -> Mask | None:
         if mask is not None and mask.all():

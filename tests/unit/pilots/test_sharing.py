@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilots.domain.pressure import NONE, Pressure, pressure_of
-from pilots.domain.sharing import Bound, Chance, Crowd, Mask, Places, Sent, covered, share_out
+from pilots.domain.sharing import Bound, Chance, Crowd, Places, Sent, covered, share_out
 from resources.domain.words import PilotType
+from taskqueues.domain.columns import Mask
 
 #: Of task queues and of batch queues; the numbers begin with 0.
 MANY = 7
@@ -26,10 +27,11 @@ class Place:
     """One batch queue."""
 
     queue_id: int
-    generic: frozenset[int]
+    serves: frozenset[int]
     room: int = 10
     ce_id: int = 1
-    private: frozenset[int] = frozenset()
+    #: None: both.
+    accepts: PilotType | None = None
     pressure: Pressure = NONE
 
 
@@ -63,6 +65,8 @@ def share(
     private_fraction: float = 0.0,
     bounds: Sequence[Bound] = (),
     since: float | None = None,
+    generic: Collection[int] | None = None,
+    private: Collection[int] | None = None,
 ) -> list[Sent]:
     """Return what is sent; the place of each is its queue_id."""
     by_id = {one.queue_id: one for one in there}
@@ -71,8 +75,11 @@ def share(
         ce=np.array([one.ce_id for one in rows]),
         room=np.array([one.room for one in rows]),
         slots=np.array([slots.get(number, 0) for number in range(MANY)]),
-        generic=np.array([mask(one.generic) for one in rows]).T,
-        private=np.array([mask(one.private) for one in rows]).T,
+        serves=np.array([mask(one.serves) for one in rows]),
+        accepts_generic=np.array([one.accepts is not PilotType.PRIVATE for one in rows]),
+        accepts_private=np.array([one.accepts is not PilotType.GENERIC for one in rows]),
+        takes_generic=mask(range(MANY)) if generic is None else mask(generic),
+        takes_private=mask(range(MANY)) if private is None else mask(private),
         pressure=[one.pressure for one in rows],
     )
     return share_out(
@@ -93,7 +100,7 @@ places = st.lists(
         ids,
         room=st.integers(0, 20),
         ce_id=st.integers(1, 3),
-        private=ids,
+        accepts=st.sampled_from([None, *PilotType]),
     ),
     max_size=5,
     unique_by=lambda one: one.queue_id,
@@ -169,24 +176,34 @@ def test_scarce_room_is_shared_in_proportion_to_what_is_wanted() -> None:
     assert got[1] == pytest.approx(6000, abs=200)
 
 
-def test_the_type_of_a_pilot_is_what_place_and_task_queue_accept() -> None:
-    there = [place(1, 1, 2, private=frozenset({2, 3}))]
-    sent = share({1: 3, 2: 3, 3: 3}, there, slots={1: 99}, chance=Random(1).random)
-    assert {(one.task_queue, one.pilot_type) for one in sent} == {
-        (1, PilotType.GENERIC),
-        (2, PilotType.GENERIC),
-        (3, PilotType.PRIVATE),
-    }
-    sent = share({1: 3, 2: 3, 3: 3}, there, slots={1: 99}, private_fraction=1, chance=Random(1).random)
-    assert {(one.task_queue, one.pilot_type) for one in sent} == {
-        (1, PilotType.GENERIC),
-        (2, PilotType.PRIVATE),
-        (3, PilotType.PRIVATE),
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_the_type_of_a_pilot_is_what_place_and_task_queue_accept(fraction: float) -> None:
+    there = [
+        place(1, 1, 2, 3),
+        place(2, 4, accepts=PilotType.GENERIC),
+        place(3, 5, accepts=PilotType.PRIVATE),
+    ]
+    sent = share(
+        dict.fromkeys(range(1, 6), 3),
+        there,
+        slots={1: 99},
+        private_fraction=fraction,
+        chance=Random(1).random,
+        generic={1, 2, 4, 5},
+        private={2, 3, 4, 5},
+    )
+    either = PilotType.PRIVATE if fraction else PilotType.GENERIC
+    assert {one.task_queue: one.pilot_type for one in sent} == {
+        1: PilotType.GENERIC,
+        2: either,
+        3: PilotType.PRIVATE,
+        4: PilotType.GENERIC,
+        5: PilotType.PRIVATE,
     }
 
 
 def test_the_private_fraction_is_a_fraction_of_the_pilots() -> None:
-    there = [place(1, 1, private=frozenset({1}), room=10_000)]
+    there = [place(1, 1, room=10_000)]
     sent = share({1: 10_000}, there, slots={1: 10_000}, private_fraction=0.3, chance=Random(1).random)
     private = sum(one.pilot_type is PilotType.PRIVATE for one in sent)
     # The standard deviation is 46.
@@ -211,7 +228,8 @@ def test_nothing_is_sent_beyond_any_cap(
     assert all(number <= slots.get(ce_id, 0) for ce_id, number in at_ce.items())
     for one in sent:
         chosen = by_queue[one.place]
-        assert one.task_queue in (chosen.private if one.pilot_type is PilotType.PRIVATE else chosen.generic)
+        assert one.task_queue in chosen.serves
+        assert chosen.accepts in {None, one.pilot_type}
 
 
 # ---- throttles and limits --------------------------------------------------------------------------------------------

@@ -1,0 +1,77 @@
+"""``directors``: what a cycle of the directors decides over 500 computing elements and 5,000 batch queues."""
+
+from random import Random
+
+from django.db import connection
+from django.utils import timezone
+
+from matching.queries.closings import closings_now
+from pilots.domain import PilotStatus
+from pilots.models import CEHealth, Pilot
+from pilots.services.directing import direct
+from resources.models import ComputingElement, Queue, Site
+from tests.benchmarks.measuring import Report, timed
+from tests.benchmarks.options import Options
+from tests.benchmarks.surroundings import Surroundings
+from tests.benchmarks.workloads.loading import load, loaded_sizes
+
+CES = 500
+QUEUES_OF_CE = 10
+#: At each queue: one that works, and one of ten has one that waits.
+CYCLES = 10
+FREE_SLOTS = 20
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Decide again and again, each time from the same state."""
+    world = load(options.shape(), seed=options.seed)
+    chance = Random(options.seed)
+    queues = _make_queues(chance)
+    _make_pilots(queues, vo_id=world.vo.pk, chance=chance)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE)")
+    sizes = {**loaded_sizes(world), "ces": CES, "batch queues": len(queues), "living pilots": Pilot.objects.count()}
+    report = Report(benchmark="directors", sizes=sizes)
+    last = Pilot.objects.order_by("-pk").values_list("pk", flat=True)[0]
+    times_s, sent = [], 0
+    for _ in range(CYCLES):
+        times_s.append(timed(lambda: direct(closings=closings_now, chance=chance, now=timezone.now()))[1])
+        decided = Pilot.objects.filter(pk__gt=last)
+        sent += decided.count()
+        decided.delete()
+    report.add("a cycle of the directors", times_s)
+    report.facts["pilots that a cycle sends"] = sent / CYCLES
+    return report
+
+
+def _make_queues(chance: Random) -> list[Queue]:
+    """Give each site further computing elements, of which some queues are for short, large or special jobs."""
+    now, sites = timezone.now(), list(Site.objects.order_by("pk"))
+    model = Queue.objects.order_by("pk").first()
+    assert model is not None
+    ces = ComputingElement.objects.bulk_create(
+        ComputingElement(site=sites[number % len(sites)], name=f"ce{number:03}.example.org") for number in range(CES)
+    )
+    CEHealth.objects.bulk_create(CEHealth(ce=ce, asked_at=now, free_slots=FREE_SLOTS) for ce in ces)
+    return Queue.objects.bulk_create(
+        Queue(
+            ce=ce,
+            name=f"grid{number}",
+            cpu_time_s=chance.choice([5000, 50_000, 300_000]),
+            memory_mb=chance.choice([2000, 4000, 16_000]),
+            processors=chance.choice([1, 1, 8]),
+            tags=model.tags if chance.random() < 0.5 else [],
+        )
+        for ce in ces
+        for number in range(QUEUES_OF_CE)
+    )
+
+
+def _make_pilots(queues: list[Queue], *, vo_id: int, chance: Random) -> None:
+    now = timezone.now()
+    running = {"status": PilotStatus.RUNNING, "started_at": now, "last_seen_at": now, "matched_at": now}
+    Pilot.objects.bulk_create(
+        Pilot(vo_id=vo_id, queue=queue, stamp=f"p{number}", batch_id=f"{number}", submitted_at=now, **columns)
+        for number, queue in enumerate(queues)
+        for columns in (running, *([{"status": PilotStatus.WAITING}] if chance.random() < 0.1 else []))
+    )
