@@ -71,12 +71,13 @@ def ssh_host(directory: Path) -> Iterator[SSHHost]:
     (directory / "sshd_config").write_text(_CONFIGURATION.format(port=port, directory=directory))
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None
-    server = subprocess.Popen(
-        [program, "-D", "-e", "-f", str(directory / "sshd_config")],
-        stdin=subprocess.DEVNULL,
-        stderr=(directory / "sshd.log").open("wb"),
-        start_new_session=True,
-    )
+    with (directory / "sshd.log").open("wb") as log:
+        server = subprocess.Popen(
+            [program, "-D", "-e", "-f", str(directory / "sshd_config")],
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         _await(port, server, log=directory / "sshd.log")
         yield SSHHost(

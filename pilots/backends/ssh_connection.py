@@ -102,9 +102,11 @@ class SSHConnection:
         if _are_lines(path):
             file = self._directory / f"known_hosts-{_digest(path)}"
             if not file.exists():
-                unfinished = file.with_name(f"{file.name}.{os.getpid()}")
-                unfinished.write_text(f"{path.rstrip()}\n", encoding="utf-8")
-                unfinished.rename(file)
+                with tempfile.NamedTemporaryFile(
+                    "w", dir=self._directory, delete=False, encoding="utf-8"
+                ) as unfinished:
+                    unfinished.write(f"{path.rstrip()}\n")
+                Path(unfinished.name).rename(file)
             path = str(file)
         return {"UserKnownHostsFile": _quoted(path), "GlobalKnownHostsFile": "/dev/null"}
 
