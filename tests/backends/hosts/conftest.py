@@ -1,6 +1,7 @@
 """Plain hosts: this machine, and this machine again as one that is reached by SSH."""
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,13 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHHost]:
     """An sshd for all tests of this worker."""
     with ssh_host(tmp_path_factory.mktemp("sshd")) as host:
         yield host
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Return a directory in which a socket may be; pytest's names are too long."""
+    with tempfile.TemporaryDirectory(prefix="wms-", dir="/tmp", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +52,11 @@ def local(tmp_path: Path) -> Iterator[Host]:
 
 
 @pytest.fixture
-def ssh(tmp_path: Path, sshd: SSHHost) -> Iterator[Host]:
+def ssh(tmp_path: Path, short: Path, sshd: SSHHost) -> Iterator[Host]:
     options = {**sshd.options, "directory": str(tmp_path / "there"), "python": sys.executable}
     with no_pilot_left(tmp_path):
         yield Host(
-            type=StandInSSH, directory=tmp_path / "ce", place=tmp_path / "there" / SITE / CE, options=options
+            type=StandInSSH, directory=short / "ce", place=tmp_path / "there" / SITE / CE, options=options
         )  # fmt: skip
 
 

@@ -93,9 +93,9 @@ def no_pilot_left(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for file in directory.rglob(host.PROCESS):
-            process = host.process_of(file.parent)
-            if process is not None and process.lives:
+        processes = [host.process_of(file.parent) for file in directory.rglob(host.PROCESS)]
+        for process in processes:
+            if process is not None and process.pilot_lives:
                 with suppress(ProcessLookupError):
                     os.kill(process.pilot, signal.SIGKILL)
-                wait_for(lambda process=process: not process.lives)
+        wait_for(lambda: not any(process is not None and process.lives for process in processes))
