@@ -1,17 +1,36 @@
 """Runs the command lines of batch systems, on this machine or, through OpenSSH, on the host where they are."""
 
 import json
+import os
+import re
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from pilots.backends import options as read
 from pilots.backends.interface import BackendError
+from pilots.backends.ssh_connection import SSHConnection, connection_of
 
 #: Of one command; a batch system that takes longer is as good as dead.
 TIMEOUT_S = 30.0
+#: Of the server's variables; the rest (addresses of servers, the secret key) is none of a batch system's business.
+PASSED_ON = ("PATH", "HOME", "USER", "LANG", "TZ", "WMS_STACK_MARK")
+#: Options of every CE whose batch system is reached by command lines, that ``commands_of`` takes.
+COMMON_OPTIONS = frozenset({"host", "port", "user", "identity_file", "known_hosts", "environment", "programs"})
 _PROGRAM = (Path(__file__).parent / "host.py").read_text(encoding="utf-8")
+#: Goes on the command line, so it is short, and one line, which every login shell understands.
+_BOOTSTRAP = "import json, sys; exec(json.loads(sys.stdin.readline()))"
+#: Puts a directory in front of the path, whatever the login shell of the host is.
+_WITH_PROGRAMS = ("sh", "-c", 'PATH="$0:$PATH"; export PATH; exec "$@"')
 _SHOWN = 300
+#: Shells say so that a signal ended their command; the last signal is number 64.
+_BY_SIGNAL = range(129, 193)
+_SSH_FAILED = 255
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class CommandFailedError(BackendError):
@@ -23,7 +42,7 @@ class CommandLostError(BackendError):
 
 
 class Commands(Protocol):
-    """Where command lines are run."""
+    """Where command lines are run, in the home directory of the user there."""
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
         """Return what the command wrote to standard output.
@@ -35,51 +54,157 @@ class Commands(Protocol):
 
 
 class Here:
-    """This machine.
+    """Commands of this machine.
 
     Args:
         environment: variables beside the few that batch systems need.
+        programs: directory that is searched before those of ``PATH``.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        self._environment = dict(environment or {})
+    def __init__(self, environment: Mapping[str, str] | None = None, *, programs: str = "") -> None:
+        self._environment = _own_environment()
+        if programs:
+            self._environment["PATH"] = f"{programs}:{self._environment.get('PATH', os.defpath)}"
+        self._environment |= environment or {}
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
         """Run the command; see ``Commands``."""
-        return run_locally(argv, stdin=stdin, timeout_s=timeout_s, environment=self._environment)
+        done = _run(argv, name=argv[0], stdin=stdin, timeout_s=timeout_s, environment=self._environment)
+        return _output_of(argv[0], done)
 
 
-def run_locally(argv: Sequence[str], *, stdin: str, timeout_s: float, environment: Mapping[str, str]) -> str:
-    """Run a program of this machine with no other variables than these.
+class OverSSH:
+    """Commands of a host that OpenSSH reaches, with one connection for all commands of a minute.
+
+    NB: of several lines in an argument not every login shell makes one argument; give them by *stdin*.
+
+    Args:
+        connection: to the host.
+        environment: variables to set there.
+        programs: directory there that is searched before those of ``PATH``.
+    """
+
+    def __init__(
+        self, connection: SSHConnection, environment: Mapping[str, str] | None = None, *, programs: str = ""
+    ) -> None:
+        self._connection = connection
+        self._prefix = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        if programs:
+            self._prefix += [*_WITH_PROGRAMS, programs]
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
+        """Run the command; see ``Commands``."""
+        command, name = self._connection.command([*self._prefix, *argv]), f"{argv[0]} on {self._connection.host}"
+        done = _run(command, name=name, stdin=stdin, timeout_s=timeout_s, environment=_own_environment())
+        if done.exit_code == _SSH_FAILED:
+            raise CommandLostError(self._connection.trouble(done.stderr))
+        return _output_of(name, done)
+
+
+def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Commands, Mapping[str, object]]:
+    """Return where the commands of a CE are run, and its other options, ``directory`` and ``python`` among them.
+
+    Args:
+        options: as configured; ``COMMON_OPTIONS`` are taken.
+        directory: of the server, for this CE alone; keeps the connection.
 
     Raises:
-        CommandFailedError, CommandLostError: see ``Commands``.
+        BackendError: one of the common options is wrong.
     """
-    try:
-        done = subprocess.run(  # noqa: S603 - a batch system's own program, and no shell
-            list(argv), input=stdin, capture_output=True, text=True, errors="replace", check=False, timeout=timeout_s,
-            env=dict(environment),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise CommandLostError(f"{argv[0]} gave no answer within {timeout_s:.0f} s.") from error
-    except OSError as error:
-        raise CommandFailedError(f"{argv[0]} could not be started: {error.strerror}.") from error
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-_SHOWN:]
-        raise CommandFailedError(f"{argv[0]} ended with exit code {done.returncode}: {said}")
-    return done.stdout
+    rest = {name: value for name, value in options.items() if name not in COMMON_OPTIONS}
+    environment = _environment_of(options)
+    programs = read.text(options, "programs")
+    if programs and not programs.startswith("/"):
+        raise BackendError(f"The option programs must be a directory's path from / on; it is {programs!r}.")
+    connection = connection_of(options, directory=directory)
+    if connection is None:
+        return Here(environment, programs=programs), rest
+    return OverSSH(connection, environment, programs=programs), rest
 
 
-def ask_host(commands: Commands, request: Mapping[str, object], *, timeout_s: float = TIMEOUT_S) -> Any:
+def ask_host(
+    commands: Commands, request: Mapping[str, object], *, timeout_s: float = TIMEOUT_S, python: str = "python3"
+) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
     """Have ``host.py`` do something on the host and return its answer; needs a Python there, as pilots do.
 
     The request goes by standard input: what is on a command line everybody on the host could read.
 
     Raises:
-        BackendError: as ``Commands.run``; or the host answered nonsense.
+        CommandFailedError: the host refused.
+        CommandLostError: nobody knows what the host did, or it answered nonsense.
     """
-    answer = commands.run(["python3", "-I", "-S", "-c", _PROGRAM], stdin=json.dumps(request), timeout_s=timeout_s)
+    stdin = f"{json.dumps(_PROGRAM)}\n{json.dumps(request)}"
+    answer = commands.run([python, "-I", "-S", "-c", _BOOTSTRAP], stdin=stdin, timeout_s=timeout_s)
     try:
         return json.loads(answer)
     except ValueError as error:
-        raise BackendError(f"The host answered what cannot be read: {answer[:_SHOWN]!r}.") from error
+        raise CommandLostError(f"The host answered what cannot be read: {answer[:_SHOWN]!r}.") from error
+
+
+class _Done(NamedTuple):
+    """A command that has ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def _run(argv: Sequence[str], *, name: str, stdin: str, timeout_s: float, environment: Mapping[str, str]) -> _Done:
+    """Run a program of this machine with no other variables than these.
+
+    Raises:
+        CommandFailedError: it could not be started.
+        CommandLostError: it took too long; it was killed, with all that it started.
+    """
+    home = environment.get("HOME", "/")
+    # A file, for a connection that stays may hold standard error open, and its end would never come.
+    with tempfile.TemporaryFile() as stderr:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - a batch system's own program, and no shell
+                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=dict(environment),
+                cwd=home if Path(home).is_dir() else "/", start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise CommandFailedError(f"{argv[0]} could not be started: {error.strerror}.") from error
+        with process:
+            try:
+                stdout, _ = process.communicate(stdin.encode(), timeout=timeout_s)
+            except subprocess.TimeoutExpired as error:
+                raise CommandLostError(f"{name} gave no answer within {timeout_s:.0f} s.") from error
+            finally:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+        stderr.seek(0)
+        return _Done(process.returncode, stdout.decode("utf-8", "replace"), stderr.read().decode("utf-8", "replace"))
+
+
+def _output_of(name: str, done: _Done) -> str:
+    """Return what a command wrote, when it went well.
+
+    Raises:
+        CommandFailedError, CommandLostError: see ``Commands``.
+    """
+    if done.exit_code < 0 or done.exit_code in _BY_SIGNAL:
+        number = abs(done.exit_code) if done.exit_code < 0 else done.exit_code - 128
+        raise CommandLostError(f"{name} was ended by signal {number}.")
+    if done.exit_code != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-_SHOWN:]
+        raise CommandFailedError(f"{name} ended with exit code {done.exit_code}: {said}")
+    return done.stdout
+
+
+def _own_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def _environment_of(options: Mapping[str, object]) -> Mapping[str, str]:
+    given = options.get("environment", {})
+    if not isinstance(given, Mapping):
+        raise BackendError(f"The option environment must be names with their values; it is {given!r}.")
+    for name, value in given.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            raise BackendError(f"The option environment must have names of variables; {name!r} is none.")
+        if not isinstance(value, str) or not (value.isprintable() or not value):
+            raise BackendError(f"{name} in the option environment must be a text in one line; it is {value!r}.")
+    return given

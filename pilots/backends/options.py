@@ -1,0 +1,47 @@
+"""Reads the ``options`` of computing elements, which came from a configuration file or from the admin as they were."""
+
+from collections.abc import Collection, Mapping
+
+from pilots.backends.interface import BackendError
+from wms.kernel.names import did_you_mean
+
+
+def text(options: Mapping[str, object], name: str, *, default: str = "") -> str:
+    """Return an option that is a text in one line.
+
+    Raises:
+        BackendError: it is something else, or empty though given.
+    """
+    value = options.get(name, default)
+    if not isinstance(value, str) or (name in options and not value.strip()) or not (value.isprintable() or not value):
+        raise BackendError(f"The option {name} must be a text in one line; it is {value!r}.")
+    return value
+
+
+def number(options: Mapping[str, object], name: str, *, default: int, at_least: int = 1) -> int:
+    """Return an option that is a whole number.
+
+    Raises:
+        BackendError: it is something else, or too small.
+    """
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise BackendError(f"The option {name} must be a whole number, at least {at_least}; it is {value!r}.")
+    return value
+
+
+def refuse_unknown(options: Collection[str], *, known: Collection[str], kind: str) -> None:
+    """Refuse options that a CE of this kind does not have.
+
+    Args:
+        options: names of those that were given.
+        known: names of those that there are.
+        kind: type of the CE.
+
+    Raises:
+        BackendError: there is one; with the nearest name.
+    """
+    for name in sorted(set(options) - set(known)):
+        raise BackendError(
+            f"A CE of type {kind} has no option {name}; it has {', '.join(sorted(known))}.{did_you_mean(name, known)}"
+        )

@@ -1,0 +1,196 @@
+"""How a host is reached by OpenSSH: the command line, and what its complaints mean."""
+
+import hashlib
+import os
+import re
+import shlex
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pilots.backends import options as read
+from pilots.backends.interface import BackendError
+
+#: Further options make no sense without a host.
+_NEED_HOST = ("port", "user", "identity_file", "known_hosts")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_PORT = 22
+_LAST_PORT = 65535
+#: A socket's path has 107 bytes, of which OpenSSH takes 17 while it makes one.
+_LONGEST_SOCKET = 90
+#: Nothing of these may wait for a person, ask one, or leave something of this machine on the other.
+_ALWAYS = {
+    "BatchMode": "yes", "ConnectTimeout": "10", "StrictHostKeyChecking": "yes", "UpdateHostKeys": "no",
+    "ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
+    "RemoteCommand": "none", "RequestTTY": "no", "EscapeChar": "none", "LogLevel": "ERROR",
+    # A host that vanished is noticed within a command's time, or the connection would keep those after it waiting.
+    "ServerAliveInterval": "5", "ServerAliveCountMax": "3",
+}  # fmt: skip
+#: From one round at the CE to the next.
+_PERSIST_S = 90
+
+
+class SSHConnection:
+    """A host, and how one gets there; connections are made by the commands, and shared by those of a minute.
+
+    The user's own configuration of OpenSSH is read, for instance for a host behind another; what is set here wins.
+
+    Args:
+        host: name or address.
+        user: there; empty: as here.
+        port: of its sshd.
+        identity_file: private key; empty: as the user's configuration says.
+        known_hosts: path of a file of host keys, or its lines; empty: as the user's configuration says.
+        directory: of this CE alone; made when it is needed.
+    """
+
+    def __init__(
+        self, *, host: str, user: str, port: int, identity_file: str, known_hosts: str, directory: Path
+    ) -> None:
+        self.host = host
+        self._user = user
+        self._port = port
+        self._identity_file = identity_file
+        self._known_hosts = known_hosts
+        self._directory = directory
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return the command line that runs *argv* on the host.
+
+        Raises:
+            BackendError: the directory of this CE cannot be made.
+        """
+        try:
+            _make_private(self._directory)
+            settings = {**_ALWAYS, **self._host_keys(), **self._sharing()}
+        except OSError as error:
+            raise BackendError(f"{self._directory} cannot be used for the connection: {error.strerror}.") from error
+        if self._identity_file:
+            settings |= {"IdentityFile": _quoted(self._identity_file), "IdentitiesOnly": "yes"}
+        if self._port:
+            settings["Port"] = str(self._port)
+        if self._user:
+            settings["User"] = self._user
+        given = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+        return ["ssh", *given, "--", self.host, shlex.join(argv)]
+
+    def trouble(self, stderr: str) -> str:
+        """Return a sentence for what ssh complained about."""
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
+            return (
+                f"{self.host} shows another host key than the known one: ask its operators whether that is right, "
+                "and change the option known_hosts only then."
+            )
+        if "Host key verification failed" in stderr:
+            port = f"-p {self._port} " if self._port else ""
+            return (
+                f"The host key of {self.host} is not known: give the lines of `ssh-keyscan {port}{self.host}` in the "
+                "option known_hosts, when its operators have confirmed them."
+            )
+        if "Permission denied" in stderr:
+            return f"{self.host} does not let us in: check the options user and identity_file, and the key there."
+        # The last line, for lines of the host's own may come before.
+        reason = (stderr.strip().splitlines() or ["ssh gave no reason"])[-1].strip()
+        return f"{self.host} cannot be reached, or the connection broke: {reason}"
+
+    def _host_keys(self) -> Mapping[str, str]:
+        if not self._known_hosts:
+            return {}
+        path = self._known_hosts
+        if _are_lines(path):
+            file = self._directory / f"known_hosts-{_digest(path)}"
+            if not file.exists():
+                with tempfile.NamedTemporaryFile(
+                    "w", dir=self._directory, delete=False, encoding="utf-8"
+                ) as unfinished:
+                    unfinished.write(f"{path.rstrip()}\n")
+                Path(unfinished.name).rename(file)
+            path = str(file)
+        return {"UserKnownHostsFile": _quoted(path), "GlobalKnownHostsFile": "/dev/null"}
+
+    def _sharing(self) -> Mapping[str, str]:
+        """Return the settings of a shared connection; without a place for its socket each command has its own."""
+        known = (self.host, self._user, str(self._port), self._identity_file, self._known_hosts)
+        name = f"ssh-{_digest(*known)}"
+        short = Path(tempfile.gettempdir(), f"wms-ssh-{os.getuid()}-{_digest(str(self._directory))}")
+        for place in (self._directory, short):
+            if len(os.fsencode(place / name)) <= _LONGEST_SOCKET and "%" not in str(place):
+                _make_private(place)
+                socket = _quoted(str(place / name))
+                return {"ControlMaster": "auto", "ControlPath": socket, "ControlPersist": str(_PERSIST_S)}
+        return {"ControlMaster": "no", "ControlPath": "none"}
+
+
+def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:
+    """Return the connection that the options of a CE describe; None: it is this machine.
+
+    Raises:
+        BackendError: an option is wrong.
+    """
+    host = read.text(options, "host")
+    if not host:
+        for name in (name for name in _NEED_HOST if name in options):
+            raise BackendError(f"The option {name} is for a host that is reached by SSH: give the option host too.")
+        return None
+    if not _HOST.fullmatch(host):
+        raise BackendError(f"The option host must be a name or an address; it is {host!r}.")
+    user = read.text(options, "user")
+    if user and not _USER.fullmatch(user):
+        raise BackendError(f"The option user must be the name of a user; it is {user!r}.")
+    port = read.number(options, "port", default=_PORT) if "port" in options else 0
+    if port > _LAST_PORT:
+        raise BackendError(f"The option port must be at most {_LAST_PORT}; it is {port}.")
+    return SSHConnection(
+        host=host,
+        user=user,
+        port=port,
+        identity_file=_path_of(options, "identity_file"),
+        known_hosts=_known_hosts_of(options),
+        directory=directory,
+    )
+
+
+def _known_hosts_of(options: Mapping[str, object]) -> str:
+    given = options.get("known_hosts", "")
+    return given if isinstance(given, str) and _are_lines(given) else _path_of(options, "known_hosts")
+
+
+def _are_lines(known_hosts: str) -> bool:
+    """Tell lines (host, type, key) from a path."""
+    is_path = known_hosts.startswith(("/", "~"))
+    return not is_path and any(len(line.split()) >= 3 for line in known_hosts.splitlines())
+
+
+def _path_of(options: Mapping[str, object], name: str) -> str:
+    given = read.text(options, name)
+    if not given:
+        return ""
+    path = Path(given).expanduser()
+    if not path.is_absolute() or not path.is_file():
+        raise BackendError(f"The option {name} must be the path, from / or ~ on, of a file; {given} is none.")
+    return str(path)
+
+
+def _quoted(path: str) -> str:
+    """Return the path as OpenSSH reads it in a setting, where blanks separate and ``%`` begins a token."""
+    return f'"{path.replace("%", "%%")}"'
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
+
+
+def _make_private(directory: Path) -> None:
+    """Make the directory, for its owner alone.
+
+    Raises:
+        OSError: that failed.
+        BackendError: it is another user's.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise BackendError(f"{directory} is not our own directory; nobody else may make it.")
+    directory.chmod(0o700)

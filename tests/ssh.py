@@ -1,0 +1,127 @@
+"""An sshd of its own for tests that reach a host by SSH: on 127.0.0.1, a free port, as the user who runs the tests."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.programs import needed
+
+_READY_WITHIN_S = 20.0
+#: Where sshd puts a part of itself that has no rights; as root it insists.
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+_CONFIGURATION = """\
+ListenAddress 127.0.0.1:{port}
+HostKey {directory}/host_key
+PidFile {directory}/sshd.pid
+AuthorizedKeysFile {directory}/authorized_keys
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxStartups 100
+LogLevel ERROR
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SSHHost:
+    """An sshd that runs, and what one needs to get in."""
+
+    port: int
+    user: str
+    identity_file: Path
+    #: The line of a file of known hosts.
+    host_key: str
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Return the options of a CE that is reached through it."""
+        return {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": self.user,
+            "identity_file": str(self.identity_file),
+            "known_hosts": self.host_key,
+        }
+
+
+@contextmanager
+def ssh_host(directory: Path) -> Iterator[SSHHost]:
+    """Run an sshd; its connections end with it, and the sessions in them, but not what those have left.
+
+    Args:
+        directory: for its keys and its configuration; must be there.
+    """
+    needed("ssh", "sshd", "ssh-keygen")
+    if os.getuid() == 0:
+        _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
+    for name in ("host_key", "user_key"):
+        make_key(directory / name)
+    shutil.copy(directory / "user_key.pub", directory / "authorized_keys")
+    port = _free_port()
+    (directory / "sshd_config").write_text(_CONFIGURATION.format(port=port, directory=directory))
+    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None
+    with (directory / "sshd.log").open("wb") as log:
+        server = subprocess.Popen(
+            [program, "-D", "-e", "-f", str(directory / "sshd_config")],
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _await(port, server, log=directory / "sshd.log")
+        yield SSHHost(
+            port=port,
+            user=getpass.getuser(),
+            identity_file=directory / "user_key",
+            host_key=known_host(port, directory / "host_key"),
+        )
+    finally:
+        _end(server)
+
+
+def make_key(path: Path) -> None:
+    """Make a key pair, *path* and *path*.pub."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], check=True)
+
+
+def known_host(port: int, key: Path) -> str:
+    """Return the line by which the host of this key is known."""
+    return f"[127.0.0.1]:{port} {key.with_name(f'{key.name}.pub').read_text().strip()}"
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    processes = [*psutil.Process(server.pid).children(recursive=True), psutil.Process(server.pid)]
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port: int = asked.getsockname()[1]
+        return port
+
+
+def _await(port: int, server: "subprocess.Popen[bytes]", *, log: Path) -> None:
+    give_up = time.monotonic() + _READY_WITHIN_S
+    while True:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if server.poll() is not None or time.monotonic() > give_up:
+            raise AssertionError(f"sshd did not start:\n{log.read_text()}")
+        time.sleep(0.02)
