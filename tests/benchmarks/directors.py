@@ -2,13 +2,14 @@
 
 from random import Random
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from matching.queries.closings import closings_now
 from pilots.domain import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services.directing import direct
+from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement, Queue, Site
 from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.options import Options
@@ -17,7 +18,8 @@ from tests.benchmarks.workloads.loading import load, loaded_sizes
 
 CES = 500
 QUEUES_OF_CE = 10
-#: At each queue: one that works, and one of ten has one that waits.
+#: Every queue has a pilot that works; of so many one waits besides.
+WAITING = 0.1
 CYCLES = 10
 FREE_SLOTS = 20
 
@@ -68,10 +70,16 @@ def _make_queues(chance: Random) -> list[Queue]:
 
 
 def _make_pilots(queues: list[Queue], *, vo_id: int, chance: Random) -> None:
-    now = timezone.now()
-    running = {"status": PilotStatus.RUNNING, "started_at": now, "last_seen_at": now, "matched_at": now}
-    Pilot.objects.bulk_create(
-        Pilot(vo_id=vo_id, queue=queue, stamp=f"p{number}", batch_id=f"{number}", submitted_at=now, **columns)
-        for number, queue in enumerate(queues)
-        for columns in (running, *([{"status": PilotStatus.WAITING}] if chance.random() < 0.1 else []))
-    )
+    now, pilots = timezone.now(), list[Pilot]()
+    for number, queue in enumerate(queues):
+        sent = [Pilot(vo_id=vo_id, queue=queue, stamp=f"r{number}", status=PilotStatus.RUNNING, started_at=now)]
+        if chance.random() < WAITING:
+            sent.append(Pilot(vo_id=vo_id, queue=queue, stamp=f"w{number}", status=PilotStatus.WAITING))
+        for pilot in sent:
+            pilot.submitted_at, pilot.batch_id = now, pilot.stamp
+            if pilot.started_at is not None:
+                pilot.last_seen_at = pilot.matched_at = now
+        pilots += sent
+    Pilot.objects.bulk_create(pilots)
+    with transaction.atomic():
+        issue_secrets(pilots, now=now)

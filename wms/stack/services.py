@@ -25,8 +25,10 @@ HOST = "127.0.0.1"
 #: Requests that one web worker answers at once; each thread keeps a connection to the database.
 _WEB_THREADS = 8
 _DATABASE = "wms"
-#: A director gives its pilots 8 s to leave.
-_LEAVING_S = 12.0
+#: Rounds at computing elements at once; most of their time they wait for an answer.
+_SITES_AT_ONCE = 16
+#: Pilots have 8 s to leave.
+_LEAVING_S = 15.0
 #: One machine looks for what waits more often than a grid would.
 _CYCLE_S = "2"
 
@@ -173,8 +175,8 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
 
 def _own_stages(system: System) -> list[Stage]:
     stages: list[Stage] = [[_prepare(system)], [_web(system), *_workers(system), _beat(system)]]
-    # After the web server and so stopped before it: its pilots say where they go, and hand their jobs back.
-    stages.append([_director(system)])
+    # After the web server and so stopped before it: pilots of this machine hand their jobs back.
+    stages.append([_pilots(system)])
     return stages
 
 
@@ -221,7 +223,7 @@ def _workers(system: System) -> list[Service]:
             environment=system.environment,
             stop_within_s=5,
         )
-        for queue, threads in (("control", 2), ("sites", 4))
+        for queue, threads in (("control", 2), ("sites", _SITES_AT_ONCE))
     ]
 
 
@@ -235,9 +237,12 @@ def _beat(system: System) -> Service:
     )
 
 
-def _director(system: System) -> Service:
+def _pilots(system: System) -> Service:
     return Service(
-        name="director", command=system.manage("direct"), environment=system.environment, stop_within_s=_LEAVING_S
+        name="pilots",
+        command=system.python("-m", "wms.stack.farewell", str(system.directory.path / "pilots")),
+        environment=system.environment,
+        stop_within_s=_LEAVING_S,
     )
 
 

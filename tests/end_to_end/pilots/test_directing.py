@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from typing import Self
-from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
@@ -18,15 +18,14 @@ from pytest_django.live_server_helper import LiveServer
 
 from matching.queries.closings import closings_now
 from matching.services.expiry import expire_leases
+from pilots.backends.local import dismiss
 from pilots.domain import PilotStatus
-from pilots.models import Pilot
-from pilots.services.fleet import Fleet
-from pilots.services.provisioning import provision
-from pilots.services.status_agent import look_after
+from pilots.models import CEHealth, Pilot
+from pilots.services.directing import begin_rounds, direct
+from pilots.services.rounds import serve
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.agent.running import marker, processes_with
-from tests.end_to_end.stack.running import manage
 from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -49,17 +48,16 @@ def pids_of_pilots() -> list[int]:
 
 
 class Direction:
-    """What `manage.py direct` does, cycle by cycle."""
+    """What Celery has the directors do, cycle by cycle."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.since = timezone.now()
+    def __init__(self) -> None:
         self.most_at_once = 0
 
     def cycle(self) -> None:
-        now = timezone.now()
-        look_after(self.fleet, watched_since=self.since, now=now)
-        provision(self.fleet, closings=closings_now, chance=Random(1), now=now)
+        for ce_id in begin_rounds(now=timezone.now()):
+            serve(ce_id)
+        for ce_id in direct(closings=closings_now, chance=Random(1), now=timezone.now()):
+            serve(ce_id)
         self.most_at_once = max(self.most_at_once, Pilot.objects.filter(ended_at=None).count())
         expire_leases()
 
@@ -71,10 +69,10 @@ def _hurried(settings: Settings) -> None:
 
 
 @pytest.fixture
-def direction(live_server: LiveServer, tmp_path: Path) -> Iterator[Direction]:
-    fleet = Fleet(directory=tmp_path / "pilots", server_url=live_server.url)
-    yield Direction(fleet)
-    fleet.close()
+def direction(live_server: LiveServer, tmp_path: Path, settings: Settings) -> Iterator[Direction]:
+    settings.WMS_DATA_DIR, settings.WMS_SERVER_URL = tmp_path, live_server.url
+    yield Direction()
+    dismiss(tmp_path / "pilots")
 
 
 @pytest.fixture
@@ -177,107 +175,52 @@ def test_a_pilot_that_cannot_run_is_aborted_and_tried_again_later(
     assert Pilot.objects.count() == 1
 
 
-# ---- the command -----------------------------------------------------------------------------------------------------
-
-
-class Director:
-    """`manage.py direct`, really run."""
-
-    def __init__(self, live_server: LiveServer, directory: Path, *, cycle_s: float = 0.5) -> None:
-        database = urlsplit(os.environ["WMS_DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}")
-        variables = {
-            "WMS_DATABASE_URL": database.geturl(),
-            "WMS_SERVER_URL": live_server.url,
-            "WMS_DATA_DIR": str(directory),
-            "WMS_DIRECTOR_CYCLE_S": str(cycle_s),
-        }
-        self._log = directory / "director.log"
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(manage("direct"), env={**os.environ, **variables}, stdout=log, stderr=log)
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-def test_a_director_that_is_stopped_takes_its_pilots_along_and_their_jobs_wait_again(
-    live_server: LiveServer, queue: Queue, group: Group, tmp_path: Path
+def test_pilots_of_a_system_that_stops_hand_their_jobs_back(
+    direction: Direction, queue: Queue, group: Group, tmp_path: Path
 ) -> None:
     mark = marker()
     job = submit(group, f"-c 'exec sleep {mark}'")
-    with Director(live_server, tmp_path) as director:
-        until(lambda: status_of(job) == JobStatus.RUNNING)
-        director.process.send_signal(signal.SIGTERM)
-        assert director.process.wait(timeout=WITHIN_S) == 0, director.log
+    until(lambda: status_of(job) == JobStatus.RUNNING and processes_with(mark), meanwhile=direction.cycle)
+    command = [sys.executable, "-m", "wms.stack.farewell", str(tmp_path / "pilots")]
+    with subprocess.Popen(command) as farewell:
+        until(lambda: sleeps(farewell.pid))
+        farewell.terminate()
+        assert farewell.wait(timeout=WITHIN_S) == 0
 
-        assert processes_with(mark) == []
-        assert processes_with(str(tmp_path)) == []
-        assert status_of(job) == JobStatus.WAITING
-        (pilot,) = Pilot.objects.all()
-        assert (pilot.status, pilot.status_reason) == (PilotStatus.DONE, "stopped by SIGTERM")
-        assert "ERROR" not in director.log
-
-
-def test_a_killed_director_leaves_no_pilot_and_the_next_one_brings_their_jobs_to_an_end(
-    live_server: LiveServer, queue: Queue, group: Group, tmp_path: Path
-) -> None:
-    mark, flag = marker(), tmp_path / "second-time"
-    job = submit(group, f"-c 'test -e {flag} || exec sleep {mark}'")
-    with Director(live_server, tmp_path) as director:
-        until(lambda: status_of(job) == JobStatus.RUNNING and processes_with(mark))
-        flag.touch()
-    until(lambda: processes_with(mark) == [])
-    until(lambda: processes_with(str(tmp_path)) == [])
-    assert Pilot.objects.get().status == PilotStatus.RUNNING
-
-    with Director(live_server, tmp_path) as director:
-        until(lambda: status_of(job) == JobStatus.DONE, meanwhile=expire_leases)
-        assert "ERROR" not in director.log
-    first, _second = Pilot.objects.order_by("pk")
-    assert (first.status, first.status_reason) == (PilotStatus.LOST, "Gone, and nobody knows how it ended")
+    assert processes_with(mark) == []
+    assert processes_with(str(tmp_path)) == []
+    assert status_of(job) == JobStatus.WAITING
+    (pilot,) = Pilot.objects.all()
+    assert (pilot.status, pilot.status_reason) == (PilotStatus.DONE, "stopped by SIGTERM")
 
 
-def test_the_end_of_a_pilot_is_noticed_at_once(
-    live_server: LiveServer, queue: Queue, group: Group, tmp_path: Path
-) -> None:
-    mark = marker()
-    job = submit(group, f"-c 'exec sleep {mark}'")
-    with Director(live_server, tmp_path, cycle_s=600):
-        until(lambda: status_of(job) == JobStatus.RUNNING)
-        (pid,) = pids_of_pilots()
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: Pilot.objects.get().status == PilotStatus.FAILED)
+def test_a_dead_ce_delays_no_other(direction: Direction, queue: Queue, group: Group) -> None:
+    site = make_site(name="LCG.Dead.org", vos=[group.vo])
+    # Nobody answers at an address of TEST-NET-1 (RFC 5737).
+    dead = make_ce(name="dead", site=site, type="ssh", options={"host": "192.0.2.1", "known_hosts": "192.0.2.1 none"})
+    make_queue(ce=dead)
+    job = submit(group, "-c true")
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        round_at_dead = elsewhere.submit(serve_in_thread, dead.pk)
+        until(lambda: CEHealth.objects.filter(ce=dead, busy_until__isnull=False).exists() or round_at_dead.done())
+        until(lambda: status_of(job) == JobStatus.DONE, meanwhile=direction.cycle)
+        round_at_dead.result()
+
+    health = CEHealth.objects.get(ce=dead)
+    assert health.failures == 1
+    assert "192.0.2.1" in health.trouble
+    assert not Pilot.objects.filter(queue__ce=dead).exists()
 
 
-def test_a_cycle_that_fails_is_not_the_last(
-    live_server: LiveServer, queue: Queue, group: Group, tmp_path: Path
-) -> None:
-    with Director(live_server, tmp_path) as director:
-        until((tmp_path / "pilots" / "LCG.CERN.ch" / "ce01").exists)
-        with connection.cursor() as cursor:
-            # As when the database is away for a moment.
-            cursor.execute("ALTER TABLE pilots_pilot RENAME TO pilots_pilot_away")
-            until(lambda: "director.cycle_failed" in director.log)
-            cursor.execute("ALTER TABLE pilots_pilot_away RENAME TO pilots_pilot")
-        job = submit(group, "-c true")
-        until(lambda: status_of(job) == JobStatus.DONE)
+def sleeps(pid: int) -> bool:
+    """Whether a process waits with its signals blocked."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(status["SigBlk"], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def test_no_thread_of_a_director_takes_the_signals_that_it_waits_for(live_server: LiveServer, tmp_path: Path) -> None:
-    """A library that starts threads when it is imported does so before the signals are blocked."""
-    with Director(live_server, tmp_path) as director:
-        tasks = Path(f"/proc/{director.process.pid}/task")
-
-        def blocked(task: Path) -> bool:
-            (mask,) = (line.split()[1] for line in (task / "status").read_text().splitlines() if "SigBlk" in line)
-            return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
-
-        until(lambda: blocked(tasks / str(director.process.pid)))
-        assert all(blocked(task) for task in tasks.iterdir())
+def serve_in_thread(ce_id: int) -> None:
+    try:
+        serve(ce_id)
+    finally:
+        connection.close()
