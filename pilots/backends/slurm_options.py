@@ -1,0 +1,152 @@
+"""What a CE of type slurm can be told, and a slot rewritten as options of sbatch (PIL §2.3 (iii))."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pilots.backends import options as read
+from pilots.backends.commands import COMMON_OPTIONS
+from pilots.backends.interface import BackendError, Slot
+
+#: Between telling a pilot to leave and the end of its slot; Slurm may tell it up to a minute sooner.
+NOTICE_S = 60
+#: Options of sbatch that have an option of the CE, or a field of the queue, for them.
+_ASKED_ELSEWHERE = {
+    "account": "the option account",
+    "constraint": "the option constraint",
+    "cpus-per-task": "the queue's processors",
+    "gres": "the queue's gpus",
+    "mem": "the queue's memory_mb",
+    "partition": "the option partition",
+    "qos": "the option qos",
+    "time": "the queue's wall_time_s",
+    "tmp": "the queue's disk_mb",
+}
+#: With one of these a pilot would not start as it should, or could not be found again.
+_BREAKING = frozenset(
+    {
+        "array", "chdir", "clusters", "error", "export", "export-file", "get-user-env", "help", "hold", "input",
+        "job-name", "mem-per-cpu", "mem-per-gpu", "no-requeue", "ntasks", "open-mode", "output", "parsable", "requeue",
+        "signal", "test-only", "uid", "usage", "version", "wait", "wrap",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmOptions:
+    """``options`` of a CE of type slurm, beside those of every CE that is reached by commands.
+
+    Args:
+        directory: on the host, for what pilots need.
+        python: the interpreter of the host that does what has to be done there; pilots look for one of their node.
+        partition: empty: the one named as the slot's queue.
+        account, qos: empty: the user's default.
+        constraint: features that every node must have; empty: none.
+        features: {platform or tag: feature of the nodes that have it}.
+        max_pending: so many pilots may wait in Slurm beyond those for which there is an idle core.
+        submit_arguments: further options of sbatch.
+    """
+
+    directory: str
+    python: str
+    partition: str
+    account: str
+    qos: str
+    constraint: str
+    features: Mapping[str, str]
+    max_pending: int
+    submit_arguments: tuple[str, ...]
+
+    def arguments_for(self, slot: Slot) -> list[str]:
+        """Return the options of sbatch that ask for the slot.
+
+        A slot's time is not lengthened by anything: as a rule it is the partition's limit, and a job that asks for more
+        than that waits forever.
+        """
+        asked = {
+            "partition": self.partition or slot.queue,
+            "account": self.account,
+            "qos": self.qos,
+            "constraint": self._constraint_for(slot),
+            "time": -(-slot.wall_time_s // 60) if slot.wall_time_s else 0,  # minutes, rounded up
+            "cpus-per-task": slot.processors,
+            "mem": slot.memory_mb,  # MB; 0 would be all of a node's memory
+            "gres": f"gpu:{slot.gpus}" if slot.gpus else "",
+            "tmp": slot.disk_mb,  # MB
+        }
+        return [*self.submit_arguments, "--ntasks=1", *(f"--{name}={value}" for name, value in asked.items() if value)]
+
+    def _constraint_for(self, slot: Slot) -> str:
+        """Return what is asked of the node: one of the platforms, and all tags, as far as they are features here."""
+        platforms = "|".join(self._features_of(slot.platforms))
+        parts = [part for part in (self.constraint, platforms, *self._features_of(slot.tags)) if part]
+        if len(parts) == 1:
+            return parts[0]
+        return "&".join(f"({part})" if "|" in part and not part.startswith("[") else part for part in parts)
+
+    def _features_of(self, names: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(self.features[name] for name in names if name in self.features))
+
+
+def parse_options(options: Mapping[str, object]) -> SlurmOptions:
+    """Return the options with their defaults.
+
+    Args:
+        options: without those of every CE that is reached by commands.
+
+    Raises:
+        BackendError: one is unknown or wrong.
+    """
+    known = SlurmOptions.__dataclass_fields__.keys()
+    read.refuse_unknown(options.keys(), known={*known, *COMMON_OPTIONS}, kind="slurm")
+    return SlurmOptions(
+        directory=_directory(options),
+        python=read.text(options, "python", default="python3"),
+        partition=read.text(options, "partition"),
+        account=read.text(options, "account"),
+        qos=read.text(options, "qos"),
+        constraint=read.text(options, "constraint"),
+        features=_features(options.get("features", {})),
+        max_pending=read.number(options, "max_pending", default=10, at_least=0),
+        submit_arguments=_submit_arguments(options.get("submit_arguments", [])),
+    )
+
+
+def _directory(options: Mapping[str, object]) -> str:
+    directory = read.text(options, "directory", default="wms-pilots")
+    if "%" in directory or "\\" in directory:
+        # Slurm would put the number of the job, or something else of it, in their place.
+        raise BackendError(f"The option directory must have neither % nor \\ in it; it is {directory!r}.")
+    return directory
+
+
+def _features(value: object) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise BackendError(f"The option features must be a record {{platform or tag: feature}}; it is {value!r}.")
+    for name, feature in value.items():
+        if not isinstance(feature, str) or not feature:
+            raise BackendError(f"The feature of {name} must be a text such as el9; it is {feature!r}.")
+    return {str(name): feature for name, feature in value.items()}
+
+
+def _submit_arguments(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(argument, str) for argument in value):
+        raise BackendError(f"The option submit_arguments must be a list of texts; it is {value!r}.")
+    for argument in value:
+        _check_argument(argument)
+    return tuple(value)
+
+
+def _check_argument(argument: str) -> None:
+    """Refuse what sbatch would not take for one option, and options that are this backend's own.
+
+    Raises:
+        BackendError: it is one of these.
+    """
+    name = argument.removeprefix("--").partition("=")[0]
+    if not argument.startswith("--") or not name:
+        # A short option's value would be taken for the name of the script, and the pilot for its argument.
+        raise BackendError(f"The submit argument {argument!r} must be one text such as --name=value or --name.")
+    # Abbreviations are taken by sbatch as well.
+    for whole in sorted(name_of for name_of in {*_BREAKING, *_ASKED_ELSEWHERE} if name_of.startswith(name)):
+        instead = f"; use {_ASKED_ELSEWHERE[whole]} instead" if whole in _ASKED_ELSEWHERE else ""
+        raise BackendError(f"The submit argument {argument} is not possible: --{whole} is the pilot's own{instead}.")
