@@ -240,9 +240,8 @@ def _exit_code_of(own: Path) -> int | None:
 def _reason(own: Path, process: Process, exit_code: int | None) -> str:
     if exit_code is None:
         return "It ended without a word." if process.boot == _boot() else "Its host was restarted."
-    if exit_code < 0:
-        return f"It was ended by signal {-exit_code}."
-    return _last_line(own) if exit_code else ""
+    # A signal says it all.
+    return _last_line(own) if exit_code > 0 else ""
 
 
 def _last_line(own: Path) -> str:
