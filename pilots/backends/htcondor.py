@@ -73,7 +73,7 @@ class HTCondorBackend:
         if self._options.requirements:
             # The slot is asked by itself here, not as the target of a job; what names the job is true of none.
             unclaimed += f" && ({_TARGET.sub('', self._options.requirements)})"
-        waiting = f"JobStatus == {_IDLE} && WmsCE == {quoted(self._place)}"
+        waiting = f"(JobStatus == {_IDLE} || JobStatus == {_HELD}) && WmsCE == {quoted(self._place)}"
         script = _COUNT.format(unclaimed=shlex.quote(unclaimed), waiting=shlex.quote(waiting))
         slots, pilots = map(_ads_of, self._shell(script).split("---\n"))
         free = sum(int(slot["Cpus"]) if slot.get("PartitionableSlot") is True else 1 for slot in slots)

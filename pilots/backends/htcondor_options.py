@@ -121,7 +121,9 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
     return HTCondorOptions(
         directory=read.text(options, "directory", default="wms-pilots"),
         python=read.text(options, "python", default="python3"),
-        requirements=_expression(read.text(options, "requirements"), where="The option requirements"),
+        requirements=_expression(options["requirements"], where="The option requirements")
+        if read.text(options, "requirements")
+        else "",
         attributes=attributes,
         features=_expressions(options, "features"),
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
@@ -168,6 +170,7 @@ def _expression(value: object, *, where: str) -> str:
     Raises:
         BackendError: it is none.
     """
-    if not isinstance(value, str) or not value.isprintable() or value.endswith("\\"):
+    # A backslash at the end of a line would join the next one to it.
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or value.endswith("\\"):
         raise BackendError(f"{where} must be a ClassAd expression in one line; it is {value!r}.")
     return value

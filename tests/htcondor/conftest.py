@@ -34,6 +34,7 @@ what = given("--queue")
 if what == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
+open("ready", "w").close()
 if what.startswith("exit"):
     sys.exit(int(what[4:]))
 if what == "dies":
@@ -100,14 +101,17 @@ class CE:
         return last[0]
 
     def run_until_ready(self, queue: str = "sleep", **slot: Any) -> Handle:
-        """Submit a pilot and wait until it has begun, in which it has read its secret."""
+        """Submit a pilot and wait until it has begun to do what its queue is called."""
         handle = self.start(queue, **slot)
+        wait_for(lambda: self.is_ready(handle))
         self.reach(Presence.RUNNING, handle)
-        wait_for(lambda: self.processes_of(handle))
         return handle
 
+    def is_ready(self, handle: Handle) -> bool:
+        return any((process / "cwd" / "ready").exists() for process in self.processes_of(handle))
+
     def processes_of(self, handle: Handle) -> list[Path]:
-        """Return the processes of the agent of this pilot, once it is beyond its start."""
+        """Return the processes of this pilot on its node."""
         found = []
         for process in self.pool.processes():
             try:

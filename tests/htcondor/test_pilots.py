@@ -47,7 +47,7 @@ def test_many_pilots_are_one_submission_each_with_its_own_secret(ce: CE) -> None
 def test_the_secret_is_in_no_attribute_no_command_line_and_no_environment(ce: CE) -> None:
     order = ce.order()
     ce.backend().submit([order])
-    wait_for(lambda: ce.processes_of(Handle(stamp=order.stamp)))
+    wait_for(lambda: ce.is_ready(Handle(stamp=order.stamp)))
 
     shown = [ce.pool.run("condor_q", "-l"), ce.pool.run("condor_status", "-l")]
     for process in ce.pool.processes():
@@ -96,7 +96,8 @@ def test_free_slots_are_unclaimed_cores_and_what_may_wait(ce: CE) -> None:
 
     ce.run_until_ready(processors=2)
     wait_for(lambda: ce.backend(max_pending=0).capacity() == 2)
-    ce.backend().submit([ce.order(memory_mb=10**6) for _ in range(4)])
+    _, held, *_ = ce.backend().submit([ce.order(memory_mb=10**6) for _ in range(4)])
+    ce.pool.run("condor_hold", held.batch_id)
     assert ce.backend(max_pending=3).capacity() == 2 + 3 - 4
     assert ce.backend(max_pending=1).capacity() == 0
 

@@ -7,6 +7,7 @@ import pytest
 from pilots.backends.interface import BackendError, Handle, Presence, Submission
 from tests.htcondor.conftest import CE, wait_for
 from tests.htcondor.pool import program
+from tests.ssh import ssh_host
 
 
 def test_a_pilot_that_a_person_holds_waits_until_it_is_released(ce: CE) -> None:
@@ -149,3 +150,20 @@ def test_a_refused_pilot_keeps_none_of_the_others_back_and_leaves_no_secret(ce: 
     assert submissions[1].error == ""
     assert ce.reach(Presence.ENDED, Handle(stamp=good.stamp)).exit_code == 0
     assert ce.pool.run("sh", "-c", f"ls ~/wms-pilots/{refused.stamp}") == ""
+
+
+def test_a_schedd_of_another_host_is_reached_through_ssh(ce: CE, tmp_path: Path) -> None:
+    directory = tmp_path / "sshd"
+    directory.mkdir()
+    with ssh_host(directory) as host:
+        backend = ce.backend(**host.options)
+        order = ce.order("exit0")
+
+        (submission,) = backend.submit([order])
+
+        handle = Handle(stamp=order.stamp, batch_id=submission.batch_id)
+        wait_for(lambda: backend.status([handle])[order.stamp].presence is Presence.ENDED)
+        assert order.secret[::-1] in backend.output(handle)
+        backend.kill([handle])
+        backend.clean([handle])
+        assert backend.capacity() >= 10
