@@ -3,14 +3,15 @@
 import getpass
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tests.programs import needed
 
@@ -56,7 +57,7 @@ class SSHHost:
 
 @contextmanager
 def ssh_host(directory: Path) -> Iterator[SSHHost]:
-    """Run an sshd; its connections end with it.
+    """Run an sshd; its connections end with it, and the sessions in them, but not what those have left.
 
     Args:
         directory: for its keys and its configuration; must be there.
@@ -71,12 +72,13 @@ def ssh_host(directory: Path) -> Iterator[SSHHost]:
     (directory / "sshd_config").write_text(_CONFIGURATION.format(port=port, directory=directory))
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None
-    server = subprocess.Popen(
-        [program, "-D", "-e", "-f", str(directory / "sshd_config")],
-        stdin=subprocess.DEVNULL,
-        stderr=(directory / "sshd.log").open("wb"),
-        start_new_session=True,
-    )
+    with (directory / "sshd.log").open("wb") as log:
+        server = subprocess.Popen(
+            [program, "-D", "-e", "-f", str(directory / "sshd_config")],
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         _await(port, server, log=directory / "sshd.log")
         yield SSHHost(
@@ -86,8 +88,7 @@ def ssh_host(directory: Path) -> Iterator[SSHHost]:
             host_key=known_host(port, directory / "host_key"),
         )
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait()
+        _end(server)
 
 
 def make_key(path: Path) -> None:
@@ -98,6 +99,14 @@ def make_key(path: Path) -> None:
 def known_host(port: int, key: Path) -> str:
     """Return the line by which the host of this key is known."""
     return f"[127.0.0.1]:{port} {key.with_name(f'{key.name}.pub').read_text().strip()}"
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    processes = [*psutil.Process(server.pid).children(recursive=True), psutil.Process(server.pid)]
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    server.wait()
 
 
 def _free_port() -> int:

@@ -9,7 +9,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from pilots.services.agent_package import FILE_NAME, agent_package
+from pilots.agent_package import FILE_NAME, agent_package
 from wms.kernel.rest import AnyClientNegotiation
 
 SHA256_HEADER = "X-Agent-SHA256"

@@ -7,9 +7,9 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from pilots.agent_package import agent_package
 from pilots.models import Pilot
 from pilots.queries import Configuration
-from pilots.services.agent_package import agent_package
 from pilots.services.registration import RegisteredPilot, Registration
 from pilots.services.reports import Check, NodeCheck
 from resources.models import Queue

@@ -2,6 +2,9 @@
 
 The request comes as JSON on standard input, the answer goes as JSON to standard output; it needs Python 3.9, as pilots
 do, and nothing else. A request is ``{"do": name, …}`` with the arguments of the function of that name below.
+
+A host without a batch system keeps one directory per pilot, named by its stamp: pilot.sh, secret (until the agent has
+read it), pilot.log, process (which process it is) and, in the end, exit_code.
 """
 
 from __future__ import annotations
@@ -9,18 +12,85 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
+
+PROCESS, LOG, EXIT_CODE = "process", "pilot.log", "exit_code"
+KEEP_LOGS_S = 30 * 24 * 3600
+#: Between a pilot's start and the note of its process there are a few system calls.
+_STARTED_WITHIN_S = 10.0
+_POLL_S = 0.01
+_SHOWN = 300
+#: Stays until its pilot has ended, to say how; what asks the pilot to leave must not end it, nor be ignored by the
+#: pilot, so it is caught. Of two pilots of one stamp the second has not begun, and has nothing to say.
+_SHELL = """\
+trap : HUP INT TERM
+/bin/sh -c "$1"
+code=$?
+read -r host boot pilot started shell rest < process
+[ "$shell" = $$ ] || exit 0
+echo $code > exit_code.unfinished && mv exit_code.unfinished exit_code
+"""
+#: Notes which process it is and becomes the pilot. The link is what only one of a stamp can make; it is there with all
+#: that is in it, or not at all, so that whatever is killed meanwhile no pilot runs that nobody knows of.
+_PILOT = """\
+started() { read -r line < "/proc/$1/stat"; set -- $line; shift 21; echo "$1"; }
+read -r host < /proc/sys/kernel/hostname
+read -r boot < /proc/sys/kernel/random/boot_id
+echo "$host $boot $$ $(started $$) $PPID $(started $PPID)" > process.$$ && ln process.$$ process || exit 126
+rm process.$$
+exec /bin/sh ./pilot.sh
+"""
+
+
+class Process(NamedTuple):
+    """A pilot's process, and that of the shell around it, for all time: a number is given again one day."""
+
+    host: str
+    boot: str
+    pilot: int
+    pilot_started: int
+    shell: int
+    shell_started: int
+
+    @property
+    def batch_id(self) -> str:
+        """What a pilot is known by in lists."""
+        return f"{self.host}:{self.pilot}:{self.pilot_started}"
+
+    @property
+    def pilot_lives(self) -> bool:
+        """Whether the pilot itself does."""
+        return self._is_of_now() and _lives(self.pilot, self.pilot_started)
+
+    @property
+    def lives(self) -> bool:
+        """Whether the pilot does, or the shell that will say how it ended."""
+        return self.pilot_lives or (self._is_of_now() and _lives(self.shell, self.shell_started))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the machine; of several that share a home directory each knows its own processes."""
+        return self.host == os.uname().nodename
+
+    def _is_of_now(self) -> bool:
+        return self.is_here and self.boot == _boot()
 
 
 def write(directory: str, files: dict[str, str]) -> str:
     """Make the directory, for its owner alone, and the files in it: {relative path: content}; return its real path."""
-    top = Path(directory).expanduser().resolve()
+    top = _real(directory)
     top.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in files.items():
         path = top / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = path.with_name(f"{path.name}.unfinished")
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # another request may write the same
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(content)
         unfinished.rename(path)
@@ -46,6 +116,193 @@ def tail(path: str, size: int) -> str:
         return ""
 
 
-if __name__ == "__main__":
+def start(directory: str, pilots: list[dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Start pilots, each a session of its own that outlives this program and whoever started it.
+
+    One whose stamp was started before is not started again.
+
+    Args:
+        directory: of all pilots of the computing element.
+        pilots: ``stamp``, ``script`` and ``secret`` of each.
+
+    Returns:
+        {stamp: {"batch_id": …} or {"error": …}}; neither, when it cannot be told within a while whether it runs.
+    """
+    _forget_signals()
+    os.umask(0o077)
+    begun: dict[str, subprocess.Popen[bytes]] = {}
+    answers: dict[str, dict[str, str]] = {}
+    for pilot in pilots:
+        own = _real(directory) / pilot["stamp"]
+        try:
+            if not (own / PROCESS).exists():
+                begun[pilot["stamp"]] = _begin(own, script=pilot["script"], secret=pilot["secret"])
+        except OSError as error:
+            answers[pilot["stamp"]] = {"error": f"could not be started: {error}"}
+    give_up = time.monotonic() + _STARTED_WITHIN_S
+    for stamp in (one["stamp"] for one in pilots if one["stamp"] not in answers):
+        answers[stamp] = _begun(_real(directory) / stamp, begun.get(stamp), give_up=give_up)
+    return answers
+
+
+def look(directory: str, stamps: list[str]) -> dict[str, dict[str, object]]:
+    """Return {stamp: where the pilot is}, without those of which this host knows nothing."""
+    states = ((stamp, _state_of(_real(directory) / stamp)) for stamp in stamps)
+    return {stamp: state for stamp, state in states if state is not None}
+
+
+def count(directory: str) -> dict[str, int]:
+    """Return how many pilots live, and how many processors this host has."""
+    running = sum(state is not None and state["presence"] == "running" for state in map(_state_of, _pilots(directory)))
+    return {"living": running, "processors": os.cpu_count() or 1}
+
+
+def kill(directory: str, stamps: list[str]) -> None:
+    """Kill pilots; their wardens end the payloads, and the shells around them say how they ended."""
+    for stamp in stamps:
+        process = process_of(_real(directory) / stamp)
+        if process is not None and process.pilot_lives:
+            with suppress(ProcessLookupError):
+                os.kill(process.pilot, signal.SIGKILL)
+
+
+def clean(directory: str, stamps: list[str]) -> None:
+    """Remove what these pilots left but their logs and how they ended, and all of those that ended 30 days ago."""
+    for own in (_real(directory) / stamp for stamp in stamps):
+        process = process_of(own)
+        if own.is_dir() and not (process is not None and process.lives):
+            remove([str(path) for path in own.iterdir() if path.name not in {PROCESS, LOG, EXIT_CODE}])
+    for own in _pilots(directory):
+        process = process_of(own)
+        if (process is None or not process.lives) and _age_s(own) > KEEP_LOGS_S:
+            shutil.rmtree(own, ignore_errors=True)
+
+
+def process_of(own: Path) -> Process | None:
+    """Return the process of the pilot that has this directory; None when it has not begun."""
+    try:
+        host, boot, *numbers = (own / PROCESS).read_text(encoding="utf-8").split()
+        return Process(host, boot, *map(int, numbers))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _begin(own: Path, *, script: str, secret: str) -> subprocess.Popen[bytes]:
+    write(str(own), {"pilot.sh": script, "secret": f"{secret}\n"})
+    (own / "work").mkdir(exist_ok=True)
+    with (own / LOG).open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - the scripts above
+            ["/bin/sh", "-c", _SHELL, "pilot", _PILOT],
+            cwd=own,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _begun(own: Path, shell: subprocess.Popen[bytes] | None, *, give_up: float) -> dict[str, str]:
+    while True:
+        ended = shell is not None and shell.poll() is not None
+        process = process_of(own)
+        if process is not None:
+            return {"batch_id": process.batch_id}
+        if ended:
+            return {"error": f"could not be started: {_last_line(own) or 'its shell ended'}"}
+        if shell is None or time.monotonic() > give_up:
+            return {}
+        time.sleep(_POLL_S)
+
+
+def _state_of(own: Path) -> dict[str, object] | None:
+    process = process_of(own)
+    if process is None:
+        return None
+    exit_code = _exit_code_of(own)
+    if exit_code is None and process.lives:
+        return {"presence": "running", "batch_id": process.batch_id}
+    if not process.is_here and exit_code is None:
+        return None
+    if exit_code is None:  # between the two looks it may have ended in order
+        exit_code = _exit_code_of(own)
+    state: dict[str, object] = {"presence": "ended", "batch_id": process.batch_id}
+    return {**state, "exit_code": exit_code, "reason": _reason(own, process, exit_code)}
+
+
+def _exit_code_of(own: Path) -> int | None:
+    try:
+        code = int((own / EXIT_CODE).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    return 128 - code if code > 128 else code  # which is how a shell says that a signal ended it
+
+
+def _reason(own: Path, process: Process, exit_code: int | None) -> str:
+    if exit_code is None:
+        return "It ended without a word." if process.boot == _boot() else "Its host was restarted."
+    if exit_code < 0:
+        return f"It was ended by signal {-exit_code}."
+    return _last_line(own) if exit_code else ""
+
+
+def _last_line(own: Path) -> str:
+    return (tail(str(own / LOG), 4096).strip().splitlines() or [""])[-1][:_SHOWN]
+
+
+def _pilots(directory: str) -> Iterator[Path]:
+    """Yield the directories of pilots, and of those that were to be."""
+    with suppress(FileNotFoundError):
+        yield from (own for own in _real(directory).iterdir() if (own / PROCESS).exists() or (own / LOG).exists())
+
+
+def _age_s(own: Path) -> float:
+    """Return the seconds since the pilot last wrote something, or was to be started."""
+    try:
+        return time.time() - (own / LOG if (own / LOG).exists() else own).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _lives(pid: int, started: int) -> bool:
+    """Whether the process that was started then, in ticks since the machine was, has not ended."""
+    try:
+        # The program's name, in parentheses, may contain anything.
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return False
+    return int(stat[19]) == started and stat[0] not in "ZX"
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _real(directory: str) -> Path:
+    return Path(directory).expanduser().resolve()
+
+
+def _forget_signals() -> None:
+    """What whoever started this program blocks or ignores, the pilots would, too; they must hear who asks them."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+_REQUESTS: dict[str, Callable[..., object]] = {
+    "write": write, "remove": remove, "tail": tail,
+    "start": start, "look": look, "count": count, "kill": kill, "clean": clean,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Do what is asked."""
     request = json.load(sys.stdin)
-    json.dump({"write": write, "remove": remove, "tail": tail}[request.pop("do")](**request), sys.stdout)
+    try:
+        answer = _REQUESTS[request.pop("do")](**request)
+    except OSError as error:
+        sys.exit(str(error))
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,7 @@ _LONGEST_SOCKET = 90
 _ALWAYS = {
     "BatchMode": "yes", "ConnectTimeout": "10", "StrictHostKeyChecking": "yes", "UpdateHostKeys": "no",
     "ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
-    "RequestTTY": "no", "EscapeChar": "none", "LogLevel": "ERROR",
+    "RemoteCommand": "none", "RequestTTY": "no", "EscapeChar": "none", "LogLevel": "ERROR",
     # A host that vanished is noticed within a command's time, or the connection would keep those after it waiting.
     "ServerAliveInterval": "5", "ServerAliveCountMax": "3",
 }  # fmt: skip
@@ -102,9 +102,11 @@ class SSHConnection:
         if _are_lines(path):
             file = self._directory / f"known_hosts-{_digest(path)}"
             if not file.exists():
-                unfinished = file.with_name(f"{file.name}.{os.getpid()}")
-                unfinished.write_text(f"{path.rstrip()}\n", encoding="utf-8")
-                unfinished.rename(file)
+                with tempfile.NamedTemporaryFile(
+                    "w", dir=self._directory, delete=False, encoding="utf-8"
+                ) as unfinished:
+                    unfinished.write(f"{path.rstrip()}\n")
+                Path(unfinished.name).rename(file)
             path = str(file)
         return {"UserKnownHostsFile": _quoted(path), "GlobalKnownHostsFile": "/dev/null"}
 
@@ -157,7 +159,8 @@ def _known_hosts_of(options: Mapping[str, object]) -> str:
 
 def _are_lines(known_hosts: str) -> bool:
     """Tell lines (host, type, key) from a path."""
-    return any(len(line.split()) >= 3 for line in known_hosts.splitlines())
+    is_path = known_hosts.startswith(("/", "~"))
+    return not is_path and any(len(line.split()) >= 3 for line in known_hosts.splitlines())
 
 
 def _path_of(options: Mapping[str, object], name: str) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from pilots.agent_package import agent_package
 from pilots.backends.interface import Backend, BackendError, BatchState, PilotOrder, Submission
 from pilots.backends.local import LocalBackend
-from pilots.services.agent_package import agent_package
 from resources.models import ComputingElement
 
 logger = logging.getLogger(__name__)

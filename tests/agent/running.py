@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
-from pilots.services.agent_package import agent_package
+from pilots.agent_package import agent_package
 from tests.agent.scripted import PILOT_TOKEN
 
 TIMEOUT_S = 60

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.services.agent_package import agent_package
+from pilots.agent_package import agent_package
 from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS, ROOT
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer

@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from rest_framework.test import APIRequestFactory
 
 from pilots.api.agent import AgentView
-from pilots.services.agent_package import agent_package
+from pilots.agent_package import agent_package
 
 
 def _fetch(**headers: str) -> HttpResponse:

@@ -1,0 +1,47 @@
+"""A plain host that is reached by SSH: each pilot is a process there, and fetches its program from the server."""
+
+from pilots.backends import options as read
+from pilots.backends.commands import COMMON_OPTIONS, commands_of
+from pilots.backends.interface import BackendError, CEDescription, PilotOrder
+from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
+from pilots.backends.script import pilot_script
+
+_OPTIONS = COMMON_OPTIONS | {"max_processes", "max_idle_s", "python", "directory"}
+_PYTHON = "python3"
+_DIRECTORY = "wms-pilots"
+_MAX_IDLE_S = 300
+
+
+class SSHBackend(PlainHostBackend):
+    """One plain host behind an sshd.
+
+    Options: ``host``, ``port``, ``user``, ``identity_file``, ``known_hosts`` as in ``ssh_connection.py``;
+    ``directory`` there, below which pilots of this CE have theirs; ``max_processes``, pilots at once, all queues of the
+    CE together, by default one for each of its processors; ``max_idle_s``, after which a pilot that got no job leaves;
+    ``python``, an interpreter there; ``environment``, variables for pilots; ``programs``, a directory for their path.
+    """
+
+    def __init__(self, description: CEDescription) -> None:
+        """Take the description; see ``Backend``."""
+        options = description.options
+        read.refuse_unknown(options, known=_OPTIONS, kind="ssh")
+        if "host" not in options:
+            raise BackendError("A CE of type ssh needs the option host; pilots of this machine are of type local.")
+        commands, _ = commands_of(options, directory=description.directory)
+        self._own_python = read.text(options, "python")
+        self._max_idle_s = read.number(options, "max_idle_s", default=_MAX_IDLE_S)
+        self._server_url = description.server_url
+        super().__init__(
+            commands,
+            # Two CEs may share a host; each counts its own.
+            directory=f"{read.text(options, 'directory', default=_DIRECTORY)}/{description.site}/{description.ce}",
+            python=self._own_python or _PYTHON,
+            max_processes=read.number(options, "max_processes", default=1) if "max_processes" in options else None,
+        )
+
+    def script(self, order: PilotOrder) -> str:
+        """Return the script by which a pilot installs itself."""
+        life = ("--max-idle-s", str(self._max_idle_s), "--work-dir", WORK_DIRECTORY)
+        return pilot_script(
+            order, server_url=self._server_url, secret_file=SECRET_FILE, more=life, python=self._own_python
+        )

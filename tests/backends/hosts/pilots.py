@@ -1,0 +1,101 @@
+"""Pilots that do what a test wants, on a plain host; and how to see them, whoever started them."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from pilots.backends import host
+from pilots.backends.interface import CEDescription, PilotOrder, Slot
+from pilots.backends.local import LocalBackend
+from pilots.backends.plain_host import PlainHostBackend
+from pilots.backends.ssh import SSHBackend
+
+WITHIN_S = 30.0
+SITE, CE = "CERN", "ce01"
+#: Stands in for the agent: takes its secret as that does, then does what its queue is called.
+_SCRIPT = """\
+echo begun >> begun
+read -r secret < secret
+rm secret
+echo "$secret" > taken.unfinished
+mv taken.unfinished taken
+echo "hello from {stamp}"
+case {queue} in
+    exit*) exit {code} ;;
+    stubborn) trap '' TERM; echo > deaf ;;
+    detached) mkdir work/process; sleep 600 & echo $! > child ;;
+esac
+exec sleep 600
+"""
+
+
+def order(queue: str = "sleep") -> PilotOrder:
+    """Return the order of a pilot that does what *queue* says: sleep, exit<number>, stubborn."""
+    slot = Slot(queue=queue)
+    return PilotOrder(
+        stamp=uuid4().hex, secret=f"wmsr_{uuid4().hex}", vo="lhcb", site=SITE, ce=CE, queue=queue, slot=slot
+    )
+
+
+def script_of(order: PilotOrder) -> str:
+    code = order.queue.removeprefix("exit") if order.queue.startswith("exit") else "0"
+    return _SCRIPT.format(stamp=order.stamp, queue=order.queue, code=code)
+
+
+class StandInLocal(LocalBackend):
+    """A local CE whose pilots are stand-ins."""
+
+    def script(self, order: PilotOrder) -> str:
+        return script_of(order)
+
+
+class StandInSSH(SSHBackend):
+    """A host reached by SSH whose pilots are stand-ins."""
+
+    def script(self, order: PilotOrder) -> str:
+        return script_of(order)
+
+
+def description(directory: Path, options: Mapping[str, object], *, server_url: str = "http://x/") -> CEDescription:
+    return CEDescription(site=SITE, ce=CE, options=options, directory=directory, server_url=server_url)
+
+
+def start(backend: PlainHostBackend, place: Path, queue: str = "sleep") -> tuple[str, Path]:
+    """Return the stamp and the directory of a pilot that has begun."""
+    wanted = order(queue)
+    (submission,) = backend.submit([wanted])
+    assert submission.error == ""
+    assert submission.batch_id
+    wait_for((place / wanted.stamp / "taken").exists)
+    return wanted.stamp, place / wanted.stamp
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    give_up = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+def process_of(own: Path) -> host.Process:
+    process = host.process_of(own)
+    assert process is not None
+    return process
+
+
+@contextmanager
+def no_pilot_left(directory: Path) -> Iterator[None]:
+    """Kill, in the end, what was started below the directory."""
+    try:
+        yield
+    finally:
+        processes = [host.process_of(file.parent) for file in directory.rglob(host.PROCESS)]
+        for process in processes:
+            if process is not None and process.pilot_lives:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pilot, signal.SIGKILL)
+        wait_for(lambda: not any(process is not None and process.lives for process in processes))
