@@ -116,7 +116,7 @@ class HTCondorBackend:
         return states
 
     def kill(self, handles: Collection[Handle]) -> None:
-        """Remove the pilots' jobs; those that run are asked to leave first, for half a minute; see ``Backend``."""
+        """Remove the pilots' jobs, of which those that run are killed; see ``Backend``."""
         for stamps in _portions(handles):
             try:
                 self._commands.run(["condor_rm", "-constraint", _among(stamps)])

@@ -11,7 +11,7 @@ from pilots.backends.interface import BackendError, Slot
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: With one of these a pilot would not start as it should, or could not be found again.
 _OWN_ATTRIBUTES = ("WmsStamp", "WmsCE", "Requirements", "PeriodicRemove", "PeriodicRemoveReason", "MaxWallTime")
-#: Between asking a pilot to leave and killing it; a machine may give less.
+#: Between asking a pilot that is evicted to leave and killing it; a machine may give less.
 _LEAVE_WITHIN_S = 30
 #: Held by a person, who may have reasons and may release it. All other holds are for troubles of the job.
 HELD_BY_A_PERSON = 1
@@ -20,6 +20,8 @@ HELD_BY_A_PERSON = 1
 _NEVER_STARTED = "(isUndefined(MY.NumJobStarts) || MY.NumJobStarts < 1)"
 _EVICTED = "(JobStatus == 1 && NumJobStarts >= 1)"
 _HELD = f"(JobStatus == 5 && (HoldReasonCode =!= {HELD_BY_A_PERSON} || NumJobStarts >= 1))"
+#: NB: a job that is removed gracefully leaves the queue while its processes may still run; it would be said to have
+#: ended, and what it runs be run a second time. One that is evicted stays in the queue until they have ended.
 _DESCRIPTION = """\
 universe = vanilla
 executable = {directory}/$(wms_stamp)/pilot.sh
@@ -33,6 +35,7 @@ when_to_transfer_output = ON_EXIT
 transfer_input_files = secret
 transfer_output_files = ""
 notification = never
+want_graceful_removal = false
 job_max_vacate_time = {leave_within_s}
 {asked}
 queue wms_stamp from (

@@ -32,14 +32,15 @@ os.remove(given("--token-file"))
 print("arguments", *sys.argv[1:])
 what = given("--queue")
 if what == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: open("asked", "w").close())
 print("ready", flush=True)
 open("ready", "w").close()
 if what.startswith("exit"):
     sys.exit(int(what[4:]))
 if what == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
-time.sleep(600)
+while True:
+    time.sleep(600)
 """
 
 
@@ -108,7 +109,11 @@ class CE:
         return handle
 
     def is_ready(self, handle: Handle) -> bool:
-        return any((process / "cwd" / "ready").exists() for process in self.processes_of(handle))
+        return self.has_noted(handle, "ready")
+
+    def has_noted(self, handle: Handle, name: str) -> bool:
+        """Tell whether there is such a file where the pilot runs."""
+        return any((process / "cwd" / name).exists() for process in self.processes_of(handle))
 
     def processes_of(self, handle: Handle) -> list[Path]:
         """Return the processes of this pilot on its node."""

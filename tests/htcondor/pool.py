@@ -55,6 +55,7 @@ NUM_SLOTS_TYPE_1 = 1
 SLOT_TYPE_1 = 100%
 SLOT_TYPE_1_PARTITIONABLE = true
 START = true
+MachineMaxVacateTime = 5
 """
 #: What the tests and the backend run in the pool; each name becomes a program that enters it.
 _PROGRAMS = (

@@ -75,6 +75,8 @@ def test_what_the_slot_asks_for_is_asked_of_htcondor(ce: CE) -> None:
     assert asked == {
         "RequestCpus": 2, "RequestMemory": 1500, "RequestDisk": 700 * 1024, "RequestGPUs": 1, "MaxWallTime": 61,
     }  # fmt: skip
+    # A job that is removed gracefully is gone from the queue before its processes are.
+    assert job["WantGracefulRemoval"] is False
     assert str(job["JobBatchName"]) == f"wms-{job['WmsStamp']}"
     assert job["AccountingGroup"] == 'grid $(x) "y"'
     assert '(Memory > 10) && ((OpSysAndVer == "AlmaLinux9") || (OpSysMajorVer == 8)) && (HasCVMFS)' in ce.pool.run(
@@ -123,7 +125,7 @@ def test_a_pilot_is_killed(ce: CE, queue: str) -> None:
     ce.backend().kill([handle])
 
     assert ce.reach(Presence.ENDED, handle).reason.startswith("via condor_rm")
-    assert ce.processes_of(handle) == []
+    wait_for(lambda: ce.processes_of(handle) == [])
 
 
 def test_pilots_that_wait_that_have_ended_and_that_never_were_are_killed_together(ce: CE) -> None:

@@ -42,6 +42,19 @@ def test_a_pilot_that_is_held_after_its_start_has_ended(ce: CE) -> None:
     wait_for(lambda: ce.pool.jobs() == [])
 
 
+def test_a_pilot_that_is_evicted_runs_until_it_has_left(ce: CE) -> None:
+    handle = ce.run_until_ready("stubborn")
+    ce.pool.run("condor_vacate_job", handle.batch_id)
+    wait_for(lambda: ce.has_noted(handle, "asked"))
+
+    states = []
+    while ce.processes_of(handle):
+        states.append(ce.state(handle).presence)
+
+    assert set(states[:-1]) == {Presence.RUNNING}  # in the last moment it may have ended
+    ce.reach(Presence.ENDED, handle)
+
+
 def test_a_pilot_that_was_evicted_has_ended_and_is_not_started_again(ce: CE) -> None:
     handle = ce.run_until_ready()
 
