@@ -4,7 +4,9 @@ No directory has to be shared with the nodes: HTCondor carries the script and th
 the pilot has ended. Until then ``condor_tail`` looks at it; that of a pilot that was killed or evicted is lost, which
 matters little, for pilots ship their log themselves.
 
-Pilots are known by an attribute of their jobs, ``WmsStamp``, for an answer with the job's number may be lost.
+Pilots are known by an attribute of their jobs, ``WmsStamp``, for an answer with the job's number may be lost. Should one
+be submitted twice all the same, by a condor_submit that came to its end after its time was over, then the first to start
+takes the secret, which is single-use, and the other ends for want of it.
 """
 
 import json
@@ -46,6 +48,7 @@ condor_q -json -constraint {waiting} -attributes ClusterId
 """
 _SUBMITTED = re.compile(r"^(\d+)\.(\d+) - \d+\.\d+$", re.MULTILINE)
 _TARGET = re.compile(r"\bTARGET\.", re.IGNORECASE)
+#: Values of JobStatus; with the others a pilot runs: running, transferring output, suspended.
 _IDLE, _REMOVED, _COMPLETED, _HELD = 1, 3, 4, 5
 
 _Ad = Mapping[str, Any]
@@ -232,7 +235,7 @@ def _present(job: _Ad) -> BatchState:
     if status == _COMPLETED:
         return _ended(job)
     if started and status in {_IDLE, _HELD}:
-        # It will not start again, and HTCondor removes it within the minute.
+        # It will not start again, and the schedd removes it when it looks at its jobs next.
         return _ended(job, reason=held if status == _HELD else "it was evicted, and pilots start once")
     if status == _HELD:
         by_hand = job.get("HoldReasonCode") == HELD_BY_A_PERSON
