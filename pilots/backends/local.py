@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -106,15 +107,13 @@ def _unpacked(place: Path) -> Path:
     target = place / f"agent-{package.sha256[:16]}"
     if target.exists():
         return target
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.rmtree(unfinished, ignore_errors=True)
-        with zipfile.ZipFile(io.BytesIO(package.content)) as archive:
-            archive.extractall(unfinished)
-        unfinished.rename(target)
+        with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as unfinished:
+            with zipfile.ZipFile(io.BytesIO(package.content)) as archive:
+                archive.extractall(unfinished)
+            Path(unfinished).rename(target)
     except OSError as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
         if not target.exists():  # else another process of the server was faster
             raise BackendError(f"The agent cannot be unpacked into {place}: {error.strerror}.") from error
     return target

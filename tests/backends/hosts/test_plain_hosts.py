@@ -147,7 +147,7 @@ def test_a_pilot_whose_shell_was_killed_runs_until_it_ends_itself(plain: Host) -
     stamp, own = start(plain.backend(), plain.place)
     process = process_of(own)
     os.kill(process.shell, signal.SIGKILL)
-    wait_for(lambda: not Path(f"/proc/{process.shell}").exists() or host._lives(process.shell, 0) is False)
+    wait_for(lambda: not host._lives(process.shell, process.shell_started))
     assert state(plain, stamp).presence is Presence.RUNNING
     plain.backend().kill([Handle(stamp=stamp)])
     assert ended(plain, stamp).exit_code is None

@@ -13,8 +13,8 @@ import pytest
 from django.http import HttpResponse
 from rest_framework.test import APIRequestFactory
 
-from pilots.api.agent import AgentView
 from pilots.agent_package import agent_package
+from pilots.api.agent import AgentView
 
 
 def _fetch(**headers: str) -> HttpResponse:
