@@ -27,7 +27,6 @@ echo "hello from {stamp}"
 case {queue} in
     exit*) exit {code} ;;
     stubborn) trap '' TERM; echo > deaf ;;
-    detached) mkdir work/process; sleep 600 & echo $! > child ;;
 esac
 exec sleep 600
 """
