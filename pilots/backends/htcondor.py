@@ -4,9 +4,9 @@ No directory has to be shared with the nodes: HTCondor carries the script and th
 the pilot has ended. Until then ``condor_tail`` looks at it; that of a pilot that was killed or evicted is lost, which
 matters little, for pilots ship their log themselves.
 
-Pilots are known by an attribute of their jobs, ``WmsStamp``, for an answer with the job's number may be lost. Should one
-be submitted twice all the same, by a condor_submit that came to its end after its time was over, then the first to start
-takes the secret, which is single-use, and the other ends for want of it.
+Pilots are known by an attribute of their jobs, ``WmsStamp``, for an answer with the job's number may be lost. Should
+one be submitted twice all the same, by a condor_submit that came to its end after its time was over, then the first to
+start takes the secret, which is single-use, and the other ends for want of it.
 """
 
 import json

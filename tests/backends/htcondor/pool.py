@@ -119,7 +119,9 @@ def htcondor_pool(directory: Path) -> Iterator[Pool]:
     """
     root = os.environ.get(VARIABLE, "")
     if not root:
-        pytest.skip(f"no pool of HTCondor: run tests/htcondor/build.sh DIRECTORY as root, and set {VARIABLE}=DIRECTORY")
+        pytest.skip(
+            f"no pool of HTCondor: run tests/backends/htcondor/build.sh DIRECTORY as root, and set {VARIABLE}=DIRECTORY"
+        )
     with (directory / "pool.log").open("wb") as log:
         # It ends with the tests even when they are killed, and all processes of its namespace end with it.
         unshare = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]

@@ -16,7 +16,7 @@ import pytest
 
 from pilots.backends.htcondor import HTCondorBackend
 from pilots.backends.interface import BatchState, CEDescription, Handle, PilotOrder, Presence, Slot
-from tests.htcondor.pool import Pool, htcondor_pool
+from tests.backends.htcondor.pool import Pool, htcondor_pool
 from tests.serving import LoopbackServer
 
 WITHIN_S = 60.0

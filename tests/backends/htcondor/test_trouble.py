@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pilots.backends.interface import BackendError, Handle, Presence, Submission
-from tests.htcondor.conftest import CE, wait_for
-from tests.htcondor.pool import program
+from tests.backends.htcondor.conftest import CE, wait_for
+from tests.backends.htcondor.pool import program
 from tests.ssh import ssh_host
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds a root directory with Debian 13's HTCondor, which older Debians do not have, for tests/htcondor/pool.py.
+# Builds a root directory with the HTCondor of Debian 13, which older Debians do not have, for the pool.py beside it.
 #
-#     tests/htcondor/build.sh DIRECTORY && WMS_TESTS_HTCONDOR=DIRECTORY pytest tests/htcondor
+#     tests/backends/htcondor/build.sh DIRECTORY && WMS_TESTS_HTCONDOR=DIRECTORY pytest tests/backends/htcondor
 #
 # It takes a minute, and nothing when DIRECTORY is there already. It needs root, debootstrap, and a Debian whose apt
 # says where packages come from. Exit code 3: it cannot be built on this machine.

@@ -3,7 +3,7 @@
 import pytest
 
 from pilots.backends.interface import BatchState, Handle, Presence
-from tests.htcondor.conftest import CE, wait_for
+from tests.backends.htcondor.conftest import CE, wait_for
 
 
 def test_a_pilot_installs_itself_runs_and_ends_with_its_exit_code(ce: CE) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pilots.agent_package import agent_package
 from pilots.backends.interface import Handle, Presence
 from tests.agent.scripted import ScriptedServer, _Handler
-from tests.htcondor.conftest import CE
+from tests.backends.htcondor.conftest import CE
 
 
 class _ServesTheAgent(_Handler):
