@@ -1,0 +1,179 @@
+"""What a CE of type htcondor can be told, and pilots rewritten as a submit description (PIL §2.3 (iii))."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pilots.backends import options as read
+from pilots.backends.commands import COMMON_OPTIONS
+from pilots.backends.interface import BackendError, Slot
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: With one of these a pilot would not start as it should, or could not be found again.
+_OWN_ATTRIBUTES = ("WmsStamp", "WmsCE", "Requirements", "PeriodicRemove", "PeriodicRemoveReason", "MaxWallTime")
+#: Between asking a pilot that is evicted to leave and killing it; a machine may give less.
+_LEAVE_WITHIN_S = 30
+#: Held by a person, who may have reasons and may release it. All other holds are for troubles of the job.
+HELD_BY_A_PERSON = 1
+#: The secret is single-use: a pilot that was evicted would start in vain, again and again. NB: the machine looks at
+#: this too before it starts a job, so it holds also in the time until the schedd removes the job.
+_NEVER_STARTED = "(isUndefined(MY.NumJobStarts) || MY.NumJobStarts < 1)"
+_EVICTED = "(JobStatus == 1 && NumJobStarts >= 1)"
+_HELD = f"(JobStatus == 5 && (HoldReasonCode =!= {HELD_BY_A_PERSON} || NumJobStarts >= 1))"
+#: NB: a job that is removed gracefully leaves the queue while its processes may still run; it would be said to have
+#: ended, and what it runs be run a second time. One that is evicted stays in the queue until they have ended.
+_DESCRIPTION = """\
+universe = vanilla
+executable = {directory}/$(wms_stamp)/pilot.sh
+initialdir = {directory}/$(wms_stamp)
+batch_name = wms-$(wms_stamp)
+output = pilot.log
+error = pilot.log
+log = events
+should_transfer_files = YES
+when_to_transfer_output = ON_EXIT
+transfer_input_files = secret
+transfer_output_files = ""
+notification = never
+want_graceful_removal = false
+job_max_vacate_time = {leave_within_s}
+{asked}
+queue wms_stamp from (
+{stamps}
+)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HTCondorOptions:
+    """``options`` of a CE of type htcondor, beside those of every CE that is reached by commands.
+
+    Args:
+        directory: on the host, for what pilots need.
+        python: the interpreter of the host that does what has to be done there; pilots look for one of their node.
+        requirements: ClassAd expression that is true of every slot for pilots; empty: any slot.
+        attributes: {name: ClassAd expression} of the jobs, such as an accounting group.
+        features: {platform or tag: ClassAd expression that is true of the slots that have it}.
+        max_pending: so many pilots may wait in the schedd beyond those for which there is an unclaimed core.
+    """
+
+    directory: str
+    python: str
+    requirements: str
+    attributes: Mapping[str, str]
+    features: Mapping[str, str]
+    max_pending: int
+
+    def description_for(self, slot: Slot, *, place: str, directory: str, stamps: Sequence[str]) -> str:
+        """Return the submit description of pilots for slots of one kind.
+
+        Args:
+            slot: of each.
+            place: of the pilots, by which ``capacity`` knows those of this CE.
+            directory: on the host; each pilot has its script and its secret in the one that is named as its stamp.
+            stamps: of the pilots.
+        """
+        asked = {
+            **{f"+{name}": _plain(value) for name, value in self.attributes.items()},
+            "+WmsStamp": '"$(wms_stamp)"',
+            "+WmsCE": _plain(quoted(place)),
+            "request_cpus": str(slot.processors),
+            "request_memory": f"{slot.memory_mb} MB" if slot.memory_mb else "",
+            "request_disk": f"{slot.disk_mb} MB" if slot.disk_mb else "",
+            "request_gpus": str(slot.gpus) if slot.gpus else "",
+            "requirements": _plain(" && ".join(self._requirements_for(slot))),
+            **_ends(slot),
+        }
+        return _DESCRIPTION.format(
+            directory=_plain(directory),
+            leave_within_s=_LEAVE_WITHIN_S,
+            asked="\n".join(f"{name} = {value}" for name, value in asked.items() if value),
+            stamps="\n".join(stamps),
+        )
+
+    def _requirements_for(self, slot: Slot) -> Iterable[str]:
+        """Yield what must be true of the node: one of the platforms, and all tags, as far as they are features here."""
+        yield _NEVER_STARTED
+        if self.requirements:
+            yield f"({self.requirements})"
+        if platforms := self._features_of(slot.platforms):
+            yield f"({' || '.join(platforms)})"
+        yield from self._features_of(slot.tags)
+
+    def _features_of(self, names: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(f"({self.features[name]})" for name in names if name in self.features))
+
+
+def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
+    """Return the options with their defaults.
+
+    Args:
+        options: without those of every CE that is reached by commands.
+
+    Raises:
+        BackendError: one is unknown or wrong.
+    """
+    known = HTCondorOptions.__dataclass_fields__.keys()
+    read.refuse_unknown(options.keys(), known={*known, *COMMON_OPTIONS}, kind="htcondor")
+    attributes = _expressions(options, "attributes")
+    for name in attributes:
+        if not _NAME.fullmatch(name):
+            raise BackendError(f"The option attributes must have names of letters, digits and _; {name!r} is none.")
+        if name.casefold() in map(str.casefold, _OWN_ATTRIBUTES):
+            raise BackendError(f"{name} in the option attributes is not possible: it is the pilot's own.")
+    return HTCondorOptions(
+        directory=read.text(options, "directory", default="wms-pilots"),
+        python=read.text(options, "python", default="python3"),
+        requirements=_expression(options["requirements"], where="The option requirements")
+        if read.text(options, "requirements")
+        else "",
+        attributes=attributes,
+        features=_expressions(options, "features"),
+        max_pending=read.number(options, "max_pending", default=10, at_least=0),
+    )
+
+
+def quoted(text: str) -> str:
+    """Return the text as a string of a ClassAd.
+
+    NB: HTCondor's programs read ClassAds of the old kind, in which a backslash means itself except before a quote.
+    """
+    return '"{}"'.format(text.replace('"', '\\"'))
+
+
+def _ends(slot: Slot) -> Mapping[str, str]:
+    """Return when the schedd removes a pilot, and with which words."""
+    conditions = [_HELD, _EVICTED]
+    why = 'ifThenElse(JobStatus == 5, strcat("held: ", HoldReason), "it was evicted, and pilots start once")'
+    if not slot.wall_time_s:
+        return {"periodic_remove": " || ".join(conditions), "+PeriodicRemoveReason": why}
+    over = f"(JobStatus == 2 && time() - JobCurrentStartDate > {slot.wall_time_s})"
+    return {
+        "+MaxWallTime": str(-(-slot.wall_time_s // 60)),  # minutes, rounded up, as HTCondor-CE has it
+        "periodic_remove": " || ".join([*conditions, over]),
+        "+PeriodicRemoveReason": f'ifThenElse(JobStatus == 2, "it ran longer than {slot.wall_time_s} s", {why})',
+    }
+
+
+def _plain(text: str) -> str:
+    """Return a value in which a submit description expands nothing."""
+    return text.replace("$", "$(DOLLAR)")
+
+
+def _expressions(options: Mapping[str, object], name: str) -> Mapping[str, str]:
+    value = options.get(name, {})
+    if not isinstance(value, Mapping):
+        raise BackendError(f"The option {name} must be a record {{name: ClassAd expression}}; it is {value!r}.")
+    return {str(of): _expression(one, where=f"{of} in the option {name}") for of, one in value.items()}
+
+
+def _expression(value: object, *, where: str) -> str:
+    """Return an expression that cannot become more than its part of a line of a submit description.
+
+    Raises:
+        BackendError: it is none.
+    """
+    # A backslash at the end of a line would join the next one to it.
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or value.endswith("\\"):
+        raise BackendError(f"{where} must be a ClassAd expression in one line; it is {value!r}.")
+    return value

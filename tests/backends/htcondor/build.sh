@@ -1,0 +1,29 @@
+#!/bin/sh
+# Builds a root directory with the HTCondor of Debian 13, which older Debians do not have, for the pool.py beside it.
+#
+#     tests/backends/htcondor/build.sh DIRECTORY && WMS_TESTS_HTCONDOR=DIRECTORY pytest tests/backends/htcondor
+#
+# It takes a minute, and nothing when DIRECTORY is there already. It needs root, debootstrap, and a Debian whose apt
+# says where packages come from. Exit code 3: it cannot be built on this machine.
+set -eu
+root=${1:?the directory to build in}
+[ ! -e "$root/srv/built" ] || exit 0
+[ "$(id -u)" = 0 ] || { echo "Only root can build and enter another root directory." >&2; exit 3; }
+command -v debootstrap >/dev/null || { echo "debootstrap is not installed." >&2; exit 3; }
+
+. /etc/os-release
+archive=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+    sed -n "s/ ${VERSION_CODENAME:-no} main\$//p" | head -n 1)
+[ -n "$archive" ] && [ "$ID" = debian ] || { echo "apt does not say where Debian's packages come from." >&2; exit 3; }
+
+# Its name is the script's own process, so that two of them at once do not disturb each other.
+unfinished="$root.$$"
+trap 'rm -rf --one-file-system "$unfinished"' EXIT
+# An older debootstrap does not find by itself who provides the virtual packages on which python3-cryptography depends.
+debootstrap --variant=minbase --include=condor,python3,python3-cffi-backend trixie "$unfinished" "$archive" \
+    >"$unfinished.log" 2>&1 || { tail -n 20 "$unfinished.log" >&2; exit 1; }
+rm -rf "$unfinished.log" "$unfinished"/var/cache/apt/archives/*.deb "$unfinished"/var/lib/apt/lists/*
+# HTCondor refuses jobs of root and of its own user.
+chroot "$unfinished" useradd --uid 1000 --create-home pilots
+touch "$unfinished/srv/built"
+mv -T "$unfinished" "$root" || [ -e "$root/srv/built" ]
