@@ -11,6 +11,7 @@ from pilots.agent import credentials, linux, log, options
 from pilots.agent.clock import monotonic
 from pilots.agent.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.loop import Pilot
+from pilots.agent.options import Options
 from pilots.agent.version import VERSION
 
 WRONG_USAGE = 2
@@ -21,6 +22,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started_at = monotonic()
     _open_standard_streams()
     given = options.parse(arguments)
+    try:
+        return _run(given, started_at=started_at)
+    finally:
+        if given.remove_program:
+            Path(sys.argv[0]).unlink(missing_ok=True)
+
+
+def _run(given: Options, *, started_at: float) -> int:
     # Before there is any secret in memory.
     linux.hide_memory()
     linux.adopt_orphans()

@@ -114,6 +114,7 @@ def test_more_disk_than_the_server_can_write_down_is_as_much_as_it_can() -> None
         disk_mb=1e13,
         gpus=(),
         container_runtime=None,
+        speed=1.0,
         checks=(),
         facts={},
     )
@@ -144,7 +145,7 @@ def test_the_start_of_a_slot_counts_as_the_whole_and_later_what_is_left() -> Non
 
 def test_no_more_cpu_time_is_offered_than_the_slot_lasts_for() -> None:
     # A machine of thrice the reference's speed: 300,000 s of CPU time in 100,000 s.
-    fast = slot(wall_time_s=100_000)
+    fast = slot(wall_time_s=100_000, speed=3.0)
     assert [fast.cpu_left_s(elapsed_s) for elapsed_s in (900, 50_000, 100_000)] == [300_000, 150_000, 0]
     # What lasts longer than its CPU time ends with that.
     assert slot(wall_time_s=450_000).cpu_left_s(50_000) == 250_000

@@ -40,7 +40,9 @@ def test_the_node_is_reported_before_a_job_is_asked_for(server: ScriptedServer, 
     (report,) = server.node_reports
     assert report["ok"] is True
     assert report["batch_id"] == "4711"
-    assert {check["name"] for check in report["checks"]} == {"work_directory", "disk", "memory", "clock", "processors"}
+    assert {check["name"] for check in report["checks"]} == {
+        *("work_directory", "disk", "memory", "clock", "processors", "container")
+    }
     assert len(json.dumps(report["node"])) < 16 * 1024
     assert all(seen.user_agent.startswith("wms-pilot-agent/") for seen in server.seen)
 
