@@ -6,6 +6,7 @@ It speaks the pilots' part of the contract over real sockets, remembers every re
 import hashlib
 import io
 import json
+import ssl
 import tarfile
 import threading
 import time
@@ -15,11 +16,14 @@ from datetime import UTC, datetime, timedelta
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from pilots.services.agent_package import agent_package
 from tests.serving import LoopbackServer
+from tests.storage import write_certificate
 
 DROP = "drop the connection instead of answering"
 LOSE = "do it, and then drop the connection"
@@ -37,6 +41,15 @@ class Seen:
     body: Any
     user_agent: str
     at: float
+
+
+@dataclass(kw_only=True)
+class Download:
+    """A program as it is sent: with what SHA-256, or none, and how many bytes of it really."""
+
+    content: bytes
+    sha256: str | None
+    sent_bytes: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -145,6 +158,9 @@ class ScriptedServer(LoopbackServer):
 
     def answer(self, seen: Seen) -> tuple[int, object]:
         parts = [part for part in seen.path.split("/") if part][1:]
+        if parts == ["pilots", "agent.pyz"]:
+            package = agent_package()
+            return 200, Download(content=package.content, sha256=package.sha256)
         if parts == ["pilots", "register"]:
             return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
         if parts == ["pilots", "config"]:
@@ -234,6 +250,20 @@ class ScriptedServer(LoopbackServer):
         return type("_HandlerOfServer", (_Handler,), {"scripted": self})
 
 
+class ScriptedTLSServer(ScriptedServer):
+    """The same over TLS; its *certificate* must be trusted."""
+
+    scheme = "https"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.certificate = directory / "server.pem"
+        write_certificate(self.certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+
+
 class _Handler(BaseHTTPRequestHandler):
     scripted: ScriptedServer
     protocol_version = "HTTP/1.1"
@@ -273,6 +303,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _write(self, status: int, body: object) -> None:
+        if isinstance(body, Download):
+            self._send(status, body)
+            return
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         if status in {204, 429, 503}:
@@ -280,6 +313,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _send(self, status: int, download: Download) -> None:
+        self.send_response(status)
+        if download.sha256 is not None:
+            self.send_header("X-Agent-SHA256", download.sha256)
+        self.send_header("Content-Length", str(len(download.content)))
+        self.end_headers()
+        self.wfile.write(download.content[: download.sent_bytes])
+        self.close_connection = True
 
     def log_message(self, *_: object) -> None:
         pass
