@@ -102,6 +102,8 @@ class ScriptedServer(LoopbackServer):
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
         self.leaving: list[str] = []
+        #: Whether a pilot said that it could not work.
+        self.failed = False
         self.changed = threading.Condition()
         self._by_request: dict[str, Lease] = {}
         super().__init__(self._handler())
@@ -158,25 +160,29 @@ class ScriptedServer(LoopbackServer):
 
     def answer(self, seen: Seen) -> tuple[int, object]:
         parts = [part for part in seen.path.split("/") if part][1:]
-        if parts == ["pilots", "agent.pyz"]:
-            package = agent_package()
-            return 200, Download(content=package.content, sha256=package.sha256)
-        if parts == ["pilots", "register"]:
-            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
-        if parts == ["pilots", "config"]:
-            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
-        if parts == ["pilots", "report"]:
-            if "leaving" in seen.body:
-                self.leaving.append(seen.body["leaving"])
-            else:
-                self.node_reports.append(seen.body)
-            return 200, {"pilot": 7, "status": "Running", "token": None}
+        if parts[0] == "pilots":
+            return self._before_jobs(parts[1], seen)
         if parts == ["matches"]:
             return self._match(seen.body)
         lease = next((each for each in self.leases if each.match_id == parts[1]), None)
         if lease is None:
             return 404, {"code": "not_found", "detail": "no such lease"}
         return self._on_lease(lease, parts[2:], seen)
+
+    def _before_jobs(self, name: str, seen: Seen) -> tuple[int, object]:
+        if name == "agent.pyz":
+            package = agent_package()
+            return 200, Download(content=package.content, sha256=package.sha256)
+        if name == "register":
+            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
+        if name == "config":
+            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
+        if "leaving" in seen.body:
+            self.leaving.append(seen.body["leaving"])
+            self.failed = self.failed or seen.body.get("failed", False)
+        else:
+            self.node_reports.append(seen.body)
+        return 200, {"pilot": 7, "status": "Running", "token": None}
 
     def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
         lease = self._by_request.get(offer["request_id"])
