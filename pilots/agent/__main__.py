@@ -21,12 +21,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a pilot to its end; return the exit code (see ``--help``)."""
     started_at = monotonic()
     _open_standard_streams()
-    given = options.parse(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        return _run(given, started_at=started_at)
+        return _run(options.parse(given), started_at=started_at)
     finally:
-        if given.remove_program:
-            Path(sys.argv[0]).unlink(missing_ok=True)
+        if options.REMOVE_PROGRAM in given:  # also when the rest of it is wrong usage
+            _remove_program()
 
 
 def _run(given: Options, *, started_at: float) -> int:
@@ -48,6 +48,13 @@ def _run(given: Options, *, started_at: float) -> int:
         Path(given.token_file).unlink()
     log.event("pilot.started", version=VERSION, server=given.server, work_directory=given.work_dir)
     return Pilot(given, token=token, started_at=started_at).run()
+
+
+def _remove_program() -> None:
+    """Remove the file that the agent was packed in; where it runs from a directory there is none."""
+    program = Path(__file__).parents[2]
+    if program.is_file():
+        program.unlink()
 
 
 def _open_standard_streams() -> None:

@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 from pilots.agent.surroundings import best_scratch, scratch_directories
 from pilots.agent.version import PROTOCOL, VERSION
 
+#: Obeyed whatever else is said; see ``__main__``.
+REMOVE_PROGRAM = "--remove-program"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -20,7 +23,6 @@ class Options:
     server: str
     token_file: str
     remove_token_file: bool
-    remove_program: bool
     ca: Path | None
     vo: str
     site: str
@@ -53,7 +55,6 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         server=given.server,
         token_file=given.token_file,
         remove_token_file=given.remove_token_file,
-        remove_program=given.remove_program,
         ca=given.ca,
         vo=given.vo,
         site=given.site,
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--remove-token-file", action="store_true", help="once it was read, so that no job of this user can read it"
     )
-    parser.add_argument("--remove-program", action="store_true", help="the file of the agent itself, when it ends")
+    parser.add_argument(REMOVE_PROGRAM, action="store_true", help="the file of the agent itself, when it ends")
     parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
     _add_place(parser.add_argument_group("registration, unless the token is a pilot's own"))
     _add_work(parser.add_argument_group("work"))

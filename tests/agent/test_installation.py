@@ -116,6 +116,15 @@ def test_a_site_starts_a_pilot_by_one_line(server: ScriptedServer, node: Node, s
     assert node.left == {"secret"}
 
 
+@pytest.mark.parametrize(("wrong", "exit_code"), [("--max-jobs=0", 2), ("--help", 0), ("--token-file=/absent", 2)])
+def test_a_wrong_usage_leaves_nothing_either(server: ScriptedServer, node: Node, wrong: str, exit_code: int) -> None:
+    ended = node.run(site_script(server_url=server.url), *node.place, "--token-file", "secret", wrong)
+
+    assert ended.returncode == exit_code
+    assert "Traceback" not in ended.stdout
+    assert node.left == {"secret"}
+
+
 def test_names_with_blanks_and_quotes_are_only_names(server: ScriptedServer, node: Node) -> None:
     script = pilot_script(order("wms-$(touch hurt) 'x'"), server_url=server.url, secret_file="secret", more=QUICK)
 
