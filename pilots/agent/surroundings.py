@@ -60,7 +60,7 @@ def repositories(root: Path, *, mounts: str) -> Sequence[str]:
         mounts: content of /proc/self/mounts.
     """
     places = {words[1] for words in map(str.split, mounts.splitlines()) if len(words) > 1}
-    mounted = {place[len(f"{root}/") :] for place in places if place.startswith(f"{root}/")}
+    mounted = {place[len(f"{root}/") :].partition("/")[0] for place in places if place.startswith(f"{root}/")}
     try:
         listed = {name for name in os.listdir(root) if "." in name}  # noqa: PTH208 - Path would look at each
     except OSError:

@@ -24,6 +24,7 @@ def test_repositories_are_those_that_are_mounted_and_those_that_were(tmp_path: P
     for name in ("atlas.cern.ch", "cvmfs-config.cern.ch", "README"):
         (tmp_path / name).mkdir()
     mounts = f"proc /proc proc rw 0 0\ncvmfs2 {tmp_path}/lhcb.cern.ch fuse ro 0 0\ncvmfs2 {tmp_path}2/x.y fuse ro 0 0\n"
+    mounts += f"nfs {tmp_path}/lhcb.cern.ch/lib nfs ro 0 0\n"
 
     found = surroundings.repositories(tmp_path, mounts=mounts)
 
