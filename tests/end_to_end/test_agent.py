@@ -237,7 +237,8 @@ def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: P
     runtime = tmp_path / "bin" / "apptainer"
     # As if it had made the container: what follows the image is run.
     runtime.write_text(
-        '#!/bin/sh\n[ "$1" != --version ] || exit 0\nwhile [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
+        '#!/bin/sh\n[ "$1" != --version ] || exit 0\n'
+        'while [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
     )
     runtime.chmod(0o755)
     node = {"PATH": f"{runtime.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "3,4"}
