@@ -7,6 +7,15 @@ from datetime import datetime
 
 from pilots.agent import fields
 from pilots.agent.fields import Record
+from pilots.agent.version import PROTOCOL
+
+
+class OtherProtocolError(Exception):
+    """The server speaks another protocol than this agent, so that nothing else that it says can be relied on."""
+
+    def __init__(self, of_server: int) -> None:
+        needed = "a newer" if of_server > PROTOCOL else "an older"
+        super().__init__(f"the server speaks protocol {of_server}, this agent {PROTOCOL}; {needed} agent is needed")
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,6 @@ class Place:
 class Configuration:
     """Durations in seconds, sizes in the unit that the name says."""
 
-    protocol: int
     server_time: datetime | None
     #: By the pilot's clock, when the request for this was sent: what server_time is compared with.
     asked_at: float
@@ -56,11 +64,14 @@ def parse(data: Record, *, asked_at: float) -> Configuration:
 
     Raises:
         MalformedAnswerError: a key has another form than the contract says, or there is no protocol.
+        OtherProtocolError: it is not the agent's.
     """
+    protocol = fields.whole(data, "protocol")
+    if protocol != PROTOCOL:
+        raise OtherProtocolError(protocol)
     watchdog = fields.optional_record(data, "watchdog")
     heartbeat_s = fields.number(data, "heartbeat_s", 30)
     return Configuration(
-        protocol=fields.whole(data, "protocol"),
         server_time=fields.moment(data, "server_time"),
         asked_at=asked_at,
         place=_place(fields.optional_record(data, "place")),

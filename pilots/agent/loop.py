@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import socket
 import time
 import traceback
@@ -12,10 +13,11 @@ from typing import NoReturn, TypeVar
 
 from pilots.agent import log, node
 from pilots.agent.backoff import Backoff
+from pilots.agent.batch import BatchSystem
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.client import Client, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
-from pilots.agent.configuration import Configuration
+from pilots.agent.configuration import Configuration, OtherProtocolError
 from pilots.agent.credentials import PILOT_TOKEN_PREFIX
 from pilots.agent.fields import MalformedAnswerError, Record
 from pilots.agent.lease import Lease
@@ -26,7 +28,6 @@ from pilots.agent.pools import Pools, whereabouts_of
 from pilots.agent.server import NothingFits, Server
 from pilots.agent.slot import Slot
 from pilots.agent.storage import Storage
-from pilots.agent.version import PROTOCOL
 from pilots.agent.wrapper import Wrapper
 
 DONE, REFUSED, UNREACHABLE = 0, 1, 3
@@ -73,6 +74,7 @@ class Pilot:
             lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
         )
         self._storage = Storage(ca=options.ca)
+        self._batch_system = BatchSystem(os.environ)
         self._jobs = 0
         #: From when on containers are offered again.
         self._containers_at = -math.inf
@@ -91,6 +93,8 @@ class Pilot:
             return self._leave(leaving, known=known)
         except RefusedError as error:
             return self._leave(Leaving(f"refused by the server: {error}", exit_code=REFUSED), known=known)
+        except OtherProtocolError as error:
+            return self._leave(Leaving(str(error), exit_code=REFUSED), known=known)
         except InterruptedCallError:
             return self._leave(Leaving(f"stopped by {self._stop.signal_name}"), known=known)
         except (UnreachableError, MalformedAnswerError) as error:
@@ -134,13 +138,13 @@ class Pilot:
     def _prepare(self) -> tuple[Configuration, Resources]:
         """Fetch the configuration, look at the node and tell what was found."""
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
-        if configuration.protocol != PROTOCOL:
-            sentence = f"the server speaks protocol {configuration.protocol}, this agent {PROTOCOL}"
-            raise Leaving(f"{sentence}; a newer agent is needed", exit_code=REFUSED)
         found = node.look(
             self._options.work_dir,
             min_free_disk_mb=configuration.min_free_disk_mb,
             skew_s=answer.skew_s(now=time.time() - (monotonic() - answer.sent_at)),
+            container_needed=configuration.place.container is True,
+            speed=self._options.speed,
+            stamp=self._options.stamp,
         )
         for check in found.checks:
             log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
@@ -148,7 +152,8 @@ class Pilot:
         if not found.ok:
             raise Leaving("the node is not fit", exit_code=REFUSED)
         self._looked_at = monotonic()
-        resources = resources_of(self._options, configuration.place, found)
+        grant = self._batch_system.grant()
+        resources = resources_of(self._options, configuration.place, found, grant=grant, started_at=self._started_at)
         if monotonic() < self._containers_at:
             resources = replace(resources, container=False)
         return configuration, resources
@@ -205,11 +210,12 @@ class Pilot:
     def _leave(self, leaving: Leaving, *, known: bool) -> int:
         log.event("pilot.leaving", reason=leaving.reason, jobs=self._jobs)
         if known:
+            failed = {"failed": True} if leaving.exit_code == REFUSED else {}
             give_up_at = monotonic() + _LAST_WORDS_S
             try:
                 self._persistence.call(
                     "pilot.last_words",
-                    lambda: self._server.report({"leaving": leaving.reason[:255]}),
+                    lambda: self._server.report({"leaving": leaving.reason[:255], **failed}),
                     until=lambda: give_up_at,
                 )
             except (UnreachableError, MalformedAnswerError, RefusedError) as error:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
@@ -44,6 +45,13 @@ class RegisteredPilotOut(serializers.Serializer[RegisteredPilot]):
     expires_at = serializers.DateTimeField(help_text="End of the token.")
 
 
+class LastWords(NamedTuple):
+    """Why a pilot leaves, and whether that is a failure."""
+
+    reason: str
+    failed: bool
+
+
 class CheckIn(StrictSerializer):
     """One check of the node."""
 
@@ -67,6 +75,7 @@ class ReportIn(StrictSerializer):
         help_text=f"What the node has and is; at most {MAX_NODE_BYTES} bytes of JSON.",
     )
     leaving = Text(max_length=255, required=False, help_text="Alone: why the pilot leaves; it has then ended.")
+    failed = Flag(required=False, help_text="With leaving: the pilot could not work; it is then Failed, else Done.")
 
     def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:
         """Refuse what is too much to be kept."""
@@ -77,9 +86,11 @@ class ReportIn(StrictSerializer):
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         """Refuse a report that is both kinds, or neither."""
         if "leaving" in attrs:
-            if len(attrs) > 1:
+            if attrs.keys() - {"leaving", "failed"}:
                 raise serializers.ValidationError({"leaving": ["Send it alone."]})
             return attrs
+        if "failed" in attrs:
+            raise serializers.ValidationError({"failed": ["Send it with leaving only; else say ok."]})
         missing = [name for name in ("ok", "host_name") if name not in attrs]
         if missing:
             sentence = 'Required, unless the report is {"leaving": "why"}.'
@@ -87,11 +98,11 @@ class ReportIn(StrictSerializer):
         return attrs
 
     @classmethod
-    def parse(cls, data: object) -> NodeCheck | str:
-        """Return what was found, or the reason of a pilot that leaves."""
+    def parse(cls, data: object) -> NodeCheck | LastWords:
+        """Return what was found, or the last words of a pilot that leaves."""
         given = cls.checked(data)
         if "leaving" in given:
-            return str(given["leaving"])
+            return LastWords(reason=given["leaving"], failed=given.get("failed", False))
         return NodeCheck(
             host_name=given["host_name"],
             batch_id=given.get("batch_id", ""),

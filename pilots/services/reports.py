@@ -74,15 +74,22 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
 
 
 @transaction.atomic(durable=True)
-def leave(*, pilot_id: int, reason: str, now: datetime) -> Pilot:
+def leave(*, pilot_id: int, reason: str, failed: bool = False, now: datetime) -> Pilot:
     """End a pilot that says it is leaving; said again, its answer having been lost, it changes nothing.
+
+    Args:
+        pilot_id: of the pilot.
+        reason: for people.
+        failed: whether it could not work, for example because it speaks another protocol than this server.
+        now: the time of the end.
 
     Raises:
         PilotRevokedError: nothing changes.
     """
     _trusted(pilot_id)
     Pilot.objects.filter(pk=pilot_id).update(last_seen_at=now)
-    end_pilot(pilot_id, status=PilotStatus.DONE, reason=reason, now=now)
+    status = PilotStatus.FAILED if failed else PilotStatus.DONE
+    end_pilot(pilot_id, status=status, reason=reason, now=now)
     return _trusted(pilot_id)
 
 

@@ -42,9 +42,14 @@ class RunningAgent:
         token: str = PILOT_TOKEN,
         python: str = sys.executable,
         packed: bool = False,
+        work_dir: bool = True,
+        measured: bool = False,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as the file that pilots fetch."""
+        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as the file that pilots fetch.
+
+        Without *work_dir* it must find one; unless *measured* its cores are said to be like the reference.
+        """
         self.work = directory / "work"
         self.work.mkdir(exist_ok=True)
         program = ["-m", "pilots.agent"]
@@ -53,9 +58,12 @@ class RunningAgent:
             program = [str(directory / "agent.pyz")]
         self._log = directory / "agent.log"
         command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
+        usual = ["--max-idle-s", "0"]
+        usual += ["--work-dir", str(self.work)] if work_dir else []
+        usual += [] if measured else ["--speed", "1"]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--work-dir", str(self.work), "--max-idle-s", "0", *options],
+                [*command, *usual, *options],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -6,6 +6,7 @@ It speaks the pilots' part of the contract over real sockets, remembers every re
 import hashlib
 import io
 import json
+import ssl
 import tarfile
 import threading
 import time
@@ -15,11 +16,14 @@ from datetime import UTC, datetime, timedelta
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from pilots.agent_package import agent_package
 from tests.serving import LoopbackServer
+from tests.storage import write_certificate
 
 DROP = "drop the connection instead of answering"
 LOSE = "do it, and then drop the connection"
@@ -37,6 +41,15 @@ class Seen:
     body: Any
     user_agent: str
     at: float
+
+
+@dataclass(kw_only=True)
+class Download:
+    """A program as it is sent: with what SHA-256, or none, and how many bytes of it really."""
+
+    content: bytes
+    sha256: str | None
+    sent_bytes: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -89,6 +102,8 @@ class ScriptedServer(LoopbackServer):
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
         self.leaving: list[str] = []
+        #: Whether a pilot said that it could not work.
+        self.failed = False
         self.changed = threading.Condition()
         self._by_request: dict[str, Lease] = {}
         super().__init__(self._handler())
@@ -145,22 +160,29 @@ class ScriptedServer(LoopbackServer):
 
     def answer(self, seen: Seen) -> tuple[int, object]:
         parts = [part for part in seen.path.split("/") if part][1:]
-        if parts == ["pilots", "register"]:
-            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
-        if parts == ["pilots", "config"]:
-            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
-        if parts == ["pilots", "report"]:
-            if "leaving" in seen.body:
-                self.leaving.append(seen.body["leaving"])
-            else:
-                self.node_reports.append(seen.body)
-            return 200, {"pilot": 7, "status": "Running", "token": None}
+        if parts[0] == "pilots":
+            return self._before_jobs(parts[1], seen)
         if parts == ["matches"]:
             return self._match(seen.body)
         lease = next((each for each in self.leases if each.match_id == parts[1]), None)
         if lease is None:
             return 404, {"code": "not_found", "detail": "no such lease"}
         return self._on_lease(lease, parts[2:], seen)
+
+    def _before_jobs(self, name: str, seen: Seen) -> tuple[int, object]:
+        if name == "agent.pyz":
+            package = agent_package()
+            return 200, Download(content=package.content, sha256=package.sha256)
+        if name == "register":
+            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
+        if name == "config":
+            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
+        if "leaving" in seen.body:
+            self.leaving.append(seen.body["leaving"])
+            self.failed = self.failed or seen.body.get("failed", False)
+        else:
+            self.node_reports.append(seen.body)
+        return 200, {"pilot": 7, "status": "Running", "token": None}
 
     def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
         lease = self._by_request.get(offer["request_id"])
@@ -234,6 +256,20 @@ class ScriptedServer(LoopbackServer):
         return type("_HandlerOfServer", (_Handler,), {"scripted": self})
 
 
+class ScriptedTLSServer(ScriptedServer):
+    """The same over TLS; its *certificate* must be trusted."""
+
+    scheme = "https"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.certificate = directory / "server.pem"
+        write_certificate(self.certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+
+
 class _Handler(BaseHTTPRequestHandler):
     scripted: ScriptedServer
     protocol_version = "HTTP/1.1"
@@ -273,6 +309,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _write(self, status: int, body: object) -> None:
+        if isinstance(body, Download):
+            self._send(status, body)
+            return
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         if status in {204, 429, 503}:
@@ -280,6 +319,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _send(self, status: int, download: Download) -> None:
+        self.send_response(status)
+        if download.sha256 is not None:
+            self.send_header("X-Agent-SHA256", download.sha256)
+        self.send_header("Content-Length", str(len(download.content)))
+        self.end_headers()
+        self.wfile.write(download.content[: download.sent_bytes])
+        self.close_connection = True
 
     def log_message(self, *_: object) -> None:
         pass

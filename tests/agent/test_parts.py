@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import fields, heartbeat, lease, node, processes
+from pilots.agent import batch, cgroups, fields, heartbeat, lease, node, processes
 from pilots.agent import log as agent_log
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell
@@ -185,10 +185,10 @@ def test_the_batch_id_is_that_of_the_batch_system(tmp_path: Path) -> None:
     advertisement = tmp_path / ".job.ad"
     advertisement.write_text('MyType = "Job"\nClusterId = 12\nProcId = 3\nNotProcId = 9\n')
 
-    assert node.batch_id({"SLURM_JOB_ID": "77"}) == "77"
-    assert node.batch_id({"_CONDOR_JOB_AD": str(advertisement), "_CONDOR_SLOT": "slot1"}) == "12.3"
-    assert node.batch_id({"_CONDOR_SLOT": "slot1"}) == "slot1"
-    assert node.batch_id({}) == ""
+    assert batch.id_in_batch_system({"SLURM_JOB_ID": "77"}) == "77"
+    assert batch.id_in_batch_system({"_CONDOR_JOB_AD": str(advertisement), "_CONDOR_SLOT": "slot1"}) == "12.3"
+    assert batch.id_in_batch_system({"_CONDOR_SLOT": "slot1"}) == "slot1"
+    assert batch.id_in_batch_system({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_the_memory_limit_is_that_of_the_control_groups(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content + "\n")
 
-    assert node.memory_limit_mb(membership, tmp_path) == limit_mb
+    assert cgroups.memory_limit_mb(membership, tmp_path) == limit_mb
 
 
 def test_a_clock_that_is_far_off_makes_the_node_unfit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import tarfile
 import time
 import urllib.request
@@ -24,6 +25,7 @@ from resources.models import Queue
 from resources.services import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent, marker, processes_with
+from tests.programs import needed
 from wms.accounts.models import VO
 from wms.jobs.models import JobHistory
 
@@ -97,6 +99,39 @@ def start(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
         return RunningAgent(world.url, tmp_path, *place, *options, token=secret, packed=True)
 
     return start
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
+    world: World, settings: Settings, tmp_path: Path
+) -> None:
+    needed("curl")
+    settings.WMS_SERVER_URL = world.url
+    secret = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
+    (tmp_path / "token").write_text(f"{secret}\n")
+    (tmp_path / "token").chmod(0o600)
+    job_id = world.submit(executable="/bin/echo", arguments="from a vacuum", cpu_time_s=500)
+    line = (
+        f"curl -s {world.url}/api/pilots/pilot.sh | sh -s -- --vo lhcb --site LCG.CERN.ch --ce ce01 --queue grid"
+        " --token-file token --max-jobs 1"
+    )
+
+    ended = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout
+    assert world.output(job_id)["std.out"] == "from a vacuum\n"
+    pilot = Pilot.objects.get()
+    assert (pilot.status, pilot.pilot_type, pilot.queue) == (PilotStatus.DONE, "generic", world.queue)
+    assert pilot.node["speed"] > 0
+    assert {path.name for path in tmp_path.iterdir()} == {"token"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -190,19 +225,20 @@ def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> Non
 @pytest.mark.django_db(transaction=True)
 def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path) -> None:
     Queue.objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000, container=True)
-    asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine"}
+    asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine", "cpu_time_s": 500}
     shown = '"$IMAGE $CUDA_VISIBLE_DEVICES"'
     fitting = world.submit(executable="/bin/sh", arguments=f"-c 'echo {shown}'", wall_time_s=1800, **asked)
-    too_long = world.submit(executable="sleep", arguments="987652", wall_time_s=1)
+    too_long = world.submit(executable="sleep", arguments="987652", wall_time_s=1, cpu_time_s=500)
     waiting = [
-        world.submit(executable="true", **more)
+        world.submit(executable="true", cpu_time_s=500, **more)
         for more in ({"gpus": 2}, {"disk_mb": 1001}, {"wall_time_s": 3601}, {"container": "a.sif", "memory_mb": 9000})
     ]
     (tmp_path / "bin").mkdir()
     runtime = tmp_path / "bin" / "apptainer"
     # As if it had made the container: what follows the image is run.
     runtime.write_text(
-        '#!/bin/sh\nwhile [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
+        '#!/bin/sh\n[ "$1" != --version ] || exit 0\n'
+        'while [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
     )
     runtime.chmod(0o755)
     node = {"PATH": f"{runtime.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "3,4"}

@@ -387,6 +387,18 @@ def test_a_pilot_that_leaves_is_done_and_may_say_so_twice(client: Client) -> Non
 
 
 @pytest.mark.django_db
+def test_a_pilot_that_could_not_work_has_failed_with_its_reason(client: Client) -> None:
+    pilot = make_pilot()
+    sentence = "the server speaks protocol 2, this agent 1; a newer agent is needed"
+
+    answer = post(client, REPORT, {"leaving": sentence, "failed": True}, token=make_pilot_token(pilot))
+
+    assert answer.json() == {"pilot": pilot.pk, "status": "Failed", "token": None}
+    pilot.refresh_from_db()
+    assert (pilot.status, pilot.status_reason) == (PilotStatus.FAILED, sentence)
+
+
+@pytest.mark.django_db
 def test_an_ended_pilot_that_reports_is_told_to_leave(client: Client) -> None:
     pilot = make_pilot(status=PilotStatus.FAILED)
     answer = post(client, REPORT, FIT, token=make_pilot_token(pilot))
@@ -424,6 +436,8 @@ def without(name: str) -> dict[str, object]:
         ({"leaving": ""}, "leaving"),
         ({"leaving": "x" * 256}, "leaving"),
         ({"leaving": 5}, "leaving"),
+        ({"leaving": "x", "failed": "yes"}, "failed"),
+        ({**FIT, "failed": True}, "failed"),
         ({**FIT, "ok": "yes"}, "ok"),
         ({**FIT, "host_name": "h" * 256}, "host_name"),
         ({**FIT, "hostname": "h"}, "hostname"),
