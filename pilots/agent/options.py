@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pilots.agent.drain import DRAIN_FILE
 from pilots.agent.version import PROTOCOL, VERSION
 
 
@@ -31,6 +32,8 @@ class Options:
     max_wait_s: float
     patience_s: float
     grace_s: float
+    stop_within_s: float
+    drain_file: Path
     cpu_time_s: int | None
     wall_time_s: int | None
     processors: int | None
@@ -62,6 +65,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         max_wait_s=given.max_wait_s,
         patience_s=given.patience_s,
         grace_s=given.grace_s,
+        stop_within_s=given.stop_within_s,
+        drain_file=given.drain_file or given.work_dir / DRAIN_FILE,
         cpu_time_s=given.cpu_time_s,
         wall_time_s=given.wall_time_s,
         processors=given.processors,
@@ -127,6 +132,21 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--grace-s", type=_seconds, default=5.0, metavar="S", help="from SIGTERM to SIGKILL for a payload (%(default)s)"
+    )
+    group.add_argument(
+        "--stop-within-s",
+        type=_seconds,
+        default=20.0,
+        metavar="S",
+        help="after SIGTERM jobs may go on, and are handed back so long after it; a batch system must wait 5 s more "
+        "before it kills (%(default)s)",
+    )
+    group.add_argument(
+        "--drain-file",
+        type=Path,
+        metavar="PATH",
+        help=f"when this file appears, take no more jobs and leave after the running ones; default: {DRAIN_FILE} in "
+        "the work directory",
     )
 
 

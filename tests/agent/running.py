@@ -55,7 +55,7 @@ class RunningAgent:
         command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--work-dir", str(self.work), "--max-idle-s", "0", *options],
+                [*command, "--work-dir", str(self.work), "--max-idle-s", "0", "--stop-within-s", "5.5", *options],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -90,7 +90,7 @@ class ScriptedServer(LoopbackServer):
         self.node_reports: list[dict[str, Any]] = []
         self.leaving: list[str] = []
         self.changed = threading.Condition()
-        self._by_request: dict[str, Lease] = {}
+        self._by_request: dict[str, list[Lease]] = {}
         super().__init__(self._handler())
 
     # ---- what tests say
@@ -154,7 +154,7 @@ class ScriptedServer(LoopbackServer):
                 self.leaving.append(seen.body["leaving"])
             else:
                 self.node_reports.append(seen.body)
-            return 200, {"pilot": 7, "status": "Running", "token": None}
+            return 200, {"pilot": 7, "status": "Running", "token": self.renewals.get("pilot")}
         if parts == ["matches"]:
             return self._match(seen.body)
         lease = next((each for each in self.leases if each.match_id == parts[1]), None)
@@ -163,17 +163,32 @@ class ScriptedServer(LoopbackServer):
         return self._on_lease(lease, parts[2:], seen)
 
     def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
-        lease = self._by_request.get(offer["request_id"])
-        if lease is None:
+        leases = self._by_request.get(offer["request_id"])
+        if leases is None:
             if not self.waiting:
                 return 204, None
-            lease = Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=self.waiting.pop(0))
-            self.leases.append(lease)
-            self._by_request[offer["request_id"]] = lease
+            leases = [
+                Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=job) for job in self._fitting(offer)
+            ]
+            self.leases += leases
+            self._by_request[offer["request_id"]] = leases
+        return 201, {"leases": [self._granted(lease) for lease in leases]}
+
+    def _fitting(self, offer: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Take the oldest job, whatever it asks, and those after it that fit beside it."""
+        taken = [self.waiting.pop(0)]
+        while self.waiting and len(taken) < offer["max_jobs"]:
+            together = [*taken, self.waiting[0]]
+            if any(sum(job.get(name, 0) for job in together) > offer[name] for name in ("processors", "memory_mb")):
+                break
+            taken.append(self.waiting.pop(0))
+        return taken
+
+    def _granted(self, lease: Lease) -> dict[str, Any]:
         expires_at = _in(self.configuration["lease_first_s"])
         job = {name: value for name, value in lease.job.items() if name != "job_data"}
         answer = {"match_id": lease.match_id, "expires_at": expires_at, "token": lease.token, "job": job}
-        return 201, answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
+        return answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
 
     def _on_lease(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
         is_job = seen.token == lease.token or seen.token.startswith("wmsj_renewed")
