@@ -89,6 +89,8 @@ class ScriptedServer(LoopbackServer):
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
         self.leaving: list[str] = []
+        #: Nothing is answered but 503.
+        self.away = False
         self.changed = threading.Condition()
         self._by_request: dict[str, list[Lease]] = {}
         super().__init__(self._handler())
@@ -135,6 +137,14 @@ class ScriptedServer(LoopbackServer):
         with self.changed:
             if not self.changed.wait_for(condition, timeout_s):
                 raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
+
+    def poll(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
+        """Wait until *condition* holds, whether or not there are requests."""
+        give_up_at = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > give_up_at:
+                raise AssertionError("it did not happen")
+            time.sleep(0.02)
 
     @property
     def lease(self) -> Lease:
@@ -234,7 +244,7 @@ class ScriptedServer(LoopbackServer):
         """Remember the request and do what it asks for, or what the test wants; None: no answer."""
         with self.changed:
             self.seen.append(seen)
-            action = self.next_action(seen.path)
+            action = 503 if self.away else self.next_action(seen.path)
             if action == DROP:
                 return None
             if action is None or action == LOSE:
