@@ -1,4 +1,4 @@
-"""How a pilot that is to leave sees to its jobs: drained by a file, by an order or by the server; stopped by a signal."""
+"""How a pilot that is to leave sees to its jobs: drained by a file, an order or the server, stopped by a signal."""
 
 import os
 import signal
