@@ -108,3 +108,10 @@ def processes_with(marker: str) -> list[int]:
         if marker.encode() in told and state != "Z":
             found.append(int(name))
     return found
+
+
+def ancestor_below(top: int, pid: int) -> int:
+    """Return the child of process *top* that is *pid* or has it below: the pilot's process for one job."""
+    while (parent := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) != top:
+        pid = parent
+    return pid

@@ -13,7 +13,7 @@ from pilots.agent import room
 from pilots.agent.lease import Job, parse_job
 from pilots.agent.offer import Resources
 from tests.agent.conftest import StartAgent
-from tests.agent.running import RunningAgent, marker, processes_with
+from tests.agent.running import ancestor_below, marker, processes_with
 from tests.agent.scripted import Lease, ScriptedServer
 
 #: Of an agent, as the figures of the project say.
@@ -192,19 +192,6 @@ def test_an_order_to_kill_ends_one_payload_only(server: ScriptedServer, start: S
     assert finished([other]) == [0]
 
 
-def _of_job(agent: RunningAgent, mark: str) -> int:
-    """Return the process of the pilot below which there is a payload with *mark*."""
-    for child in children(agent.process.pid):
-        below: list[int] = []
-        waiting = [child]
-        while waiting:
-            below += (found := children(waiting.pop()))
-            waiting += found
-        if set(below) & set(processes_with(mark)):
-            return child
-    raise AssertionError(agent.log)
-
-
 @pytest.mark.parametrize("warden_helps", [True, False])
 def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
     server: ScriptedServer, start: StartAgent, tmp_path: Path, warden_helps: bool
@@ -218,7 +205,7 @@ def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
     server.wait_until(lambda: processes_with(mark))
     alive_when_handed_back: list[int] = []
 
-    worker = _of_job(agent, mark)
+    worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
     if not warden_helps:
         os.kill(children(worker)[0], signal.SIGSTOP)
     os.kill(worker, signal.SIGKILL)
@@ -248,7 +235,7 @@ def test_a_process_that_dies_takes_no_files_of_another_pilot_with_it(
     agent = start()
     running(server, 1)
 
-    os.kill(_of_job(agent, mark), signal.SIGKILL)
+    os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
 
     assert agent.wait() == 0
     assert list(agent.work.iterdir()) == [others]
