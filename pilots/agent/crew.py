@@ -50,8 +50,10 @@ class Ended:
     def how(self) -> str:
         """Return how it ended, for people."""
         if self.status is None:
-            return "it could not be started"
-        return name_of_signal(-self.status) if self.status < 0 else f"exit status {self.status}"
+            return "could not be started"
+        if self.status < 0:
+            return f"was ended by {name_of_signal(-self.status)}"
+        return f"ended with exit status {self.status}"
 
 
 class Crew:

@@ -6,14 +6,12 @@ import math
 import os
 import signal
 import socket
-import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from pilots.agent import accelerators, child, drain, log, node, room
+from pilots.agent import accelerators, child, drain, log, room
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import FAULT, LOOK_AT_NODE, NO_CONTAINERS, Errand
@@ -25,8 +23,9 @@ from pilots.agent.crew import Crew, Ended, workspaces_of
 from pilots.agent.drain import DrainRequest
 from pilots.agent.fields import MalformedAnswerError, Record
 from pilots.agent.lease import LeaseEndedError
-from pilots.agent.node import NodeReport
-from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of, resources_of
+from pilots.agent.leaving import REFUSED, UNREACHABLE, Leaving
+from pilots.agent.lookout import Lookout, Sight
+from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
 from pilots.agent.pools import Pools, whereabouts_of
@@ -35,57 +34,21 @@ from pilots.agent.server import Grant, NothingFits, Server, Usage
 from pilots.agent.storage import Storage
 from pilots.agent.version import PROTOCOL
 
-DONE, REFUSED, UNREACHABLE = 0, 1, 3
-
 #: Of a single operation of the network.
 _TIMEOUT_S = 20.0
-#: The node is looked at again after so long: disks fill up, and the answer renews the pilot's token, which nothing else
-#: does for the pilot itself.
-_LOOK_AGAIN_S = 900.0
-#: Sooner while what is wrong with it may be the doing of the jobs that run.
-_LOOK_AGAIN_AT_UNFIT_S = 60.0
-#: A token is renewed by the first report in the second half of its life.
-_LOOKS_IN_TOKENS_LIFE = 4
 #: Last words are worth this long.
 _LAST_WORDS_S = 5.0
 #: Nor is anything else done for a job whose process died: its lease runs out.
 _HAND_BACK_S = 15.0
-#: A process that has not ended in time gets so much more.
+#: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
 _KILL_AFTER_S = 0.5
+_KILLED_WITHIN_S = 5.0
 #: That the server takes in one request.
 _MOST_JOBS = 100
 #: Codes of refusals that say no more than what a drain file says.
 _DRAINED = "pilot_drained"
 
 Result = TypeVar("Result")
-
-
-class Leaving(Exception):  # noqa: N818 - no error, but how the loop ends
-    """The pilot's life is over, for a reason that the server is told."""
-
-    def __init__(self, reason: str, *, exit_code: int = DONE) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.exit_code = exit_code
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What the last look at the configuration and at the node showed.
-
-    Attributes:
-        configuration: newest.
-        node: as it was reported.
-        slot: all that is offered when no job runs.
-        free_disk_mb: now, with what jobs that run have written.
-        fit: whether jobs can come.
-    """
-
-    configuration: Configuration
-    node: NodeReport
-    slot: Resources
-    free_disk_mb: int
-    fit: bool
 
 
 class Pilot:
@@ -119,11 +82,7 @@ class Pilot:
             ),
         )
         self._jobs = 0
-        self._sight: Sight | None = None
-        #: From when on containers are offered again.
-        self._containers_at = -math.inf
-        self._look_at = -math.inf
-        self._look_every_s = _LOOK_AGAIN_S
+        self._lookout = Lookout(options)
 
     def run(self) -> int:
         """Live; return the exit code of the process."""
@@ -166,7 +125,7 @@ class Pilot:
             "pilot.register", lambda: self._server.register({**wanted, "host_name": socket.gethostname()[:255]})
         )
         if token_s is not None:
-            self._look_every_s = max(1.0, min(_LOOK_AGAIN_S, token_s / _LOOKS_IN_TOKENS_LIFE))
+            self._lookout.note_token(lasts_s=token_s)
         self._known = True
         log.event("pilot.registered", pilot=pilot, site=options.site, ce=options.ce, queue=options.queue)
 
@@ -184,14 +143,14 @@ class Pilot:
                 backoff.reset()
                 match_at = -math.inf
             self._refuse_to_go_on(sight.slot)
-            if monotonic() > self._look_at:
+            if monotonic() > self._lookout.look_at:
                 sight = self._look()
             left = self._left(sight)
             useful = sight.fit and room.is_useful(left, slot=sight.slot)
             if useful and monotonic() >= match_at:
                 match_at = monotonic() + self._match(left, sight, backoff)
             else:
-                self._rest(until=min(match_at if useful else math.inf, self._look_at))
+                self._rest(until=min(match_at if useful else math.inf, self._lookout.look_at))
 
     def _look(self) -> Sight:
         """Fetch the configuration, look at the node and tell what was found."""
@@ -199,32 +158,12 @@ class Pilot:
         if configuration.protocol != PROTOCOL:
             sentence = f"the server speaks protocol {configuration.protocol}, this agent {PROTOCOL}"
             raise Leaving(f"{sentence}; a newer agent is needed", exit_code=REFUSED)
-        found = node.look(
-            self._options.work_dir,
-            min_free_disk_mb=configuration.min_free_disk_mb,
-            skew_s=answer.skew_s(now=time.time() - (monotonic() - answer.sent_at)),
-        )
-        for check in found.checks:
-            log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
         busy = bool(self._crew.running)
-        self._ask("pilot.report", lambda: self._report(found, ends=not busy))
-        if not found.ok and not busy:
+        sight = self._lookout.look(configuration, answer, busy=busy)
+        self._ask("pilot.report", lambda: self._server.report(sight.report))
+        if not sight.fit and not busy:
             raise Leaving("the node is not fit", exit_code=REFUSED)
-        self._look_at = monotonic() + (self._look_every_s if found.ok else _LOOK_AGAIN_AT_UNFIT_S)
-        slot = resources_of(self._options, configuration.place, found)
-        disk_mb = self._sight.slot.disk_mb if busy and self._sight else slot.disk_mb
-        self._sight = Sight(
-            configuration=configuration,
-            node=found,
-            slot=replace(slot, disk_mb=disk_mb, container=slot.container and monotonic() >= self._containers_at),
-            free_disk_mb=slot.disk_mb,
-            fit=found.ok,
-        )
-        return self._sight
-
-    def _report(self, found: NodeReport, *, ends: bool) -> None:
-        """Tell what was found; that the node is not fit only if that *ends* the pilot, which loses its jobs by it."""
-        self._server.report(found.as_record() if ends else {**found.as_record(), "ok": True})
+        return sight
 
     def _wish(self) -> str | None:
         """Return who wants the pilot to leave; None: nobody does."""
@@ -260,7 +199,11 @@ class Pilot:
             log.event("match.nothing", again_in_s=wait_s)
             return wait_s
         for grant in found:
-            self._start(grant, sight)
+            if self._stop:
+                # Asked for before the signal, answered after it.
+                self._hand_back(grant, sight.configuration, minor="Pilot was stopped")
+            else:
+                self._start(grant, sight)
         backoff.reset()
         # Where there were fewer than could be taken, there is nothing else at the moment.
         return 0.0 if len(found) == most else backoff.next_s()
@@ -288,24 +231,26 @@ class Pilot:
     def _after(self, ended: Ended, sight: Sight) -> None:
         """See to what the end of a job's process means for the next."""
         if ended.died or ended.asks(LOOK_AT_NODE) or not sight.fit:
-            self._look_at = -math.inf
+            self._lookout.look_soon()
         if ended.asks(NO_CONTAINERS):
-            # Offered at once, the same job would come back, until it has been tried too often.
-            self._containers_at = monotonic() + _LOOK_AGAIN_S
-        if ended.died:
-            self._hand_back(ended)
+            self._lookout.offer_no_containers()
+        self._give_up_if_dead(ended)
         if ended.status == FAULT:
             # The next job would fare no better.
             raise Leaving(f"fault of the agent with job {ended.errand.grant.job.id}", exit_code=REFUSED)
 
-    def _hand_back(self, ended: Ended) -> None:
+    def _give_up_if_dead(self, ended: Ended) -> None:
         """Hand back a job whose process died, if nothing of it runs any more; else its lease runs out."""
-        grant = ended.errand.grant
-        log.event("job.process_died", job=grant.job.id, how=ended.how)
-        if not self._crew.clean_up_after(ended, work_directory=self._options.work_dir):
+        if not ended.died:
             return
-        lease = grant.lease(configuration=ended.errand.configuration, bell=self._bell)
-        minor = f"The pilot's process for the job died: {ended.how}"
+        errand = ended.errand
+        log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
+        if self._crew.clean_up_after(ended, work_directory=self._options.work_dir):
+            minor = f"The pilot's process for the job {ended.how}"
+            self._hand_back(errand.grant, errand.configuration, minor=minor)
+
+    def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
+        lease = grant.lease(configuration=configuration, bell=self._bell)
         give_up_at = monotonic() + (_LAST_WORDS_S if self._stop else _HAND_BACK_S)
         try:
             status = self._persistence.call(
@@ -320,28 +265,32 @@ class Pilot:
     # ---- the end
 
     def _wind_down(self) -> None:
-        """Let the jobs that run come to their end."""
+        """Let the jobs that run come to their end, or to that of the time after a signal."""
         while True:
             for ended in self._crew.take_ended():
-                if ended.died:
-                    self._hand_back(ended)
+                self._give_up_if_dead(ended)
             if not self._crew.running:
                 return
-            kill_at = math.inf
-            if self._stop.asked_at is not None:
-                kill_at = self._stop.asked_at + self._options.stop_within_s + _KILL_AFTER_S
+            if self._stop.asked_at is None:
+                if monotonic() >= self._lookout.look_at:
+                    self._keep_token()
+                self._rest(until=self._lookout.look_at)
+                continue
+            kill_at = self._stop.asked_at + self._options.stop_within_s + _KILL_AFTER_S
+            if monotonic() >= kill_at + _KILLED_WITHIN_S:
+                log.event("pilot.left_behind", jobs=len(self._crew.running))
+                return
             if monotonic() >= kill_at:
                 self._crew.pass_on(signal.SIGKILL)
-            if monotonic() >= self._look_at:
-                self._keep_token()
-            self._rest(until=min(kill_at, self._look_at))
+                kill_at += _KILLED_WITHIN_S
+            self._rest(until=kill_at)
 
     def _keep_token(self) -> None:
         """Have the token renewed, for the last words; nothing depends on it."""
-        self._look_at = monotonic() + self._look_every_s
-        if self._sight is not None:
-            found = self._sight.node
-            self._try("pilot.report", lambda: self._report(found, ends=False), for_s=0.0)
+        self._lookout.look_later()
+        sight = self._lookout.sight
+        if sight is not None:
+            self._try("pilot.report", lambda: self._server.report({**sight.report, "ok": True}), for_s=0.0)
 
     def _leave(self, leaving: Leaving) -> int:
         if leaving.exit_code == UNREACHABLE:

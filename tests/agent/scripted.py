@@ -117,7 +117,7 @@ class ScriptedServer(LoopbackServer):
     def script(self, name: str, *actions: object) -> None:
         """Do *actions* with the next requests whose path ends with *name*.
 
-        A status, (status, body), DROP, LOSE, or None: as usual.
+        A status, (status, body), DROP, LOSE, None: as usual, or what is called before the usual.
         """
         self.scripts.setdefault(name, []).extend(actions)
 
@@ -247,6 +247,8 @@ class ScriptedServer(LoopbackServer):
             action = 503 if self.away else self.next_action(seen.path)
             if action == DROP:
                 return None
+            if callable(action):
+                action = action()
             if action is None or action == LOSE:
                 answer = self.answer(seen)
                 return None if action == LOSE else answer

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,8 +13,8 @@ import pytest
 from pilots.agent.bell import Bell
 from pilots.agent.drain import DrainRequest
 from tests.agent.conftest import StartAgent
-from tests.agent.running import marker, processes_with
-from tests.agent.scripted import ScriptedServer
+from tests.agent.running import ROOT, RunningAgent, marker, processes_with
+from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.agent.test_parallel import finished, node_with, running, until_there
 
 # ---- drained
@@ -179,6 +182,65 @@ def test_a_process_that_does_not_end_in_time_is_killed_and_its_job_handed_back(
     assert agent.wait() == 0, agent.log
     assert processes_with(mark) == []
     assert finished(server.leases) == [222]
+
+
+def test_a_job_that_was_given_while_the_signal_came_is_handed_back_at_once(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    agents: list[RunningAgent] = []
+
+    def stop_it() -> None:
+        server.add_job("true")
+        agents[0].stop()
+        time.sleep(0.2)  # the signal arrives before the answer does
+
+    server.script("/matches/", None, stop_it)
+    server.configuration["match_retry_after_s"] = 0.5
+    agents.append(start("--max-idle-s", "60"))
+
+    assert agents[0].wait() == 0, agents[0].log
+    assert server.lease.statuses == []
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert server.lease.finished["minor_status"] == "Pilot was stopped"
+
+
+# ---- the agent in trouble
+
+
+def _agent_with(work: str, server: ScriptedServer, directory: Path) -> "subprocess.CompletedProcess[str]":
+    """Run an agent whose processes do *work*, a function of Python, instead of carrying out their jobs."""
+    program = (
+        "import sys; from pilots.agent import __main__, child; {}; child.carry_out = work; sys.exit(__main__.main())"
+    )
+    options = ["--server", server.url, "--token-file", "-", "--work-dir", str(directory), "--max-idle-s", "0"]
+    return subprocess.run(
+        [sys.executable, "-c", program.format(work), *options],
+        input=PILOT_TOKEN, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_an_agent_with_a_fault_hands_the_job_back_and_takes_no_other(server: ScriptedServer, tmp_path: Path) -> None:
+    for _ in range(2):
+        server.add_job("true")
+
+    ended = _agent_with("work = lambda errand, **_: errand.no_such_thing", server, tmp_path)
+
+    assert ended.returncode == 1
+    assert ended.stderr.count("agent.fault") == 1
+    assert finished(server.leases) == [222]
+    assert server.leaving == ["fault of the agent with job 1"]
+
+
+def test_a_node_without_room_for_a_process_gives_the_job_back(server: ScriptedServer, tmp_path: Path) -> None:
+    server.add_job("true")
+    no_fork = "import os; os.fork = lambda: (_ for _ in ()).throw(BlockingIOError(11, 'Try again')); work = None"
+
+    ended = _agent_with(no_fork, server, tmp_path)
+
+    assert ended.returncode == 0, ended.stderr
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == "The pilot's process for the job could not be started"
 
 
 # ---- a server, or a node, in trouble

@@ -217,10 +217,10 @@ def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
     assert alive_when_handed_back == []
     assert server.leases[0].finished is not None
     assert server.leases[0].finished["exit_code"] == 222
-    assert server.leases[0].finished["minor_status"] == "The pilot's process for the job died: SIGKILL"
+    assert server.leases[0].finished["minor_status"] == "The pilot's process for the job was ended by SIGKILL"
     assert server.leases[1].finished is not None
     assert server.leases[1].finished["exit_code"] == 0
-    assert "job.process_died job=1 how=SIGKILL" in agent.log
+    assert 'job.process_died job=1 how="was ended by SIGKILL"' in agent.log
     assert list(agent.work.iterdir()) == []
     assert server.leaving == ["no job for me"]
 

@@ -252,5 +252,5 @@ def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_die
     assert world.ask(f"/api/jobs/{other}/")["status"] == "Done"
     assert world.ask(f"/api/jobs/{dies}/")["status"] == "Done"
     history = [(change["status"], change["minor_status"]) for change in world.ask(f"/api/jobs/{dies}/history/")]
-    assert ("Rescheduled", "The pilot's process for the job died: SIGKILL") in history
+    assert ("Rescheduled", "The pilot's process for the job was ended by SIGKILL") in history
     assert Pilot.objects.count() == 1
