@@ -6,6 +6,7 @@ import os
 import signal
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class Crew:
         self._bell = bell
         self._work = work
         self._running: dict[int, Errand] = {}
-        self._ended: list[Ended] = []
+        self._ended: deque[Ended] = deque()
         #: When the last of them ended.
         self.idle_since = monotonic()
 
@@ -113,11 +114,10 @@ class Crew:
                 code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
                 self._ended.append(Ended(errand, code))
 
-    def take_ended(self) -> Sequence[Ended]:
-        """Return, once, those that have ended."""
+    def next_ended(self) -> Ended | None:
+        """Return, once, one that has ended."""
         self.reap()
-        ended, self._ended = self._ended, []
-        return ended
+        return self._ended.popleft() if self._ended else None
 
     def pass_on(self, number: int) -> None:
         """Send a signal to all; also from a handler of signals."""

@@ -138,7 +138,7 @@ class Pilot:
         self._crew.idle_since = monotonic()
         match_at = -math.inf
         while True:
-            for ended in self._crew.take_ended():
+            while (ended := self._crew.next_ended()) is not None:
                 self._after(ended, sight)
                 backoff.reset()
                 match_at = -math.inf
@@ -267,7 +267,7 @@ class Pilot:
     def _wind_down(self) -> None:
         """Let the jobs that run come to their end, or to that of the time after a signal."""
         while True:
-            for ended in self._crew.take_ended():
+            while (ended := self._crew.next_ended()) is not None:
                 self._give_up_if_dead(ended)
             if not self._crew.running:
                 return
@@ -276,6 +276,8 @@ class Pilot:
                     self._keep_token()
                 self._rest(until=self._lookout.look_at)
                 continue
+            # Again, for one that was started just when the signal came.
+            self._crew.pass_on(signal.SIGTERM)
             kill_at = self._stop.asked_at + self._options.stop_within_s + _KILL_AFTER_S
             if monotonic() >= kill_at + _KILLED_WITHIN_S:
                 log.event("pilot.left_behind", jobs=len(self._crew.running))
