@@ -27,8 +27,6 @@ _SHORT_S = 5.0
 #: Somebody waits for the acknowledgement of an order to kill.
 _OUTPUT_OF_KILLED_S = 20.0
 _OUTPUT_S = 900.0
-#: A batch system kills a pilot some 30 s after it has told it to stop.
-_HAND_BACK_S = 15.0
 #: Of standard output and error each, when all the output is too large.
 _TAIL_BYTES = 1024 * 1024
 Result = TypeVar("Result")
@@ -224,9 +222,7 @@ class Delivery:
         interrupted: Callable[[], bool] = lambda: False,
     ) -> Result:
         def until() -> float:
-            asked_at = self._slot.stop.asked_at
-            stop_at = math.inf if asked_at is None else asked_at + _HAND_BACK_S
-            return min(give_up_at, self._lease.over_at, stop_at)
+            return min(give_up_at, self._lease.over_at, self._slot.over_at)
 
         return self._slot.persistence.call(what, attempt, until=until, interrupted=interrupted)
 

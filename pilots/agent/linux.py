@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 
 from pilots.agent import log
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -21,6 +24,12 @@ def hide_memory() -> None:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent dies, so that none can slip away."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> bool:
+    """Have the kernel kill this process when its *parent* ends; return False when that has happened already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 def _prctl(option: int, value: int) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pilots.agent.drain import DRAIN_FILE
 from pilots.agent.surroundings import best_scratch, scratch_directories
 from pilots.agent.version import PROTOCOL, VERSION
 
@@ -35,6 +36,8 @@ class Options:
     max_wait_s: float
     patience_s: float
     grace_s: float
+    stop_within_s: float
+    drain_file: Path
     cpu_time_s: int | None
     wall_time_s: int | None
     processors: int | None
@@ -51,6 +54,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     """Return the options; ends the process with 2 and a sentence when they are wrong."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    work_dir = given.work_dir or best_scratch(scratch_directories(os.environ))
     return Options(
         server=given.server,
         token_file=given.token_file,
@@ -61,12 +65,14 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         ce=given.ce,
         queue=given.queue,
         stamp=given.stamp,
-        work_dir=given.work_dir or best_scratch(scratch_directories(os.environ)),
+        work_dir=work_dir,
         max_jobs=given.max_jobs,
         max_idle_s=given.max_idle_s,
         max_wait_s=given.max_wait_s,
         patience_s=given.patience_s,
         grace_s=given.grace_s,
+        stop_within_s=given.stop_within_s,
+        drain_file=given.drain_file or work_dir / DRAIN_FILE,
         cpu_time_s=given.cpu_time_s,
         wall_time_s=given.wall_time_s,
         processors=given.processors,
@@ -134,6 +140,21 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--grace-s", type=_seconds, default=5.0, metavar="S", help="from SIGTERM to SIGKILL for a payload (%(default)s)"
+    )
+    group.add_argument(
+        "--stop-within-s",
+        type=_seconds,
+        default=20.0,
+        metavar="S",
+        help="after SIGTERM jobs may go on, and are handed back so long after it; a batch system must wait 5 s more "
+        "before it kills (%(default)s)",
+    )
+    group.add_argument(
+        "--drain-file",
+        type=Path,
+        metavar="PATH",
+        help=f"when this file appears, take no more jobs and leave after the running ones; default: {DRAIN_FILE} in "
+        "the work directory",
     )
 
 

@@ -58,7 +58,7 @@ class RunningAgent:
             program = [str(directory / "agent.pyz")]
         self._log = directory / "agent.log"
         command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
-        usual = ["--max-idle-s", "0"]
+        usual = ["--max-idle-s", "0", "--stop-within-s", "5.5"]
         usual += ["--work-dir", str(self.work)] if work_dir else []
         usual += [] if measured else ["--speed", "1"]
         with self._log.open("wb") as log:
@@ -116,3 +116,10 @@ def processes_with(marker: str) -> list[int]:
         if marker.encode() in told and state != "Z":
             found.append(int(name))
     return found
+
+
+def ancestor_below(top: int, pid: int) -> int:
+    """Return the child of process *top* that is *pid* or has it below: the pilot's process for one job."""
+    while (parent := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) != top:
+        pid = parent
+    return pid

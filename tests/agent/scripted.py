@@ -104,8 +104,10 @@ class ScriptedServer(LoopbackServer):
         self.leaving: list[str] = []
         #: Whether a pilot said that it could not work.
         self.failed = False
+        #: Nothing is answered but 503.
+        self.away = False
         self.changed = threading.Condition()
-        self._by_request: dict[str, Lease] = {}
+        self._by_request: dict[str, list[Lease]] = {}
         super().__init__(self._handler())
 
     # ---- what tests say
@@ -130,7 +132,7 @@ class ScriptedServer(LoopbackServer):
     def script(self, name: str, *actions: object) -> None:
         """Do *actions* with the next requests whose path ends with *name*.
 
-        A status, (status, body), DROP, LOSE, or None: as usual.
+        A status, (status, body), DROP, LOSE, None: as usual, or what is called before the usual.
         """
         self.scripts.setdefault(name, []).extend(actions)
 
@@ -150,6 +152,14 @@ class ScriptedServer(LoopbackServer):
         with self.changed:
             if not self.changed.wait_for(condition, timeout_s):
                 raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
+
+    def poll(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
+        """Wait until *condition* holds, whether or not there are requests."""
+        give_up_at = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > give_up_at:
+                raise AssertionError("it did not happen")
+            time.sleep(0.02)
 
     @property
     def lease(self) -> Lease:
@@ -182,20 +192,35 @@ class ScriptedServer(LoopbackServer):
             self.failed = self.failed or seen.body.get("failed", False)
         else:
             self.node_reports.append(seen.body)
-        return 200, {"pilot": 7, "status": "Running", "token": None}
+        return 200, {"pilot": 7, "status": "Running", "token": self.renewals.get("pilot")}
 
     def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
-        lease = self._by_request.get(offer["request_id"])
-        if lease is None:
+        leases = self._by_request.get(offer["request_id"])
+        if leases is None:
             if not self.waiting:
                 return 204, None
-            lease = Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=self.waiting.pop(0))
-            self.leases.append(lease)
-            self._by_request[offer["request_id"]] = lease
+            leases = [
+                Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=job) for job in self._fitting(offer)
+            ]
+            self.leases += leases
+            self._by_request[offer["request_id"]] = leases
+        return 201, {"leases": [self._granted(lease) for lease in leases]}
+
+    def _fitting(self, offer: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Take the oldest job, whatever it asks, and those after it that fit beside it."""
+        taken = [self.waiting.pop(0)]
+        while self.waiting and len(taken) < offer["max_jobs"]:
+            together = [*taken, self.waiting[0]]
+            if any(sum(job.get(name, 0) for job in together) > offer[name] for name in ("processors", "memory_mb")):
+                break
+            taken.append(self.waiting.pop(0))
+        return taken
+
+    def _granted(self, lease: Lease) -> dict[str, Any]:
         expires_at = _in(self.configuration["lease_first_s"])
         job = {name: value for name, value in lease.job.items() if name != "job_data"}
         answer = {"match_id": lease.match_id, "expires_at": expires_at, "token": lease.token, "job": job}
-        return 201, answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
+        return answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
 
     def _on_lease(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
         is_job = seen.token == lease.token or seen.token.startswith("wmsj_renewed")
@@ -241,9 +266,11 @@ class ScriptedServer(LoopbackServer):
         """Remember the request and do what it asks for, or what the test wants; None: no answer."""
         with self.changed:
             self.seen.append(seen)
-            action = self.next_action(seen.path)
+            action = 503 if self.away else self.next_action(seen.path)
             if action == DROP:
                 return None
+            if callable(action):
+                action = action()
             if action is None or action == LOSE:
                 answer = self.answer(seen)
                 return None if action == LOSE else answer

@@ -103,6 +103,7 @@ def test_the_offer_is_what_the_queue_gives(server: ScriptedServer, start: StartA
     assert asked.body == {
         "cpu_time_s": 5000,
         "processors": cores,
+        "max_jobs": cores,
         "memory_mb": 2000,
         "gpus": 0,
         "disk_mb": 0,

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import shlex
+import signal
 import subprocess
 import tarfile
 import time
@@ -24,7 +26,7 @@ from resources.domain.words import SiteTokenPurpose
 from resources.models import Queue
 from resources.services import issue_site_token
 from tests import factories
-from tests.agent.running import RunningAgent, marker, processes_with
+from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.programs import needed
 from wms.accounts.models import VO
 from wms.jobs.models import JobHistory
@@ -264,3 +266,27 @@ def test_the_last_lines_of_a_job_shorter_than_a_heartbeat_can_be_peeked_at(
     with start("--max-jobs", "1"):
         world.wait_until(job_id, lambda job: job["status"] == "Done")
     assert world.ask(f"/api/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_dies(
+    world: World, start: Callable[..., RunningAgent], tmp_path: Path
+) -> None:
+    met = tmp_path / "met"
+    met.mkdir()
+    # Each waits for the other. Run for the first time, one then waits for its end.
+    meet = f'touch {met}/$WMS_JOB_ID; until [ "$(ls {met} | wc -l)" -ge 2 ]; do sleep 0.05; done'
+    once = f"{meet}; [ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; exec sleep {(mark := marker())}; }}"
+    dies = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(once))
+    other = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(meet))
+    agent = start()
+    world.wait_until(dies, lambda job: processes_with(mark))
+
+    os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
+
+    assert agent.wait() == 0, agent.log
+    assert world.ask(f"/api/jobs/{other}/")["status"] == "Done"
+    assert world.ask(f"/api/jobs/{dies}/")["status"] == "Done"
+    history = [(change["status"], change["minor_status"]) for change in world.ask(f"/api/jobs/{dies}/history/")]
+    assert ("Rescheduled", "The pilot's process for the job was ended by SIGKILL") in history
+    assert Pilot.objects.count() == 1
