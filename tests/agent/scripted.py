@@ -88,6 +88,7 @@ class ScriptedServer(LoopbackServer):
         self.scripts: dict[str, list[object]] = {}
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
+        self.flaws: list[dict[str, Any]] = []
         self.leaving: list[str] = []
         self.changed = threading.Condition()
         self._by_request: dict[str, Lease] = {}
@@ -150,7 +151,9 @@ class ScriptedServer(LoopbackServer):
         if parts == ["pilots", "config"]:
             return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
         if parts == ["pilots", "report"]:
-            if "leaving" in seen.body:
+            if "flaw" in seen.body:
+                self.flaws.append(seen.body["flaw"])
+            elif "leaving" in seen.body:
                 self.leaving.append(seen.body["leaving"])
             else:
                 self.node_reports.append(seen.body)
