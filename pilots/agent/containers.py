@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pilots.agent.lease import Lease
-from pilots.agent.program import Program
 from pilots.agent.preparation import RESCHEDULE, CannotRunError, NodeFlawError, own_file, words_of
+from pilots.agent.program import Program
 from pilots.agent.workspace import Workspace
 
 #: Apptainer is what Singularity is called since 2021; they understand the same commands.

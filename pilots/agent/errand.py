@@ -2,8 +2,8 @@
 
 Started by sudo as a script of its own, imports nothing of the pilot. Standard input is a socket to the pilot, which
 sends one byte with descriptors of directories, so that no path needs to be open to this user, then one line of JSON.
-The answer is one byte with the descriptors that were asked for, and one line of JSON with ``error`` when it could not be
-done.
+The answer is one byte with the descriptors that were asked for, then one line of JSON, with ``error`` when it could not
+be done.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ def _disk(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]
 
 
 def _memory(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    return {
-        "memory_mb": {pid: memory_mb for pid in _pids(request) if (memory_mb := own_memory_mb(pid)) is not None}
-    }, ()
+    return {"memory_mb": {pid: own_memory_mb(pid) for pid in _pids(request)}}, ()
 
 
 def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
@@ -119,7 +117,9 @@ def own_memory_mb(pid: int) -> float | None:
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:  # noqa: PTH123 - no need of another module
-            return next((int(line.split()[1]) / 1024 for line in file if line.startswith("Pss:")), None)
+            return next((int(line.split()[1]) / 1024 for line in file if line.startswith("Pss:")), 0.0)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0  # it has ended since
     except OSError:
         return None
 

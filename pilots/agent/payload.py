@@ -116,12 +116,14 @@ class Payload:
         """End every process of the payload; said again, also its warden, which the payload may have stopped."""
         if self._kill_asked:
             self._identity.kill([self._warden_pid])
+            self._wake()
         self._kill_asked = True
         self._send(b"K")
 
     def close(self) -> None:
         """End whatever is left, and wait for it."""
         self._wire.close()
+        self._wake()
         with suppress(subprocess.TimeoutExpired):
             self._top.wait(_WARDEN_ENDS_WITHIN_S)
         # The warden may have been stopped; its descendants come to this process when the payload has killed it.
@@ -133,6 +135,11 @@ class Payload:
             self._identity.kill([process.pid for process in left])
             processes.reap_orphans()
             time.sleep(_AGAIN_S)
+
+    def _wake(self) -> None:
+        """Let sudo see that its command has ended: it stops itself when the payload stops the warden."""
+        with suppress(OSError):
+            self._top.send_signal(signal.SIGCONT)
 
     def _order(self, program: Program, streams: Streams, *, max_cpu_s: float) -> None:
         order = {

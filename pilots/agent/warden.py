@@ -76,6 +76,9 @@ def _line(wire: socket.socket) -> bytes:
 
 
 def _become_warden() -> None:
+    # A signal to the pilot's whole group is the pilot's to pass on.
+    with suppress(PermissionError):
+        os.setsid()
     try:
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)

@@ -154,7 +154,8 @@ def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
         | {"wall_time_s": 90}
     )
     limits = limits_of(asked, margins, wall_left_s=70, speed=2.0)
-    assert (limits.cpu_s, limits.wall_s, limits.asked_wall_s) == (pytest.approx(2200), 70, 90)
+    assert limits.cpu_s == pytest.approx(2200)
+    assert (limits.wall_s, limits.asked_wall_s) == (70, 90)
     assert (limits.memory_mb, limits.disk_mb, limits.stream_mb, limits.stalled_s) == (600, 60, 7, 50)
 
     silent = limits_of(parse_job({"id": 1, "executable": "x"}), Margins(stream_max_mb=0), wall_left_s=1, speed=1.0)
