@@ -82,7 +82,7 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
             "batch_id": found.batch_id,
             "checks": [asdict(check) for check in found.checks],
             # What its jobs met remains true when the node is looked at again.
-            "flaws": before.get("flaws", []),
+            **({"flaws": before["flaws"]} if "flaws" in before else {}),
         },
     )
     if not kept:

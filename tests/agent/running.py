@@ -47,7 +47,7 @@ class RunningAgent:
         environment: dict[str, str] | None = None,
         user: str | None = None,
     ) -> None:
-        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as the file that pilots fetch; root may name a *user*."""
+        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*."""
         self.work = directory / "work"
         self.work.mkdir(exist_ok=True)
         if user is not None:

@@ -24,6 +24,9 @@ from tests.serving import LoopbackServer
 DROP = "drop the connection instead of answering"
 LOSE = "do it, and then drop the connection"
 
+#: How the name of an action begins that first waits for a number of seconds, and then does as usual.
+SLOWLY = "wait so many seconds: "
+
 PILOT_TOKEN = "wmsp_scripted"
 
 
@@ -212,6 +215,13 @@ class ScriptedServer(LoopbackServer):
         lease.output = seen.body
         return 201, {"sandbox": f"sha256:{hashlib.sha256(seen.body).hexdigest()}"}
 
+    def delay_s(self, path: str) -> float:
+        """Return how long to wait before the answer, while other requests are answered."""
+        for name, actions in self.scripts.items():
+            if actions and path.endswith(name) and str(actions[0]).startswith(SLOWLY):
+                return float(str(actions[0]).removeprefix(SLOWLY))
+        return 0.0
+
     def next_action(self, path: str) -> object:
         for name, actions in self.scripts.items():
             if actions and path.endswith(name):
@@ -225,7 +235,7 @@ class ScriptedServer(LoopbackServer):
             action = self.next_action(seen.path)
             if action == DROP:
                 return None
-            if action is None or action == LOSE:
+            if action is None or action == LOSE or str(action).startswith(SLOWLY):
                 answer = self.answer(seen)
                 return None if action == LOSE else answer
             if isinstance(action, tuple):
@@ -249,7 +259,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._do()
 
     def _do(self) -> None:
-        answer = self.scripted.take(self._read())
+        seen = self._read()
+        time.sleep(self.scripted.delay_s(seen.path))
+        answer = self.scripted.take(seen)
         if answer is None:
             self.close_connection = True
         else:

@@ -71,7 +71,7 @@ def users() -> Iterator[Sequence[str]]:
 @pytest.fixture
 def node(users: Sequence[str], server: ScriptedServer) -> Iterator[Node]:
     """Return a node where payloads run as the last two users."""
-    directory = Path(tempfile.mkdtemp(prefix="wms-identity-", dir="/tmp"))  # noqa: S108 - pytest's own is closed to others
+    directory = Path(tempfile.mkdtemp(prefix="wms-identity-", dir="/tmp"))  # pytest's own is closed to others
     directory.chmod(0o755)
     server.configuration["place"] |= {"identity": "sudo", "payload_users": list(users[1:])}
     try:
