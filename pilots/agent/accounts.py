@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-#: Of a pilot that runs payloads as others: every user of the node may look for it, nobody else may write in it.
+from pilots.agent import log
+
+#: Where all pilots of one user on one node find it, whatever their batch system says is for temporary files.
+_COMMON = Path("/tmp")  # noqa: S108 - the name of the directory in it is known, but who made it is looked at
 _DIRECTORY = "wms-accounts-{uid}"
 
 
@@ -56,8 +59,7 @@ def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) ->
         raise NoAccountError("the computing element names no payload_users")
     accounts = [_account(name) for name in sorted(set(names), key=lambda name: _rank(owner, name))]
     try:
-        place = directory or Path(tempfile.gettempdir(), _DIRECTORY.format(uid=os.getuid()))
-        _make_private(place)
+        place = _place_of_locks() if directory is None else _private(directory)
         with (place / "choice").open("wb") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             return _choose(accounts, owner, place)
@@ -115,8 +117,23 @@ def _rank(owner: str, name: str) -> bytes:
     return hashlib.sha256(f"{owner}/{name}".encode()).digest()
 
 
-def _make_private(directory: Path) -> None:
+def _place_of_locks() -> Path:
+    name = _DIRECTORY.format(uid=os.getuid())
+    try:
+        return _private(_COMMON / name)
+    except OSError as error:
+        log.event("accounts.no_common_locks", directory=_COMMON / name, error=error)
+        return _private(Path(tempfile.gettempdir(), name))
+
+
+def _private(directory: Path) -> Path:
+    """Return *directory*, which is made if need be.
+
+    Raises:
+        OSError: it is not there, or not this user's.
+    """
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()
     if status.st_uid != os.getuid() or not directory.is_dir() or directory.is_symlink():
         raise PermissionError(1, f"{directory} belongs to somebody else")
+    return directory

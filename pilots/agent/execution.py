@@ -12,6 +12,7 @@ from pilots.agent.heartbeat import Heartbeat, tail_of
 from pilots.agent.identity import Identity, NoIdentityError, Streams
 from pilots.agent.lease import ENDED, Job, Lease
 from pilots.agent.payload import End, NotStartedError, Payload
+from pilots.agent.preparation import RESCHEDULE, CannotRunError
 from pilots.agent.program import Program
 from pilots.agent.server import Usage
 from pilots.agent.slot import Slot
@@ -75,7 +76,9 @@ class Execution:
             try:
                 payload = Payload(program, identity=identity, workspace=workspace, streams=streams, max_cpu_s=max_cpu_s)
             except NotStartedError as error:
-                raise NoIdentityError(str(error)) from error
+                if identity.is_other:
+                    raise NoIdentityError(str(error)) from error
+                raise CannotRunError(RESCHEDULE, f"The payload could not be started: {error}") from error
             self._watchdog = self._watching(payload, identity, workspace, streams)
             log.event("payload.started", job=self._lease.job.id, warden=payload.warden_pid, user=identity.uid)
             heartbeat.watch_output(streams.stdout)

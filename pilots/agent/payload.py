@@ -23,6 +23,8 @@ from pilots.agent.program import Program
 from pilots.agent.workspace import Workspace
 
 _MAX_LINE_BYTES = 4096
+#: Sudo may have to ask a directory of the site who the users are.
+_WARDEN_BEGINS_WITHIN_S = 60.0
 _WARDEN_ENDS_WITHIN_S = 5.0
 #: One that is still there waits for a device or a file server that does not answer; even SIGKILL waits for that.
 _ALL_END_WITHIN_S = 60.0
@@ -85,7 +87,9 @@ class Payload:
             wardens.close()
             self._order(program, streams, max_cpu_s=max_cpu_s)
             try:
+                self._wire.settimeout(_WARDEN_BEGINS_WITHIN_S)
                 self._warden_pid = fields.whole(self._said(), "warden")
+                self._wire.settimeout(None)
             except (OSError, ValueError, MalformedAnswerError):
                 self.close()
                 raise NotStartedError(last_line(complaints) or "its warden gave no answer") from None

@@ -17,10 +17,10 @@ from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, parse
 from pilots.agent.data import JobData
+from pilots.agent.errand import disk_usage_mb
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
 from pilots.agent.offer import Resources
-from pilots.agent.errand import disk_usage_mb
 from pilots.agent.workspace import remove_tree
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The watchdog: what it measures and judges by itself, and what becomes of real payloads that do too much, or nothing."""
+"""The watchdog: what it measures and judges, and what becomes of real payloads that do too much, or nothing."""
 
 import math
 import os

@@ -15,7 +15,7 @@ from pilots.agent.configuration import parse
 from pilots.domain import PilotStatus, WatchdogMargins
 from pilots.models import Pilot
 from pilots.services.tokens import credential_of
-from resources.domain.words import PilotType, ResourceState, SiteTokenPurpose
+from resources.domain.words import Identity, PilotType, ResourceState, SiteTokenPurpose
 from resources.models import Queue, Site
 from resources.services import issue_site_token
 from tests.factories import (
@@ -281,7 +281,7 @@ def test_the_configuration_tells_everything_about_the_place(
     settings.WMS_HEARTBEAT_S, settings.WMS_LEASE_GRACE_S = 7, 3
     settings.WMS_STREAM_MAX_MB = 77
     queue = make_queue(
-        ce=make_ce(identity="sudo", options={"directory": "d", "payload_users": ["wms01", "wms02"]}),
+        ce=make_ce(identity=Identity.SUDO, options={"directory": "d", "payload_users": ["wms01", "wms02"]}),
         platforms=["x86_64-el9"],
         processors=8,
         memory_mb=16000,
