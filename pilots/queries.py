@@ -72,7 +72,7 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> Configuration:
         lease_grace_s=settings.WMS_LEASE_GRACE_S,
         sandbox_max_bytes=settings.WMS_SANDBOX_MAX_BYTES,
         sandbox_max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES,
-        watchdog=WatchdogMargins(),
+        watchdog=WatchdogMargins(stream_max_mb=settings.WMS_STREAM_MAX_MB),
     )
 
 

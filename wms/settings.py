@@ -121,6 +121,9 @@ WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
 #: A sandbox is for scripts and small files; data belong on storage elements.
 WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 1024)
+#: A payload that writes more to standard output, or to standard error, is ended: nobody reads so much, and only its end
+#: could be kept. 0: no limit.
+WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
 #: An archive may not unpack to more than this on a worker node.
 WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 #: RFC 7 §3: an unused SubmitPool may be needed again "soon after"; keep it this long.

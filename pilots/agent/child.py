@@ -35,6 +35,7 @@ class Errand:
         grant: the job.
         configuration: of the pilot.
         wall_left_s: until the slot ends.
+        speed: of the node's cores; 1.0: as fast as the reference.
         gpus: of the slot's, those for this job.
         workspaces: that were there before this job, in the work directory, under the same name.
     """
@@ -42,6 +43,7 @@ class Errand:
     grant: Grant
     configuration: Configuration
     wall_left_s: float
+    speed: float
     gpus: tuple[str, ...]
     workspaces: frozenset[str]
 
@@ -65,7 +67,9 @@ def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Opti
     slot = _slot(server, storage, options)
     _show_gpus(errand)
     lease = errand.grant.lease(configuration=errand.configuration, bell=slot.bell)
-    wrapper = Wrapper(slot, lease, configuration=errand.configuration, wall_left_s=errand.wall_left_s)
+    wrapper = Wrapper(
+        slot, lease, configuration=errand.configuration, wall_left_s=errand.wall_left_s, speed=errand.speed
+    )
     status = 0 if wrapper.run() else LOOK_AT_NODE
     return status | (NO_CONTAINERS if wrapper.container_failed else 0)
 

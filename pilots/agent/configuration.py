@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from pilots.agent import fields
@@ -36,6 +36,22 @@ class Place:
     platforms: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     required_tags: tuple[str, ...] = ()
+    #: As whom payloads run: see identity.py; sudo chooses among these Unix accounts.
+    identity: str = "none"
+    payload_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Of the watchdog; what each means is said in pilots.domain.WatchdogMargins, where they come from."""
+
+    cpu_factor: float = 1.1
+    memory_factor: float = 1.1
+    min_free_disk_mb: float = 500
+    stalled_s: float = 1800
+    stalled_cpu_fraction: float = 0.05
+    warning_fraction: float = 0.9
+    stream_max_mb: float = 1000
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,12 @@ class Configuration:
     sandbox_max_bytes: int
     sandbox_max_unpacked_bytes: int
     look_every_s: float
-    cpu_factor: float
-    min_free_disk_mb: float
+    watchdog: Margins
+
+    @property
+    def min_free_disk_mb(self) -> float:
+        """Return what must be free on the disk before and while payloads run."""
+        return self.watchdog.min_free_disk_mb
 
 
 def parse(data: Record, *, asked_at: float) -> Configuration:
@@ -83,8 +103,7 @@ def parse(data: Record, *, asked_at: float) -> Configuration:
         sandbox_max_bytes=fields.whole(data, "sandbox_max_bytes", 10 * 1024 * 1024),
         sandbox_max_unpacked_bytes=fields.whole(data, "sandbox_max_unpacked_bytes", 200 * 1024 * 1024),
         look_every_s=min(fields.number(watchdog, "period_s", 10), heartbeat_s),
-        cpu_factor=fields.number(watchdog, "cpu_factor", 1.1),
-        min_free_disk_mb=fields.number(watchdog, "min_free_disk_mb", 500),
+        watchdog=Margins(**{name: fields.number(watchdog, name, usual) for name, usual in asdict(Margins()).items()}),
     )
 
 
@@ -106,4 +125,6 @@ def _place(data: Record) -> Place:
         platforms=fields.names(data, "platforms"),
         tags=fields.names(data, "tags"),
         required_tags=fields.names(data, "required_tags"),
+        identity=fields.text(data, "identity", "none"),
+        payload_users=fields.names(data, "payload_users"),
     )

@@ -217,6 +217,7 @@ class Pilot:
                 grant=grant,
                 configuration=sight.configuration,
                 wall_left_s=sight.slot.payload_wall_s(self._elapsed_s(), asked_s=grant.job.wall_time_s),
+                speed=sight.slot.speed,
                 gpus=room.free_gpus(gpus, taken, wanted=grant.job.gpus),
                 workspaces=workspaces_of(grant.job.id, self._options.work_dir),
             )

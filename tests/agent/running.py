@@ -1,6 +1,8 @@
 """The agent as a process of its own, as a batch system runs it."""
 
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,13 +47,16 @@ class RunningAgent:
         work_dir: bool = True,
         measured: bool = False,
         environment: dict[str, str] | None = None,
+        user: str | None = None,
     ) -> None:
-        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as the file that pilots fetch.
+        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*.
 
         Without *work_dir* it must find one; unless *measured* its cores are said to be like the reference.
         """
         self.work = directory / "work"
         self.work.mkdir(exist_ok=True)
+        if user is not None:
+            shutil.chown(self.work, user)
         program = ["-m", "pilots.agent"]
         if packed:
             (directory / "agent.pyz").write_bytes(agent_package().content)
@@ -69,6 +74,9 @@ class RunningAgent:
                 stderr=log,
                 env={"PATH": os.environ["PATH"], **(environment or {})},
                 cwd=ROOT,
+                user=user,
+                group=None if user is None else pwd.getpwnam(user).pw_gid,
+                extra_groups=None if user is None else [],
             )
         assert self.process.stdin is not None
         self.process.stdin.write(token.encode() + b"\n")

@@ -28,6 +28,9 @@ from tests.storage import write_certificate
 DROP = "drop the connection instead of answering"
 LOSE = "do it, and then drop the connection"
 
+#: How the name of an action begins that first waits for a number of seconds, and then does as usual.
+SLOWLY = "wait so many seconds: "
+
 PILOT_TOKEN = "wmsp_scripted"
 
 
@@ -101,6 +104,7 @@ class ScriptedServer(LoopbackServer):
         self.scripts: dict[str, list[object]] = {}
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
+        self.flaws: list[dict[str, Any]] = []
         self.leaving: list[str] = []
         #: Whether a pilot said that it could not work.
         self.failed = False
@@ -187,7 +191,9 @@ class ScriptedServer(LoopbackServer):
             return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
         if name == "config":
             return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
-        if "leaving" in seen.body:
+        if "flaw" in seen.body:
+            self.flaws.append(seen.body["flaw"])
+        elif "leaving" in seen.body:
             self.leaving.append(seen.body["leaving"])
             self.failed = self.failed or seen.body.get("failed", False)
         else:
@@ -256,6 +262,13 @@ class ScriptedServer(LoopbackServer):
         lease.output = seen.body
         return 201, {"sandbox": f"sha256:{hashlib.sha256(seen.body).hexdigest()}"}
 
+    def delay_s(self, path: str) -> float:
+        """Return how long to wait before the answer, while other requests are answered."""
+        for name, actions in self.scripts.items():
+            if actions and path.endswith(name) and str(actions[0]).startswith(SLOWLY):
+                return float(str(actions[0]).removeprefix(SLOWLY))
+        return 0.0
+
     def next_action(self, path: str) -> object:
         for name, actions in self.scripts.items():
             if actions and path.endswith(name):
@@ -271,7 +284,7 @@ class ScriptedServer(LoopbackServer):
                 return None
             if callable(action):
                 action = action()
-            if action is None or action == LOSE:
+            if action is None or action == LOSE or str(action).startswith(SLOWLY):
                 answer = self.answer(seen)
                 return None if action == LOSE else answer
             if isinstance(action, tuple):
@@ -309,7 +322,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._do()
 
     def _do(self) -> None:
-        answer = self.scripted.take(self._read())
+        seen = self._read()
+        time.sleep(self.scripted.delay_s(seen.path))
+        answer = self.scripted.take(seen)
         if answer is None:
             self.close_connection = True
         else:
