@@ -8,8 +8,9 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
 from pilots.domain.pauses import Outcome
-from pilots.models import Pilot
+from pilots.models import Pilot, PilotLog, PilotLogPart
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 
@@ -127,3 +128,39 @@ def latest_outcomes(ce: ComputingElement, *, now: datetime) -> Sequence[Outcome]
         Outcome(submitted_at=submitted, failed_at=ended if matched is None and status in in_vain else None)
         for submitted, ended, matched, status in rows
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLog:
+    """What is kept of the log of one pilot."""
+
+    pilot_id: int
+    received: int = 0
+    #: None: nothing ever came.
+    changed_at: datetime | None = None
+    text: str = ""
+    batch_output: str = ""
+
+
+def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
+    """Return the log of *pilot*, with lines in brackets where something was left out.
+
+    Args:
+        pilot: whose.
+        newest: characters, counted from the end, that are enough; None: all that is kept.
+    """
+    log = PilotLog.objects.filter(pk=pilot.pk).first()
+    if log is None:
+        return KeptLog(pilot_id=pilot.pk)
+    parts = PilotLogPart.objects.filter(log=log)
+    if newest is not None:
+        parts = parts.filter(offset__gt=log.received - newest - MAX_CHUNK_LENGTH)
+    rows = parts.order_by("offset").values_list("offset", "text")
+    text = joined([Part(offset=offset, text=text) for offset, text in rows])
+    return KeptLog(
+        pilot_id=pilot.pk,
+        received=log.received,
+        changed_at=log.changed_at,
+        text=text if newest is None else newest_of(text, most=newest),
+        batch_output=log.batch_output,
+    )

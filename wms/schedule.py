@@ -42,6 +42,8 @@ BEAT: dict[str, Entry] = {
     "count-deliveries": every(60, "matching.count_deliveries"),
     # DESIGN §3.6: claims that find a limit full do it themselves; for the others it may not become much.
     "sum-up-limits": every(60, "matching.sum_up_limits"),
+    # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more or less is nothing.
+    "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }
