@@ -1,4 +1,4 @@
-"""What the standard library does not offer of Linux's prctl(2)."""
+"""What the standard library does not offer of Linux: prctl(2), and holes in files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pilots.agent import log
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 def hide_memory() -> None:
@@ -21,6 +22,17 @@ def hide_memory() -> None:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent dies, so that none can slip away."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def give_back(descriptor: int, *, before: int) -> None:
+    """Give the memory, or the disk, of a file's first bytes back; where that cannot be done, nothing happens."""
+    mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    library = ctypes.CDLL(None)
+    for name in ("fallocate64", "fallocate"):  # the second is the first where there is only one kind of offset
+        call = getattr(library, name, None)
+        if call is not None:
+            call(descriptor, mode, ctypes.c_int64(0), ctypes.c_int64(before))
+            return
 
 
 def _prctl(option: int, value: int) -> None:

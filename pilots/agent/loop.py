@@ -24,6 +24,7 @@ from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
 from pilots.agent.pools import Pools, whereabouts_of
 from pilots.agent.server import NothingFits, Server
+from pilots.agent.shipping import Shipping
 from pilots.agent.slot import Slot
 from pilots.agent.storage import Storage
 from pilots.agent.version import PROTOCOL
@@ -69,6 +70,7 @@ class Pilot:
         self._stop = StopRequest(self._bell)
         self._persistence = Persistence(self._bell)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
+        self._shipping = Shipping(self._server)
         self._pools = Pools(
             lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
         )
@@ -116,6 +118,7 @@ class Pilot:
         backoff = Backoff(first_s=configuration.match_retry_after_s, limit_s=self._options.max_wait_s)
         idle_since = monotonic()
         while True:
+            self._shipping.ship_if_due()
             if monotonic() - self._looked_at > _LOOK_AGAIN_S:
                 configuration, resources = self._prepare()
             self._refuse_to_go_on(resources)
@@ -214,4 +217,5 @@ class Pilot:
                 )
             except (UnreachableError, MalformedAnswerError, RefusedError) as error:
                 log.event("pilot.last_words_lost", error=error)
+            self._shipping.ship_rest()
         return leaving.exit_code

@@ -89,6 +89,9 @@ class ScriptedServer(LoopbackServer):
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
         self.leaving: list[str] = []
+        self.log = ""
+        #: Requests with lines of the log; they come whenever it suits the pilot, and are not among the others.
+        self.log_requests: list[Seen] = []
         self.changed = threading.Condition()
         self._by_request: dict[str, Lease] = {}
         super().__init__(self._handler())
@@ -145,22 +148,28 @@ class ScriptedServer(LoopbackServer):
 
     def answer(self, seen: Seen) -> tuple[int, object]:
         parts = [part for part in seen.path.split("/") if part][1:]
-        if parts == ["pilots", "register"]:
-            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
-        if parts == ["pilots", "config"]:
-            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
-        if parts == ["pilots", "report"]:
-            if "leaving" in seen.body:
-                self.leaving.append(seen.body["leaving"])
-            else:
-                self.node_reports.append(seen.body)
-            return 200, {"pilot": 7, "status": "Running", "token": None}
+        if parts[0] == "pilots":
+            return self._of_pilot(parts[1], seen)
         if parts == ["matches"]:
             return self._match(seen.body)
         lease = next((each for each in self.leases if each.match_id == parts[1]), None)
         if lease is None:
             return 404, {"code": "not_found", "detail": "no such lease"}
         return self._on_lease(lease, parts[2:], seen)
+
+    def _of_pilot(self, what: str, seen: Seen) -> tuple[int, object]:
+        if what == "register":
+            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
+        if what == "config":
+            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
+        if what == "log":
+            self.log += seen.body["text"][max(0, len(self.log) - seen.body["offset"]) :]
+            return 200, {"received": len(self.log)}
+        if "leaving" in seen.body:
+            self.leaving.append(seen.body["leaving"])
+        else:
+            self.node_reports.append(seen.body)
+        return 200, {"pilot": 7, "status": "Running", "token": None}
 
     def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
         lease = self._by_request.get(offer["request_id"])
@@ -218,7 +227,7 @@ class ScriptedServer(LoopbackServer):
     def take(self, seen: Seen) -> tuple[int, object] | None:
         """Remember the request and do what it asks for, or what the test wants; None: no answer."""
         with self.changed:
-            self.seen.append(seen)
+            (self.log_requests if seen.path == "/api/pilots/log/" else self.seen).append(seen)
             action = self.next_action(seen.path)
             if action == DROP:
                 return None
