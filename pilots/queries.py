@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Count, Q
 
-from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain import ENDED, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
 from pilots.domain.pauses import Outcome
-from pilots.models import Pilot, PilotLog, PilotLogPart
+from pilots.models import Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
+from wms.accounts.models import User
 
 #: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
 LATEST = 100
@@ -161,6 +162,58 @@ def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
         pilot_id=pilot.pk,
         received=log.received,
         changed_at=log.changed_at,
-        text=text if newest is None else newest_of(text, most=newest),
+        text=text if newest is None else newest_of(text, most=newest, received=log.received),
         batch_output=log.batch_output,
     )
+
+
+# ---- For people ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotFilter:
+    """Which pilots are asked for; what is empty does not narrow. Names are whole ones."""
+
+    status: str = ""
+    site: str = ""
+    ce: str = ""
+    queue: str = ""
+    host: str = ""
+    stamp: str = ""
+
+
+def search(actor: User, wanted: PilotFilter) -> PilotQuerySet:
+    """Return the pilots that *actor* may see and asks for, with what a list says of each."""
+    found = Pilot.objects.visible_to(actor)
+    if wanted.status:
+        # The end as well: the index of those that live is small, and most pilots have ended.
+        found = found.filter(status=wanted.status, ended_at__isnull=wanted.status not in ENDED)
+    names = {
+        "queue__ce__site__name": wanted.site,
+        "queue__ce__name": wanted.ce,
+        "queue__name": wanted.queue,
+        # Uses index: pilot_latest_on_host
+        "host_name": wanted.host,
+        "stamp": wanted.stamp,
+    }
+    found = found.filter(**{column: name for column, name in names.items() if name})
+    return found.select_related("vo", "owner", "group", "queue__ce__site")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotOfJob:
+    """The pilot that runs a job or ran it last."""
+
+    pilot_id: int
+    host_name: str
+    #: Whether who asks may see its page.
+    is_visible: bool
+
+
+def pilot_of_job(pilot_id: int | None, *, actor: User) -> PilotOfJob | None:
+    """Return what who sees a job is told of its pilot; None: it has none."""
+    pilot = None if pilot_id is None else Pilot.objects.filter(pk=pilot_id).first()
+    if pilot is None:
+        return None
+    is_visible = Pilot.objects.visible_to(actor).filter(pk=pilot.pk).exists()
+    return PilotOfJob(pilot_id=pilot.pk, host_name=pilot.host_name, is_visible=is_visible)

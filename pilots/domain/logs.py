@@ -36,7 +36,7 @@ def what_is_new(chunk: Part, *, received: int) -> Part | None:
 
     A chunk that begins behind them leaves a gap, for its pilot had to forget something.
     """
-    if chunk.end <= received:
+    if not chunk.text or chunk.end <= received:
         return None
     start = max(chunk.offset, received)
     return Part(offset=start, text=chunk.text[start - chunk.offset :])
@@ -67,14 +67,20 @@ def shortened(text: str, *, most: int = MAX_OUTPUT_LENGTH) -> str:
     return head + _gap(len(text) - most, at_line_start=head.endswith("\n")) + tail
 
 
-def newest_of(text: str, *, most: int) -> str:
-    """Return the last lines of *text*, *most* characters of them at most, and a line that says what is before."""
+def newest_of(text: str, *, most: int, received: int) -> str:
+    """Return the last lines of *text*, *most* characters of them at most, and a line that says how much is before.
+
+    Args:
+        text: the end of a log, or all of it.
+        most: characters.
+        received: those of the whole log.
+    """
     if len(text) <= most:
         return text
     tail = text[len(text) - most :]
     # From the start of a line on; a single line longer than all is cut.
     tail = tail[tail.find("\n") + 1 :] or tail
-    return _gap(len(text) - len(tail), at_line_start=True) + tail
+    return _gap(received - len(tail), at_line_start=True) + tail
 
 
 def _gap(length: int, *, at_line_start: bool) -> str:

@@ -29,6 +29,11 @@ def test_any_repeated_and_overlapping_chunks_give_the_text_as_far_as_it_was_sent
     assert joined(parts) == text[:received]
 
 
+def test_an_empty_chunk_is_never_new_wherever_it_is() -> None:
+    assert what_is_new(Part(offset=0, text=""), received=0) is None
+    assert what_is_new(Part(offset=10, text=""), received=5) is None
+
+
 def test_a_gap_is_a_line_of_its_own() -> None:
     parts = [Part(offset=0, text="half"), Part(offset=10, text="rest\n"), Part(offset=16, text="end\n")]
     assert joined(parts) == ("half\n[… 6 characters left out …]\nrest\n[… 1 character left out …]\nend\n")
@@ -53,7 +58,8 @@ def test_a_shortened_text_keeps_both_ends_and_says_how_much_is_missing(text: str
 
 
 def test_the_newest_lines_are_whole() -> None:
-    assert newest_of("one\ntwo\nthree\n", most=14) == "one\ntwo\nthree\n"
-    assert newest_of("one\ntwo\nthree\n", most=8) == "[… 8 characters left out …]\nthree\n"
-    assert newest_of("x" * 100, most=10) == "[… 90 characters left out …]\n" + "x" * 10
-    assert newest_of("x" * 100 + "\n", most=10) == "[… 91 characters left out …]\n" + "x" * 9 + "\n"
+    assert newest_of("one\ntwo\nthree\n", most=14, received=14) == "one\ntwo\nthree\n"
+    assert newest_of("one\ntwo\nthree\n", most=8, received=14) == "[… 8 characters left out …]\nthree\n"
+    assert newest_of("two\nthree\n", most=8, received=1014) == "[… 1,008 characters left out …]\nthree\n"
+    assert newest_of("x" * 100, most=10, received=100) == "[… 90 characters left out …]\n" + "x" * 10
+    assert newest_of("x" * 100 + "\n", most=10, received=101) == "[… 91 characters left out …]\n" + "x" * 9 + "\n"
