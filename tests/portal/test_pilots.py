@@ -143,8 +143,8 @@ def test_a_line_tells_where_whose_and_why(manager: Client, placed: list[Pilot], 
     Pilot.objects.filter(pk=placed[1].pk).update(status_reason="The node is not fit: disk")
     make_pilot(group=group, owner=alice)
     text = text_of(manager.get("/pilots/"))
-    assert "Failed The node is not fit: disk lhcb generic LCG.KIT.de ce02 short wn1 2026-06-01 12:00:00 –" in text
-    assert "Running lhcb private: alice of lhcb_user – – – –" in text
+    assert "Failed The node is not fit: disk lhcb, generic LCG.KIT.de ce02 / short wn1 2026-06-01 12:00:00 –" in text
+    assert "Running lhcb, private: alice of lhcb_user – – –" in text
 
 
 def test_pages_follow_each_other(manager: Client, vo: VO) -> None:
@@ -187,7 +187,7 @@ def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Clien
         {"name": "disk", "ok": True, "detail": "40 GB free"},
         {"name": "work_directory", "ok": False, "detail": "<b>read only</b>"},
     ]
-    node = {"ok": False, "batch_id": "4711", "checks": checks, "cores": 8, "python": "3.11", "gpus": ["a", "b"]}
+    node = {"ok": False, "batch_id": "4711", "checks": checks, "memory_mb": 8, "swap": None, "gpus": ["a", "b"]}
     Pilot.objects.filter(pk=placed[1].pk).update(
         node=node, status_reason="not fit", started_at=NOW, nothing_at=NOW, nothing_left={"site": 3, "platform": 0}
     )
@@ -196,7 +196,7 @@ def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Clien
     assert "Failed not fit" in text
     assert "Site LCG.KIT.de CE and queue ce02 / short Host wn1 Batch id 4711 Stamp stamp1" in text
     assert "disk fit 40 GB free work directory not fit &lt;b&gt;read only&lt;/b&gt;" in text
-    assert "cores 8 gpus a, b python 3.11" in text
+    assert "Gpus a, b Memory (MB) 8 Swap –" in text
     assert "site 3 platform 0" in text
     assert "Started 2026-06-01 12:00:00" in text
     assert "It has had no job." in text
@@ -204,8 +204,8 @@ def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Clien
 
 def test_the_page_of_a_pilot_that_said_nothing_yet(manager: Client, vo: VO) -> None:
     text = text_of(manager.get(page_of(make_pilot(vo=vo))))
-    assert "Nothing was reported yet; a pilot looks at its node" in text
-    assert "Nothing has come yet." in text
+    assert "Nothing was reported; a pilot looks at its node" in text
+    assert "A pilot sends what is new each minute" in text
 
 
 def test_the_page_lists_the_jobs_newest_first_and_leads_to_them(manager: Client, vo: VO, group: Group) -> None:

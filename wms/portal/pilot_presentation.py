@@ -31,6 +31,7 @@ PILOT_BADGES: Final = MappingProxyType(
 )
 #: What a report on the node says beside the node's properties; it has its own places on the page.
 _TOLD_ELSEWHERE: Final = frozenset({"ok", "checks", "batch_id"})
+_UNITS: Final = MappingProxyType({"mb": "(MB)", "gb": "(GB)", "s": "(s)", "cpu": "CPU", "cvmfs": "CVMFS"})
 #: Between two looks of an open page at the log of a pilot that lives; the pilot sends it each minute.
 _REFRESH_S: Final = 15
 
@@ -47,8 +48,8 @@ class PilotRow:
     #: Generic, or whose.
     kind: str
     site: str
-    ce: str
-    queue: str
+    #: CE and queue.
+    place: str
     host: str
     submitted_at: datetime
     last_seen_at: datetime | None
@@ -109,8 +110,7 @@ def row_of(pilot: Pilot) -> PilotRow:
         vo=pilot.vo.name,
         kind=_kind(pilot),
         site=queue.ce.site.name if queue else "",
-        ce=queue.ce.name if queue else "",
-        queue=queue.name if queue else "",
+        place=f"{queue.ce.name} / {queue.name}" if queue else "",
         host=pilot.host_name,
         submitted_at=pilot.submitted_at,
         last_seen_at=pilot.last_seen_at,
@@ -133,7 +133,7 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
         moments=_moments(pilot),
         checks=_checks(pilot.node.get("checks", [])),
         node=[
-            Fact(label=name.replace("_", " "), value=in_words(value))
+            Fact(label=_label(name), value=_told(value))
             for name, value in sorted(pilot.node.items())
             if name not in _TOLD_ELSEWHERE
         ],
@@ -160,12 +160,24 @@ def _kind(pilot: Pilot) -> str:
     return f"private: {pilot.owner.username if pilot.owner else 'all'} of {pilot.group.name}"
 
 
+def _label(name: str) -> str:
+    """Return how a property of a node is called on a page: ``memory_mb`` is "Memory (MB)"."""
+    words = " ".join(_UNITS.get(word, word) for word in name.split("_"))
+    return words[:1].upper() + words[1:]
+
+
+def _told(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    return in_words(value)
+
+
 def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
     return [
         Fact(label="VO", value=row.vo),
         Fact(label="Runs jobs of", value="the whole VO" if pilot.group is None else row.kind),
         Fact(label="Site", value=row.site),
-        Fact(label="CE and queue", value=" / ".join(part for part in (row.ce, row.queue) if part)),
+        Fact(label="CE and queue", value=row.place),
         Fact(label="Host", value=row.host),
         Fact(label="Batch id", value=pilot.batch_id or str(pilot.node.get("batch_id", ""))),
         Fact(label="Stamp", value=pilot.stamp),

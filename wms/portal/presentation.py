@@ -331,6 +331,7 @@ def _asked_for(description: Mapping[str, object]) -> list[Fact]:
 
 
 def in_words(value: object) -> str:
+    """Return a value of JSON as a page shows it: records line by line, lists with commas."""
     if isinstance(value, Mapping):
         return "\n".join(f"{name} = {in_words(of_name)}" for name, of_name in value.items())
     if isinstance(value, list | tuple):

@@ -50,7 +50,7 @@ def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def pilot_log(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the newest lines of the log alone, for a page that is open; when the pilot has ended, it is to be reloaded."""
+    """Show the newest lines alone, for a page that is open; once the pilot has ended, it is to be loaded anew."""
     pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
     response = render(request, "portal/_pilot_log.html", {"lines": kept_log(pilot, newest=NEWEST_LENGTH).text})
     if pilot.ended_at is not None:
