@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from fcntl import F_GETFL, F_SETFL, fcntl
@@ -63,6 +64,7 @@ class Journal:
         """
         self._max_bytes = max_bytes
         self._opened = False
+        self._opening = threading.Lock()
         self._lost = 0
         #: None: there is no such memory here, and no line is kept.
         self.descriptor: int | None = None
@@ -96,11 +98,16 @@ class Journal:
             return ""
 
     def _open(self) -> None:
-        self._opened = True
-        with suppress(OSError):
-            self.descriptor = _memory()
-            # Processes and threads write where the end is then, not where it was.
-            fcntl(self.descriptor, F_SETFL, fcntl(self.descriptor, F_GETFL) | os.O_APPEND)
+        # Once: of two threads that begin at the same time, one would write where nobody reads.
+        with self._opening:
+            if self._opened:
+                return
+            with suppress(OSError):
+                descriptor = _memory()
+                # Processes and threads write where the end is then, not where it was.
+                fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | os.O_APPEND)
+                self.descriptor = descriptor
+            self._opened = True
 
 
 def _memory() -> int:
