@@ -61,6 +61,8 @@ CELERY_BROKER_URL = WMS_REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_DEFAULT_QUEUE = "control"
+# Of its own, so that dead sites never delay expiry (DESIGN §4.7).
+CELERY_TASK_ROUTES = {"pilots.serve_ce": {"queue": "sites"}}
 # Longer than the longest task: a task that outlives it is run a second time (STACK §3).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
@@ -104,6 +106,8 @@ WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
 WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
 #: A pilot that has started and is silent for so long is lost; its lease would be over by then too.
 WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
+#: The log of a pilot is kept so long after the last line was added.
+WMS_PILOT_LOG_S = env.int("WMS_PILOT_LOG_S", default=30 * 24 * 3600)
 #: How often a director looks for what waits and sends pilots; `up` asks for more (PIL §2.3: "work in cycles").
 WMS_DIRECTOR_CYCLE_S = env.float("WMS_DIRECTOR_CYCLE_S", default=60.0)
 #: What carries pilots to a computing element, by its type; a further one is a file and a line here.

@@ -31,6 +31,7 @@ from pilots.agent.persistence import InterruptedCallError, Persistence
 from pilots.agent.pools import Pools, whereabouts_of
 from pilots.agent.preparation import RESCHEDULE
 from pilots.agent.server import Grant, NothingFits, Server, Usage
+from pilots.agent.shipping import Shipping
 from pilots.agent.storage import Storage
 
 #: Of a single operation of the network.
@@ -70,6 +71,7 @@ class Pilot:
         self._drain = DrainRequest(options.drain_file, self._bell)
         self._persistence = Persistence(self._bell)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
+        self._shipping = Shipping(self._server)
         self._pools = Pools(
             lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
         )
@@ -298,6 +300,7 @@ class Pilot:
             failed = {"failed": True} if leaving.exit_code == REFUSED else {}
             words = {"leaving": leaving.reason[:255], **failed}
             self._try("pilot.last_words", lambda: self._server.report(words), for_s=_LAST_WORDS_S)
+            self._shipping.ship_rest()
         return leaving.exit_code
 
     # ---- waiting
@@ -326,6 +329,7 @@ class Pilot:
 
     def _rest(self, *, until: float) -> None:
         """Sleep until then, a signal, the end of a job, or the next look for the drain file."""
+        self._shipping.ship_if_due()
         self._bell.wait(min(until - monotonic(), drain.LOOK_EVERY_S))
 
     def _elapsed_s(self) -> float:

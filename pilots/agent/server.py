@@ -103,6 +103,12 @@ class Server:
         answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=found)
         self._token = fields.text(answer.record(), "token", self._token)
 
+    def log(self, *, offset: int, text: str, timeout_s: float) -> int:
+        """Send the lines of the log from *offset* on; return how many characters the server has received."""
+        body = {"offset": offset, "text": text}
+        answer = self._client.call("POST", "/api/pilots/log/", token=self._token, body=body, timeout_s=timeout_s)
+        return fields.whole(answer.record(), "received", 0)
+
     def submit_pools(self, *, site: str, ce: str, queue: str) -> tuple[str, ...]:
         """Return the submit pools that a queue belongs to (RFC7, getSubmitPoolsForQueue)."""
         query = urlencode({"site": site, "ce": ce, "queue": queue})

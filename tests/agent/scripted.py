@@ -110,6 +110,9 @@ class ScriptedServer(LoopbackServer):
         self.failed = False
         #: Nothing is answered but 503.
         self.away = False
+        self.log = ""
+        #: Requests with lines of the log; they come whenever it suits the pilot, and are not among the others.
+        self.log_requests: list[Seen] = []
         self.changed = threading.Condition()
         self._by_request: dict[str, list[Lease]] = {}
         super().__init__(self._handler())
@@ -191,6 +194,9 @@ class ScriptedServer(LoopbackServer):
             return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
         if name == "config":
             return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
+        if name == "log":
+            self.log += seen.body["text"][max(0, len(self.log) - seen.body["offset"]) :]
+            return 200, {"received": len(self.log)}
         if "flaw" in seen.body:
             self.flaws.append(seen.body["flaw"])
         elif "leaving" in seen.body:
@@ -278,7 +284,7 @@ class ScriptedServer(LoopbackServer):
     def take(self, seen: Seen) -> tuple[int, object] | None:
         """Remember the request and do what it asks for, or what the test wants; None: no answer."""
         with self.changed:
-            self.seen.append(seen)
+            (self.log_requests if seen.path == "/api/pilots/log/" else self.seen).append(seen)
             action = 503 if self.away else self.next_action(seen.path)
             if action == DROP:
                 return None

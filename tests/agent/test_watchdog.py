@@ -153,8 +153,8 @@ def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
         {"id": 1, "executable": "x", "cpu_time_s": 1000, "processors": 4, "memory_mb": 500, "disk_mb": 60}
         | {"wall_time_s": 90}
     )
-    limits = limits_of(asked, margins, wall_left_s=70, speed=2.0)
-    assert limits.cpu_s == pytest.approx(2200)
+    limits = limits_of(asked, margins, wall_left_s=70, speed=0.5)
+    assert limits.cpu_s == pytest.approx(8800)
     assert (limits.wall_s, limits.asked_wall_s) == (70, 90)
     assert (limits.memory_mb, limits.disk_mb, limits.stream_mb, limits.stalled_s) == (600, 60, 7, 50)
 
