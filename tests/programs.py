@@ -8,7 +8,9 @@ import pytest
 
 def needed(*names: str) -> None:
     """Skip the test, or fail in CI, unless all these programs are on the path."""
-    missing = [name for name in names if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None]
+    missing = [
+        name for name in names if shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None
+    ]
     if not missing:
         return
     sentence = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
