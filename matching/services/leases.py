@@ -15,6 +15,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Coalesce, Greatest
 
 from matching.models import Match
+from matching.services import heartbeats
 from pilots.models import Pilot
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job, JobCommand
@@ -100,8 +101,20 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
     An acknowledged order to kill ends the lease: the payload is gone.
 
     Raises:
+        PilotRevokedError: the credentials of the pilot that holds it were revoked; nothing has changed.
         LeaseEndedError: the lease is over; nothing has changed.
     """
+    if not acknowledged:
+        ordinary = heartbeats.renew(
+            match_id,
+            cpu_s=usage.cpu_s,
+            wall_s=usage.wall_s,
+            memory_mb=usage.memory_mb,
+            disk_mb=usage.disk_mb,
+            std_output=std_output,
+        )
+        if ordinary is not None:
+            return Answer(commands=ordinary.commands, expires_at=ordinary.expires_at)
     with transaction.atomic(durable=True):
         now = database_now()
         match, job = _lock_open(match_id, now=now)
