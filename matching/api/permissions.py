@@ -21,6 +21,13 @@ _HELD: Final[set[tuple[UUID, int]]] = set()
 _NO_SUCH_LEASE = "There is no such lease for this token."
 
 
+def is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
+    """Return whether the token is that of the lease, or of the pilot that holds it or held it."""
+    if isinstance(credential, JobCredential):
+        return credential.match_id == match_id
+    return (match_id, credential.pilot_id) in _HELD or _is_held_by(match_id, credential.pilot_id)
+
+
 def _is_held_by(match_id: UUID, pilot_id: int) -> bool:
     if not Match.objects.filter(pk=match_id, pilot=pilot_id).exists():
         return False
@@ -41,14 +48,9 @@ class IsLeaseHolder(BasePermission):
         Raises:
             NotFoundError: it is, but the lease is another's.
         """
-        match_id: UUID = view.kwargs["match_id"]
-        if isinstance(request.auth, JobCredential):
-            own = request.auth.match_id == match_id
-        elif isinstance(request.auth, PilotCredential):
-            own = (match_id, request.auth.pilot_id) in _HELD or _is_held_by(match_id, request.auth.pilot_id)
-        else:
+        if not isinstance(request.auth, JobCredential | PilotCredential):
             return False
-        if not own:
+        if not is_holder(request.auth, view.kwargs["match_id"]):
             raise NotFoundError(_NO_SUCH_LEASE)
         return True
 

@@ -17,7 +17,7 @@ from pilots.services.tokens import issue_pilot_token
 from tests.benchmarks.client import Answer, BadAnswerError, Client, post
 from tests.benchmarks.http import PROCESSES, parts_of
 from tests.benchmarks.idle import CONNECTIONS
-from tests.benchmarks.machine import CpuUse, cpu_measured
+from tests.benchmarks.machine import CpuUse, Pace, cpu_measured
 from tests.benchmarks.measuring import Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings, Web
@@ -31,6 +31,8 @@ QUEUES = 1000
 JOBS = 100_000
 #: Of the payloads that have written something since the last heartbeat.
 WRITING = 0.2
+#: With every so manieth heartbeat the pace of the machine is looked at.
+SAMPLED = 50
 #: Of the jobs that somebody peeks at while it is measured.
 PEEKED_AT = 0.01
 LINE = "Event 123456: 17 tracks, 4 vertices, chi2 1.234, 0.53 s in all, nothing remarkable\n"
@@ -72,10 +74,10 @@ def _beat(report: Report, ready: Surroundings, web: Web, options: Options) -> No
     report.add("POST /api/matches/…/heartbeat/", pilots.latencies_s, per_s=len(pilots.latencies_s) / use.elapsed_s)
     report.facts |= {f"answers {what}": count for what, count in pilots.seen.items()}
     report.facts |= use.facts()
-    report.facts |= _cost_of_one(use, count=len(pilots.latencies_s))
+    report.facts |= _cost_of_one(use, count=len(pilots.latencies_s), slowness=pilots.pace.slowness())
 
 
-def _cost_of_one(use: CpuUse, *, count: int) -> dict[str, float]:
+def _cost_of_one(use: CpuUse, *, count: int, slowness: float) -> dict[str, float]:
     """Return what one heartbeat costs, and how many cores server and database need for all of them."""
     both_s = use.used_s["web"] + use.used_s["PostgreSQL"]
     return {
@@ -83,6 +85,8 @@ def _cost_of_one(use: CpuUse, *, count: int) -> dict[str, float]:
         "CPU ms of a heartbeat, PostgreSQL": 1000 * use.used_s["PostgreSQL"] / count,
         "CPU ms of a heartbeat, both": 1000 * both_s / count,
         "cores busy, both": both_s / use.elapsed_s,
+        "slowness of the machine meanwhile": slowness,
+        "cores busy, both, were it not so slow": both_s / use.elapsed_s / slowness,
     }
 
 
@@ -102,6 +106,8 @@ class _Pilots:
         self._beats = [0] * self.count
         self._acknowledged: dict[int, list[int]] = {}
         self._begun_s = perf_counter()
+        self._asked = 0
+        self.pace = Pace()
         self.latencies_s: list[float] = []
         self.seen: Counter[str] = Counter()
 
@@ -110,11 +116,15 @@ class _Pilots:
         peeked_at = self._chance.sample(self._leases, k=max(1, round(PEEKED_AT * self.count)))
         now = datetime.now(tz=UTC)
         JobCommand.objects.bulk_create(JobCommand(job_id=job, name="peek", created_at=now) for _, job, _ in peeked_at)
+        self.pace = Pace()
         self.latencies_s = []
         self.seen = Counter()
 
     def ask(self, number: int) -> bytes:
         """Return the next heartbeat of a pilot."""
+        self._asked += 1
+        if self._asked % SAMPLED == 0:
+            self.pace.sample()
         self._tokens[number].reverse()
         self._beats[number] += 1
         acknowledged = self._acknowledged.get(number, [])
