@@ -262,7 +262,7 @@ def test_a_body_that_breaks_off_is_400(lease: dict[str, Any], settings: Settings
         b"{}",
         content_type=PLAIN,
         headers={"Authorization": f"Bearer {lease['token']}"},
-        **{"wsgi.input": Broken()},
+        **{"wsgi.input": Broken()},  # type: ignore[arg-type]
     )
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
