@@ -21,7 +21,7 @@ from pilots.models import Pilot
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, sandboxes, transitions
-from wms.kernel.db import ask_prepared, database_now, transaction_required
+from wms.kernel.db import ask_directly, database_now, transaction_required
 from wms.kernel.errors import ConflictError, ForbiddenError
 
 #: The payload asks to be run elsewhere (PIL; DIRAC's wrapper knows the same code).
@@ -31,7 +31,10 @@ SEEN_WITHIN_S: Final = 120.0
 #: … or older than this part of the silence after which it is lost.
 PART_OF_SILENCE: Final = 0.1
 
-_RENEW: Final = "SELECT * FROM wms_heartbeat(%s, %s, %s, %s, %s, %s, %s, %s)"
+_RENEW: Final = (
+    "SELECT lease_end::text, orders::text FROM wms_heartbeat("
+    "$1::uuid, $2::float8, $3::float8, $4::float8, $5::float8, $6::text, $7::float8, $8::float8)"
+)
 
 
 class EndReason(StrEnum):
@@ -141,24 +144,22 @@ def renew(match_id: UUID, *, usage: Usage, std_output: str | None) -> Answer | N
     Returns:
         None where there is more to be done, or to be refused: nothing has changed.
     """
-    rows = ask_prepared(
+    measures = (usage.cpu_s, usage.wall_s, usage.memory_mb, usage.disk_mb)
+    rows = ask_directly(
+        "heartbeat",
         _RENEW,
-        match_id,
-        usage.cpu_s,
-        usage.wall_s,
-        usage.memory_mb,
-        usage.disk_mb,
+        str(match_id),
+        *(None if value is None else repr(value) for value in measures),
         std_output,
-        float(settings.WMS_LEASE_S),
-        min(SEEN_WITHIN_S, PART_OF_SILENCE * settings.WMS_PILOT_LOST_S),
+        repr(settings.WMS_LEASE_S),
+        repr(min(SEEN_WITHIN_S, PART_OF_SILENCE * settings.WMS_PILOT_LOST_S)),
     )
     if not rows:
         return None
-    ((expires_at, orders),) = rows
-    # NB: Django has psycopg leave JSON as it is.
+    ((lease_end, orders),) = rows
     found = () if orders is None else json.loads(orders)
     commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in found]
-    return Answer(commands=commands, expires_at=expires_at)
+    return Answer(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
 
 
 def finish(
