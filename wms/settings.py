@@ -184,6 +184,9 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    # NB: what is to see every request comes before it.
+    "matching.api.plain_heartbeats.PlainHeartbeats",
     "wms.kernel.middleware.PageRules",
     "wms.kernel.middleware.StrictRequests",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -192,7 +195,6 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "wms.kernel.middleware.PageUsers",
     "wms.kernel.middleware.PageMessages",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES = [
     {
