@@ -84,8 +84,7 @@ def test_the_example_warns_of_nothing() -> None:
         ),
         (
             "identity: sudo",
-            "Identity sudo needs the option payload_users: Unix accounts of the nodes that the pilot may become. "
-            "Until that is mended no pilots are sent there.",
+            "Unix accounts of the nodes that the pilot may become. Until that is mended no pilots are sent there.",
         ),
     ],
 )
