@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-import msgspec
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -115,7 +114,7 @@ def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
         site=ce.site.name,
         ce=ce.name,
         queue=pilot.queue.name,
-        slot=msgspec.convert(pilot.slot, Slot),
+        slot=Slot.of(pilot.slot),
     )
 
 

@@ -118,6 +118,16 @@ def test_a_ce_that_does_not_answer_is_asked_less_and_less_often(fleet: Fleet, ba
     assert (health.trouble, health.failures, health.free_slots) == ("", 0, 1000)
 
 
+def test_a_ce_without_pilots_is_asked_twice_a_minute(fleet: Fleet, backend: ScriptedBackend) -> None:
+    make_queue()
+    told = []
+    for second in range(0, 120, 2):
+        backend.free = second
+        fleet.serve(after=timedelta(seconds=second))
+        told.append(CEHealth.objects.get().free_slots)
+    assert list(dict.fromkeys(told)) == [0, 30, 60, 90]
+
+
 def test_a_round_that_died_does_not_keep_the_ce_for_ever(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     assert pilot.queue is not None
