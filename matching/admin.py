@@ -93,6 +93,10 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
         """Return the pilots of the VOs."""
         return Q(vo__in=vos)
 
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
+        """Allow the query string to ask for what the filters ask, and for nothing else."""
+        return lookup in {PeriodFilter.parameter_name, PlaceFilter.parameter_name}
+
     def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None) -> HttpResponse:
         """Show a table of places in place of the pilots."""
         response = super().changelist_view(request, dict(extra_context or {}))

@@ -417,7 +417,11 @@ def make_pilot(
 
 
 def make_black_hole(
-    *, site: Site | None = None, host_name: str = "node1", found_at: datetime = NOW, pause: timedelta = timedelta(hours=1)
+    *,
+    site: Site | None = None,
+    host_name: str = "node1",
+    found_at: datetime = NOW,
+    pause: timedelta = timedelta(hours=1),
 ) -> BlackHole:
     """Return a host that gets no jobs for a while; its pilots are not marked."""
     return BlackHole.objects.create(

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.kernel.names import did_you_mean
-from wms.kernel.rest import StrictSerializer, WholeNumber, error_responses
+from wms.kernel.rest import StrictSerializer, error_responses
 
 #: What is asked for when nothing is said, and the longest: older pilots are not kept in mind.
 DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
@@ -38,7 +38,7 @@ class PilotSummaryIn(StrictSerializer):
     group_by = GroupBy(
         required=False, max_length=255, help_text=f"Any of {', '.join(GROUP_BY)}, with commas; default: site."
     )
-    hours = WholeNumber(
+    hours = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=MAX_HOURS,
