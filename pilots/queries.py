@@ -146,7 +146,8 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     asking = Q(started_at__isnull=True) | Q(last_seen_at__gt=now - ASKS_WITHIN)
     # Of a CE that does not answer, nobody knows whether it has the pilot.
     lost = Q(status=PilotStatus.SUBMITTED, submitted_at__lte=now - ACCEPTED_WITHIN)
-    jobless = sent.filter(asking, ended_at=None, revoked_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
+    welcome = Q(revoked_at=None, drained_at=None, black_hole=None)
+    jobless = sent.filter(asking, welcome, ended_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
     fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - IN_VAIN_FOR)
     kinds = ("queue", "vo", "group", "owner", "slot", "in_vain_at")
     return [

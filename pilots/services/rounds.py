@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
@@ -50,6 +50,14 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
         _note_failure(ce, _said(error), now=clock())
 
 
+@transaction.atomic(durable=True)
+def ask_again(rows: QuerySet[CEHealth]) -> Sequence[int]:
+    """Forget until when computing elements were to be left alone; return them. How often they failed is kept."""
+    ce_ids = list(rows.order_by("pk").values_list("pk", flat=True))
+    CEHealth.objects.filter(pk__in=ce_ids).update(ask_after=None, send_after=None)
+    return ce_ids
+
+
 def _begin(ce: ComputingElement, *, now: datetime) -> bool:
     CEHealth.objects.get_or_create(ce=ce)
     free = Q(busy_until=None) | Q(busy_until__lte=now)
@@ -82,7 +90,8 @@ def _ordered(ce: ComputingElement) -> Sequence[Pilot]:
     """Return pilots that the CE has not been told of, as far as is known."""
     # Uses index: pilot_alive_at_queue
     ordered = Pilot.objects.filter(queue__ce=ce, ended_at=None, status=PilotStatus.SUBMITTED, batch_id="")
-    return list(ordered.filter(tried_at=None).select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
+    wanted = ordered.filter(tried_at=None, drained_at=None, revoked_at=None)
+    return list(wanted.select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
 
 
 def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, clock: Clock) -> None:
