@@ -2,13 +2,15 @@
 
 from datetime import datetime
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from pilots.models import Director, Pilot
+from pilots.services.reports import revoke
 from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
@@ -36,10 +38,24 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     ordering = ("-id",)
     exclude = ("nothing_at", "nothing_left")
     readonly_fields = ("got_nothing_at", "left_by_condition")
+    actions = ("revoke",)
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the pilots of the VOs."""
         return Q(vo__in=vos)
+
+    @admin.action(description="Revoke the credentials of selected pilots", permissions=["view"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
+        """Have the tokens and secrets of the pilots, and the tokens of their leases, open nothing from now on."""
+        now = timezone.now()
+        pilots = [
+            pilot
+            for pilot in self.changeable(request, queryset).filter(revoked_at__isnull=True).order_by("pk")
+            if revoke(pilot_id=pilot.pk, now=now)
+        ]
+        for pilot in pilots:
+            self.log_change(request, pilot, "Credentials revoked.")
+        self.message_user(request, f"Credentials of {len(pilots)} pilots revoked.", messages.SUCCESS)
 
     @admin.display(description="place")
     def place(self, pilot: Pilot) -> str:

@@ -86,6 +86,18 @@ def leave(*, pilot_id: int, reason: str, now: datetime) -> Pilot:
     return _trusted(pilot_id)
 
 
+def revoke(*, pilot_id: int, now: datetime) -> bool:
+    """Have all credentials of the pilot open nothing from now on; return whether it was this call that did.
+
+    Its token, its secret and the tokens of its leases are refused with the next request. The leases end by themselves,
+    as nobody can renew them: the payload may run until then, and must not be started elsewhere before.
+    """
+    revoked = Pilot.objects.filter(pk=pilot_id, revoked_at__isnull=True).update(revoked_at=now)
+    if revoked:
+        logger.info("pilot.revoked", extra={"pilot_id": pilot_id})
+    return revoked == 1
+
+
 @transaction_required
 def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime) -> bool:
     """End the pilot, unless it has ended already; return whether it was this call that did.
