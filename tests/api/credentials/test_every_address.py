@@ -44,15 +44,9 @@ OF_THE_JOB: Final = frozenset(
      "POST job-reschedule", "POST job-delete", "POST job-hold", "POST job-release"}
 )  # fmt: skip
 OF_MANAGERS: Final = frozenset(
-    {
-        "POST match-preview",
-        "POST replicas",
-        "POST replicas-remove",
-        "GET group-shares",
-        "GET pilot-log-read",
-        "GET pilot-summary",
-    }
-)
+    {"POST match-preview", "POST replicas", "POST replicas-remove", "GET group-shares", "GET pilot-log-read",
+     "GET pilot-summary"}
+)  # fmt: skip
 REPORTS: Final = frozenset({"POST match-status", "POST match-heartbeat", "POST match-finish"})
 FILES: Final = frozenset({"POST match-sandboxes", "GET match-sandbox", "POST match-replicas"})
 OF_PILOTS: Final = frozenset(
