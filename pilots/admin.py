@@ -1,18 +1,33 @@
 """Pages for pilots, to look at, and for the directors that send them."""
 
+import json
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from pilots.models import Director, Pilot
+from pilots.queries import kept_log
 from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
+
+#: Characters of a log; the portal shows more.
+_NEWEST_LENGTH = 16 * 1024
+_MOMENTS = {
+    "submitted_at": "submitted",
+    "started_at": "started",
+    "matched_at": "first job",
+    "nothing_at": "last got nothing",
+    "last_seen_at": "last sign of life",
+    "ended_at": "ended",
+    "revoked_at": "revoked",
+}
 
 
 @admin.register(Pilot)
@@ -34,8 +49,22 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     list_filter = ("status", ("vo", SeenRelatedFilter))
     search_fields = ("=id", "stamp", "host_name")
     ordering = ("-id",)
-    exclude = ("nothing_at", "nothing_left")
-    readonly_fields = ("got_nothing_at", "left_by_condition")
+    fieldsets = (
+        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "queue", "host_name")}),
+        ("Batch system", {"fields": ("stamp", "batch_id")}),
+        ("Life", {"fields": ("times",)}),
+        ("When it last got nothing", {"fields": ("left_by_condition",)}),
+        ("Node", {"fields": ("checks", "node_properties")}),
+        ("Log", {"fields": ("newest_lines", "batch_output")}),
+    )
+    readonly_fields = (
+        "times",
+        "left_by_condition",
+        "checks",
+        "node_properties",
+        "newest_lines",
+        "batch_output",
+    )
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the pilots of the VOs."""
@@ -59,6 +88,46 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         # The database keeps the names in an order of its own; a condition that came later was not counted then.
         counts = [(name, pilot.nothing_left[name]) for name in CONDITIONS if name in pilot.nothing_left]
         return format_html_join("\n", "<div>{}: {}</div>", counts)
+
+    @admin.display(description="times (UTC)")
+    def times(self, pilot: Pilot) -> SafeString:
+        """Return when what happened, in the order of a pilot's life."""
+        moments = {name: getattr(pilot, name) for name in _MOMENTS}
+        return _table((_MOMENTS[name], f"{at:%Y-%m-%d %H:%M:%S}") for name, at in moments.items() if at is not None)
+
+    @admin.display(description="checks", empty_value="–")
+    def checks(self, pilot: Pilot) -> SafeString | None:
+        """Return what the pilot looked at before it had any job (PIL §2.1)."""
+        found = pilot.node.get("checks", [])
+        words = {True: "fit", False: "not fit"}
+        return _table((each["name"], words[each["ok"]], each.get("detail", "")) for each in found) if found else None
+
+    @admin.display(description="properties", empty_value="–")
+    def node_properties(self, pilot: Pilot) -> SafeString | None:
+        """Return what else the pilot told of its node."""
+        told = {name: value for name, value in sorted(pilot.node.items()) if name != "checks"}
+        return _table((name, json.dumps(value, ensure_ascii=False)) for name, value in told.items()) if told else None
+
+    @admin.display(description="newest lines", empty_value="–")
+    def newest_lines(self, pilot: Pilot) -> SafeString | None:
+        """Return the end of what the pilot sent."""
+        text = kept_log(pilot, newest=_NEWEST_LENGTH).text
+        return _lines(text) if text else None
+
+    @admin.display(description="output in the batch system", empty_value="–")
+    def batch_output(self, pilot: Pilot) -> SafeString | None:
+        """Return what the batch system kept of the output of a pilot that could not say it itself."""
+        text = kept_log(pilot, newest=0).batch_output
+        return _lines(text) if text else None
+
+
+def _lines(text: str) -> SafeString:
+    return format_html('<div class="pilot-log"><pre>{}</pre></div>', text)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> SafeString:
+    lines = [(format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows]
+    return format_html('<table class="facts">{}</table>', format_html_join("\n", "<tr>{}</tr>", lines))
 
 
 @admin.register(Director)

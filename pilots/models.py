@@ -1,4 +1,6 @@
-"""The supply: pilots, their secrets, and the directors that send them."""
+"""The supply: pilots, their secrets and logs, and the directors that send them."""
+
+from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -10,6 +12,21 @@ from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.kernel.validators import valid_name
+
+
+class PilotQuerySet(models.QuerySet["Pilot"]):
+    """Which pilots one may see."""
+
+    def visible_to(self, actor: User) -> Self:
+        """Keep the pilots of the VOs that the actor manages, and private ones made for nobody but whose jobs it sees.
+
+        A generic pilot's log and jobs are those of many users: it is for managers and operators only.
+        """
+        if actor.is_operator:
+            return self
+        sharing = Group.objects.sharing().filter(memberships__user=actor)
+        private = Q(owner=actor) | Q(owner__isnull=True, group__in=sharing)
+        return self.filter(private | Q(vo__in=VO.objects.filter(managers=actor)))
 
 
 class Pilot(models.Model):
@@ -59,6 +76,8 @@ class Pilot(models.Model):
         null=True, blank=True, help_text="Task queues that were left then after each condition and all before it."
     )
 
+    objects = PilotQuerySet.as_manager()
+
     class Meta:
         constraints = [
             models.CheckConstraint(
@@ -79,6 +98,8 @@ class Pilot(models.Model):
             models.Index(name="pilot_submitted_at", fields=["submitted_at"]),
             # Serves directors: what became of the latest pilots of a queue.
             models.Index(name="pilot_latest_at_queue", fields=["queue", "-id"]),
+            # Serves the list of pilots: what ran on one host, the latest first.
+            models.Index(name="pilot_latest_on_host", fields=["host_name", "-id"], condition=~Q(host_name="")),
         ]
 
     def __str__(self) -> str:
@@ -138,6 +159,40 @@ class DirectorRun(models.Model):
 
     def __str__(self) -> str:
         return f"directors at {self.ran_at}"
+
+
+class PilotLog(models.Model):
+    """One row is what is kept of one pilot's log beside its parts; it goes some time after its last change."""
+
+    pilot = models.OneToOneField(Pilot, models.CASCADE, related_name="log", primary_key=True)
+    received = models.BigIntegerField(default=0, help_text="Characters that the pilot has sent, or told to be lost.")
+    batch_output = models.TextField(
+        blank=True, help_text="What its batch system kept of its output, for a pilot that could not say it itself."
+    )
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        # Serves the removal of old ones.
+        indexes = [models.Index(name="pilot_log_by_age", fields=["changed_at"])]
+
+    def __str__(self) -> str:
+        return f"log of pilot {self.pilot_id}"
+
+
+class PilotLogPart(models.Model):
+    """One row is some lines of a pilot's log, from an offset in characters on."""
+
+    log = models.ForeignKey(PilotLog, models.CASCADE, related_name="parts", db_index=False)
+    offset = models.BigIntegerField()
+    text = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a_part_of_a_pilots_log_is_kept_once", fields=["log", "offset"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"log of pilot {self.log_id} from {self.offset} on"
 
 
 class Director(models.Model):

@@ -9,12 +9,14 @@ from django.conf import settings
 from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
-from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain import ENDED, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
 from pilots.domain.pauses import Outcome
 from pilots.domain.pressure import Pressure, pressure_of
-from pilots.models import CEHealth, DirectorRun, Pilot
+from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
+from wms.accounts.models import User
 
 #: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
 LATEST = 100
@@ -72,7 +74,7 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> Configuration:
         lease_grace_s=settings.WMS_LEASE_GRACE_S,
         sandbox_max_bytes=settings.WMS_SANDBOX_MAX_BYTES,
         sandbox_max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES,
-        watchdog=WatchdogMargins(),
+        watchdog=WatchdogMargins(stream_max_mb=settings.WMS_STREAM_MAX_MB),
     )
 
 
@@ -200,3 +202,91 @@ def latest_outcomes(ce: ComputingElement, *, now: datetime) -> Sequence[Outcome]
         Outcome(submitted_at=submitted, failed_at=ended if matched is None and status in in_vain else None)
         for submitted, ended, matched, status in rows
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLog:
+    """What is kept of the log of one pilot."""
+
+    pilot_id: int
+    received: int = 0
+    #: None: nothing ever came.
+    changed_at: datetime | None = None
+    text: str = ""
+    batch_output: str = ""
+
+
+def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
+    """Return the log of *pilot*, with lines in brackets where something was left out.
+
+    Args:
+        pilot: whose.
+        newest: characters, counted from the end, that are enough; None: all that is kept.
+    """
+    log = PilotLog.objects.filter(pk=pilot.pk).first()
+    if log is None:
+        return KeptLog(pilot_id=pilot.pk)
+    parts = PilotLogPart.objects.filter(log=log)
+    if newest is not None:
+        parts = parts.filter(offset__gt=log.received - newest - MAX_CHUNK_LENGTH)
+    rows = parts.order_by("offset").values_list("offset", "text")
+    text = joined([Part(offset=offset, text=text) for offset, text in rows])
+    return KeptLog(
+        pilot_id=pilot.pk,
+        received=log.received,
+        changed_at=log.changed_at,
+        text=text if newest is None else newest_of(text, most=newest, received=log.received),
+        batch_output=log.batch_output,
+    )
+
+
+# ---- For people ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotFilter:
+    """Which pilots are asked for; what is empty does not narrow. Names are whole ones."""
+
+    status: str = ""
+    site: str = ""
+    ce: str = ""
+    queue: str = ""
+    host: str = ""
+    stamp: str = ""
+
+
+def search(actor: User, wanted: PilotFilter) -> PilotQuerySet:
+    """Return the pilots that *actor* may see and asks for, with what a list says of each."""
+    found = Pilot.objects.visible_to(actor)
+    if wanted.status:
+        # The end as well: the index of those that live is small, and most pilots have ended.
+        found = found.filter(status=wanted.status, ended_at__isnull=wanted.status not in ENDED)
+    names = {
+        "queue__ce__site__name": wanted.site,
+        "queue__ce__name": wanted.ce,
+        "queue__name": wanted.queue,
+        # Uses index: pilot_latest_on_host
+        "host_name": wanted.host,
+        "stamp": wanted.stamp,
+    }
+    found = found.filter(**{column: name for column, name in names.items() if name})
+    return found.select_related("vo", "owner", "group", "queue__ce__site")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotOfJob:
+    """The pilot that runs a job or ran it last."""
+
+    pilot_id: int
+    host_name: str
+    #: Whether who asks may see its page.
+    is_visible: bool
+
+
+def pilot_of_job(pilot_id: int | None, *, actor: User) -> PilotOfJob | None:
+    """Return what who sees a job is told of its pilot; None: it has none."""
+    pilot = None if pilot_id is None else Pilot.objects.filter(pk=pilot_id).first()
+    if pilot is None:
+        return None
+    is_visible = Pilot.objects.visible_to(actor).filter(pk=pilot.pk).exists()
+    return PilotOfJob(pilot_id=pilot.pk, host_name=pilot.host_name, is_visible=is_visible)

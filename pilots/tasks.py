@@ -1,4 +1,4 @@
-"""Background work on computing elements; safe to run twice, late or never (the next run makes up for it)."""
+"""Background work on pilots and computing elements; safe to run twice, late or never (the next run makes up for it)."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,10 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from pilots.services import directing, rounds
+from pilots.services import directing, logs, rounds
 
 
-@shared_task(name="pilots.serve_ce", queue="sites", ignore_result=True, acks_late=True)
+@shared_task(name="pilots.serve_ce", ignore_result=True, acks_late=True)
 def serve_ce(ce_id: int) -> None:
     """When asked for: a round at one computing element (PIL §2.3)."""
     rounds.serve(ce_id)
@@ -19,6 +19,12 @@ def serve_ce(ce_id: int) -> None:
 def serve_ces() -> None:
     """Each cycle of the directors: have a round at every computing element that has pilots or could get some."""
     serve_soon(directing.begin_rounds(now=timezone.now()))
+
+
+@shared_task(name="pilots.remove_old_logs", ignore_result=True, acks_late=True)
+def remove_old_logs() -> None:
+    """Every hour: logs of pilots that nothing was added to for 30 days (WMS_PILOT_LOG_S)."""
+    logs.remove_old(now=timezone.now())
 
 
 def serve_soon(ce_ids: Iterable[int]) -> None:

@@ -2,13 +2,17 @@
 
 from django.urls import URLPattern, path
 
-from pilots.api.agent import AgentView
+from pilots.api.agent import AgentView, ScriptView
+from pilots.api.logs import LogView, PilotLogView
 from pilots.api.submit_pools import SubmitPoolsView
 from pilots.api.views import ConfigurationView, RegisterView, ReportView
 
 urlpatterns: list[URLPattern] = [
     path("pilots/agent.pyz", AgentView.as_view(), name="pilot-agent"),
+    path("pilots/pilot.sh", ScriptView.as_view(), name="pilot-script"),
     path("pilots/config/", ConfigurationView.as_view(), name="pilot-config"),
+    path("pilots/log/", LogView.as_view(), name="pilot-log"),
+    path("pilots/<int:pk>/log/", PilotLogView.as_view(), name="pilot-log-read"),
     path("pilots/register/", RegisterView.as_view(), name="pilot-register"),
     path("pilots/report/", ReportView.as_view(), name="pilot-report"),
     path("submit-pools/", SubmitPoolsView.as_view(), name="submit-pools"),

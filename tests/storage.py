@@ -40,7 +40,7 @@ class StorageServer(LoopbackServer):
         self.refused: set[str] = set()
         self.token = token
         self.certificate = directory / "storage.pem"
-        _write_certificate(self.certificate)
+        write_certificate(self.certificate)
         super().__init__(type("_HandlerOfStorage", (_Handler,), {"storage": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate)
@@ -113,7 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _write_certificate(file: Path) -> None:
+def write_certificate(file: Path) -> None:
+    """Write a key and a certificate of it for 127.0.0.1, which trusts itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"storage of a test {uuid4()}")])
     now = datetime.now(UTC)

@@ -48,6 +48,8 @@ BEAT: dict[str, Entry] = {
     "direct-pilots": every(settings.WMS_DIRECTOR_CYCLE_S, "matching.direct_pilots"),
     # PIL §2.3: each is "accompanied by a corresponding Pilot Status Agent"; that goes on where nothing is sent.
     "serve-ces": every(settings.WMS_DIRECTOR_CYCLE_S, "pilots.serve_ces"),
+    # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more or less is nothing.
+    "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }

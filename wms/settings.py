@@ -61,6 +61,8 @@ CELERY_BROKER_URL = WMS_REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_DEFAULT_QUEUE = "control"
+# Of its own, so that dead sites never delay expiry (DESIGN §4.7).
+CELERY_TASK_ROUTES = {"pilots.serve_ce": {"queue": "sites"}}
 # Longer than the longest task: a task that outlives it is run a second time (STACK §3).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
@@ -104,6 +106,8 @@ WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
 WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
 #: A pilot that has started and is silent for so long is lost; its lease would be over by then too.
 WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
+#: The log of a pilot is kept so long after the last line was added.
+WMS_PILOT_LOG_S = env.int("WMS_PILOT_LOG_S", default=30 * 24 * 3600)
 #: How often a director looks for what waits and sends pilots; `up` asks for more (PIL §2.3: "work in cycles").
 WMS_DIRECTOR_CYCLE_S = env.float("WMS_DIRECTOR_CYCLE_S", default=60.0)
 #: What carries pilots to a computing element, by its type; a further one is a file and a line here.
@@ -121,6 +125,9 @@ WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
 #: A sandbox is for scripts and small files; data belong on storage elements.
 WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 1024)
+#: A payload that writes more to standard output, or to standard error, is ended: nobody reads so much, and only its end
+#: could be kept. 0: no limit.
+WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
 #: An archive may not unpack to more than this on a worker node.
 WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 #: RFC 7 §3: an unused SubmitPool may be needed again "soon after"; keep it this long.
@@ -177,6 +184,9 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    # NB: what is to see every request comes before it.
+    "matching.api.plain_heartbeats.PlainHeartbeats",
     "wms.kernel.middleware.PageRules",
     "wms.kernel.middleware.StrictRequests",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -185,7 +195,6 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "wms.kernel.middleware.PageUsers",
     "wms.kernel.middleware.PageMessages",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES = [
     {

@@ -228,7 +228,7 @@ def answer_out(answer: Answer, *, token: str | None) -> dict[str, Any]:
     """Return the answer to a report; with a new token when the one that was used is about to end."""
     commands = [{"id": c.pk, "name": c.name, "arguments": c.arguments} for c in answer.commands]
     out = {"commands": commands, "expires_at": answer.expires_at}
-    return AnswerOut(out if token is None else {**out, "token": token}).data
+    return out if token is None else {**out, "token": token}
 
 
 def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class LeaseStatusView(_LeaseView):
             minor=values.get("minor_status"),
             application=values.get("application_status"),
         )
-        return Response(answer_out(answer, token=renewed_token(request, match_id)))
+        return Response(answer_out(answer, token=renewed_token(request.auth, match_id)))
 
 
 class HeartbeatView(_LeaseView):
@@ -161,7 +161,7 @@ class HeartbeatView(_LeaseView):
             std_output=values.get("std_output"),
             acknowledged=values.get("acknowledged", []),
         )
-        return Response(answer_out(answer, token=renewed_token(request, match_id)))
+        return Response(answer_out(answer, token=renewed_token(request.auth, match_id)))
 
 
 class FinishView(_LeaseView):

@@ -171,6 +171,10 @@ DECLARE
     )::integer;
     used_s CONSTANT double precision := greatest(0, coalesce(NEW.cpu_s, 0) - coalesce(OLD.cpu_s, 0));
 BEGIN
+    -- CPU time alone comes with each heartbeat; which jobs pilots hold it does not change.
+    IF has_left = 0 AND NOT EXISTS (SELECT FROM taskqueues_limit WHERE cpu_s_per_day IS NOT NULL) THEN
+        RETURN NULL;
+    END IF;
     PERFORM pg_advisory_xact_lock_shared(7);
     INSERT INTO taskqueues_limitevent (limit_id, jobs_left, cpu_s, happened_at)
     SELECT id, CASE WHEN running IS NULL THEN 0 ELSE has_left END,

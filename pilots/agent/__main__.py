@@ -11,6 +11,7 @@ from pilots.agent import credentials, linux, log, options
 from pilots.agent.clock import monotonic
 from pilots.agent.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.loop import Pilot
+from pilots.agent.options import Options
 from pilots.agent.version import VERSION
 
 WRONG_USAGE = 2
@@ -20,7 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a pilot to its end; return the exit code (see ``--help``)."""
     started_at = monotonic()
     _open_standard_streams()
-    given = options.parse(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(options.parse(given), started_at=started_at)
+    finally:
+        if options.REMOVE_PROGRAM in given:  # also when the rest of it is wrong usage
+            _remove_program()
+
+
+def _run(given: Options, *, started_at: float) -> int:
     # Before there is any secret in memory.
     linux.hide_memory()
     linux.adopt_orphans()
@@ -39,6 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Path(given.token_file).unlink()
     log.event("pilot.started", version=VERSION, server=given.server, work_directory=given.work_dir)
     return Pilot(given, token=token, started_at=started_at).run()
+
+
+def _remove_program() -> None:
+    """Remove the file that the agent was packed in; where it runs from a directory there is none."""
+    program = Path(__file__).parents[2]
+    if program.is_file():
+        program.unlink()
 
 
 def _open_standard_streams() -> None:

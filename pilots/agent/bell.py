@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
@@ -39,6 +40,11 @@ class Bell:
         """Let every signal that Python handles ring, so that none is slept through."""
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
 
+    def close(self) -> None:
+        """Close the pipe, in a process that has a bell of its own."""
+        os.close(self._reading)
+        os.close(self._writing)
+
     def _drain(self) -> None:
         try:
             while os.read(self._reading, 4096):
@@ -52,8 +58,15 @@ class StopRequest:
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: Bell, *, at_once: Callable[[], object]) -> None:
+        """Listen to nothing yet.
+
+        Args:
+            bell: to be rung by the signal.
+            at_once: done by the first signal, also when the main thread is in the middle of a long call.
+        """
         self._bell = bell
+        self._at_once = at_once
         self.signal_name = ""
         #: By the pilot's clock; None: nobody does.
         self.asked_at: float | None = None
@@ -70,4 +83,5 @@ class StopRequest:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.asked_at is None:
             self.signal_name, self.asked_at = signal.Signals(number).name, monotonic()
+            self._at_once()
         self._bell.ring()

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from pilots.agent import fields
 from pilots.agent.fields import Record
+from pilots.agent.version import PROTOCOL
+
+
+class OtherProtocolError(Exception):
+    """The server speaks another protocol than this agent, so that nothing else that it says can be relied on."""
+
+    def __init__(self, of_server: int) -> None:
+        needed = "a newer" if of_server > PROTOCOL else "an older"
+        super().__init__(f"the server speaks protocol {of_server}, this agent {PROTOCOL}; {needed} agent is needed")
 
 
 @dataclass(frozen=True)
@@ -27,13 +36,28 @@ class Place:
     platforms: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     required_tags: tuple[str, ...] = ()
+    #: As whom payloads run: see identity.py; sudo chooses among these Unix accounts.
+    identity: str = "none"
+    payload_users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Of the watchdog; what each means is said in pilots.domain.WatchdogMargins, where they come from."""
+
+    cpu_factor: float = 1.1
+    memory_factor: float = 1.1
+    min_free_disk_mb: float = 500
+    stalled_s: float = 1800
+    stalled_cpu_fraction: float = 0.05
+    warning_fraction: float = 0.9
+    stream_max_mb: float = 1000
 
 
 @dataclass(frozen=True)
 class Configuration:
     """Durations in seconds, sizes in the unit that the name says."""
 
-    protocol: int
     server_time: datetime | None
     #: By the pilot's clock, when the request for this was sent: what server_time is compared with.
     asked_at: float
@@ -47,8 +71,12 @@ class Configuration:
     sandbox_max_bytes: int
     sandbox_max_unpacked_bytes: int
     look_every_s: float
-    cpu_factor: float
-    min_free_disk_mb: float
+    watchdog: Margins
+
+    @property
+    def min_free_disk_mb(self) -> float:
+        """Return what must be free on the disk before and while payloads run."""
+        return self.watchdog.min_free_disk_mb
 
 
 def parse(data: Record, *, asked_at: float) -> Configuration:
@@ -56,11 +84,14 @@ def parse(data: Record, *, asked_at: float) -> Configuration:
 
     Raises:
         MalformedAnswerError: a key has another form than the contract says, or there is no protocol.
+        OtherProtocolError: it is not the agent's.
     """
+    protocol = fields.whole(data, "protocol")
+    if protocol != PROTOCOL:
+        raise OtherProtocolError(protocol)
     watchdog = fields.optional_record(data, "watchdog")
     heartbeat_s = fields.number(data, "heartbeat_s", 30)
     return Configuration(
-        protocol=fields.whole(data, "protocol"),
         server_time=fields.moment(data, "server_time"),
         asked_at=asked_at,
         place=_place(fields.optional_record(data, "place")),
@@ -72,8 +103,7 @@ def parse(data: Record, *, asked_at: float) -> Configuration:
         sandbox_max_bytes=fields.whole(data, "sandbox_max_bytes", 10 * 1024 * 1024),
         sandbox_max_unpacked_bytes=fields.whole(data, "sandbox_max_unpacked_bytes", 200 * 1024 * 1024),
         look_every_s=min(fields.number(watchdog, "period_s", 10), heartbeat_s),
-        cpu_factor=fields.number(watchdog, "cpu_factor", 1.1),
-        min_free_disk_mb=fields.number(watchdog, "min_free_disk_mb", 500),
+        watchdog=Margins(**{name: fields.number(watchdog, name, usual) for name, usual in asdict(Margins()).items()}),
     )
 
 
@@ -95,4 +125,6 @@ def _place(data: Record) -> Place:
         platforms=fields.names(data, "platforms"),
         tags=fields.names(data, "tags"),
         required_tags=fields.names(data, "required_tags"),
+        identity=fields.text(data, "identity", "none"),
+        payload_users=fields.names(data, "payload_users"),
     )

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pilots.agent.lease import Lease
-from pilots.agent.payload import Program
-from pilots.agent.preparation import RESCHEDULE, CannotRunError, own_file, words_of
+from pilots.agent.preparation import RESCHEDULE, CannotRunError, NodeFlawError, own_file, words_of
+from pilots.agent.program import Program
 from pilots.agent.workspace import Workspace
 
 #: Apptainer is what Singularity is called since 2021; they understand the same commands.
@@ -24,8 +24,10 @@ _LAST_BYTES = 4096
 _MAX_REASON = 150
 
 
-class NotBegunError(CannotRunError):
+class NotBegunError(NodeFlawError):
     """The container did not start: its image is no good, or the node's runtime is not."""
+
+    what = "container"
 
 
 def runtime() -> str | None:
@@ -67,7 +69,7 @@ def check_begun(lease: Lease, workspace: Workspace) -> None:
     """
     if not (workspace.tmp / _MARK).exists():
         reason = _last_line(workspace.job / lease.job.std_error)
-        raise NotBegunError(RESCHEDULE, f"The container could not be started{reason and ': '}{reason}")
+        raise NotBegunError(f"The container could not be started{reason and ': '}{reason}")
 
 
 def _image(lease: Lease, workspace: Workspace) -> str:
@@ -89,7 +91,7 @@ def _settings(workspace: Workspace) -> Mapping[str, str]:
     """Return the runtime's settings: the site's, and a cache that is gone with the job where the site has none."""
     found = {}
     for prefix in (name.upper() for name in RUNTIMES):
-        found[f"{prefix}_CACHEDIR"] = str(workspace.scratch / "images")
+        found[f"{prefix}_CACHEDIR"] = str(workspace.images)
         for variable in (f"{prefix}_{name}" for name in _OF_SITE):
             if variable in os.environ:
                 found[variable] = os.environ[variable]

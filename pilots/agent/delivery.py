@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pilots.agent import log, sandbox
+from pilots.agent import kept, log, sandbox
 from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
@@ -27,10 +27,12 @@ _SHORT_S = 5.0
 #: Somebody waits for the acknowledgement of an order to kill.
 _OUTPUT_OF_KILLED_S = 20.0
 _OUTPUT_S = 900.0
-#: A batch system kills a pilot some 30 s after it has told it to stop.
-_HAND_BACK_S = 15.0
 #: Of standard output and error each, when all the output is too large.
 _TAIL_BYTES = 1024 * 1024
+#: Of a server's refusal; what is said after it must also fit.
+_SAID = 100
+#: Archives on their way.
+_PACKED, _DATA = "output.tar.gz", "output-data.tar.gz"
 Result = TypeVar("Result")
 
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
@@ -99,13 +101,35 @@ class Delivery:
             return self._store_output(give_up_at=monotonic() + patience_s, reason=conclusion.reason)
         except _UNANSWERED as error:
             log.event("output.not_stored", job=self._lease.job.id, error=error)
-            return None, "the output could not be uploaded"
+            return None, f"the output could not be uploaded{self._kept(_PACKED, conclusion)}"
         except RefusedError as error:
             log.event("output.refused", job=self._lease.job.id, error=error)
-            return None, f"the output was refused: {error.detail}"
+            return None, f"the output was refused: {error.detail[:_SAID]}{self._kept(_PACKED, conclusion)}"
         except OSError as error:
             log.event("node.disk_trouble", error=error)
             return None, f"the output could not be packed: {error.strerror}"
+
+    def _kept(self, name: str, conclusion: Conclusion) -> str:
+        """Keep an archive on the node that no server takes; return where, as the end of a sentence."""
+        if conclusion.reason is not None:
+            return ""  # who killed the job does not ask for its output
+        where = kept.keep(
+            self._workspace.scratch / name,
+            work_directory=self._slot.work_directory,
+            name=f"job-{self._lease.job.id}-{name}",
+        )
+        return f"; it is kept at {where}" if where else ""
+
+    def _kept_data(self, conclusion: Conclusion) -> str:
+        directory = self._workspace.job
+        files = sandbox.chosen(directory, self._lease.data.output_files)
+        most = Limits(packed_bytes=kept.MOST_BYTES, unpacked_bytes=kept.MOST_BYTES)
+        try:
+            sandbox.pack(directory, files, into=self._workspace.scratch / _DATA, limits=most)
+        except (OSError, TooLargeError) as error:
+            log.event("output_data.not_kept", job=self._lease.job.id, error=error)
+            return ""
+        return self._kept(_DATA, conclusion) if files else ""
 
     def _store_data(self, conclusion: Conclusion) -> Conclusion:
         """Store the output data of a payload that ended well; a job that cannot has failed, or is handed back."""
@@ -130,7 +154,8 @@ class Delivery:
             said = error.detail if isinstance(error, RefusedError) else error
             said = error.strerror or error if isinstance(error, OSError) else said
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)
-            return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {said}")
+            where = "" if isinstance(error, NoOutputError) else self._kept_data(conclusion)
+            return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {said}{where}")
         return conclusion
 
     def _say_completing(self, usage: Usage, last_lines: str | None) -> None:
@@ -149,7 +174,7 @@ class Delivery:
 
     def _store_output(self, *, give_up_at: float, reason: str | None) -> tuple[str, str | None]:
         job, directory = self._lease.job, self._workspace.job
-        packed = self._workspace.scratch / "output.tar.gz"
+        packed = self._workspace.scratch / _PACKED
         patterns = [*job.output_sandbox, job.std_output, job.std_error]
         try:
             sandbox.pack(directory, sandbox.chosen(directory, patterns), into=packed, limits=self._limits)
@@ -224,9 +249,7 @@ class Delivery:
         interrupted: Callable[[], bool] = lambda: False,
     ) -> Result:
         def until() -> float:
-            asked_at = self._slot.stop.asked_at
-            stop_at = math.inf if asked_at is None else asked_at + _HAND_BACK_S
-            return min(give_up_at, self._lease.over_at, stop_at)
+            return min(give_up_at, self._lease.over_at, self._slot.over_at)
 
         return self._slot.persistence.call(what, attempt, until=until, interrupted=interrupted)
 

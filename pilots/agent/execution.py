@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from pilots.agent import log
 from pilots.agent.clock import monotonic
-from pilots.agent.configuration import Configuration
+from pilots.agent.configuration import Configuration, Margins
 from pilots.agent.heartbeat import Heartbeat, tail_of
-from pilots.agent.lease import ENDED, Lease
-from pilots.agent.payload import End, Payload, Program
-from pilots.agent.preparation import CannotRunError
+from pilots.agent.identity import Identity, NoIdentityError, Streams
+from pilots.agent.lease import ENDED, Job, Lease
+from pilots.agent.payload import End, NotStartedError, Payload
+from pilots.agent.preparation import RESCHEDULE, CannotRunError
+from pilots.agent.program import Program
 from pilots.agent.server import Usage
 from pilots.agent.slot import Slot
-from pilots.agent.watchdog import PayloadLimits, Watchdog
+from pilots.agent.watchdog import PayloadLimits, Verdict, Watchdog
 from pilots.agent.workspace import Workspace
+
+#: Beyond the limit of the whole payload, which the watchdog sees, so far a single process of it can go by itself.
+_BEYOND_CPU_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -28,26 +30,20 @@ class Outcome:
     Attributes:
         end: of the payload's own process.
         reason: why it was stopped (lease.ENDED and so on); None: it was not.
-        verdict: what it had done wrong, when the watchdog stopped it.
+        verdict: what was wrong, when the watchdog stopped it.
     """
 
     end: End
     reason: str | None = None
-    verdict: str | None = None
-
-
-@dataclass(frozen=True)
-class Streams:
-    """Descriptors of standard output and error; one and the same when they share a file."""
-
-    stdout: int
-    stderr: int
+    verdict: Verdict | None = None
 
 
 class Execution:
     """One run of one program."""
 
-    def __init__(self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float) -> None:
+    def __init__(
+        self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+    ) -> None:
         """Take the limits from the job and from the slot.
 
         Args:
@@ -55,16 +51,12 @@ class Execution:
             lease: of the job.
             configuration: of the pilot.
             wall_left_s: until the slot ends.
+            speed: of the node's cores; 1.0: as fast as the reference.
         """
         self._slot = slot
         self._lease = lease
         self._configuration = configuration
-        job = lease.job
-        self._limits = PayloadLimits(
-            cpu_s=job.cpu_time_s * job.processors * configuration.cpu_factor,
-            wall_s=wall_left_s,
-            asked_wall_s=job.wall_time_s,
-        )
+        self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
         self._watchdog: Watchdog | None = None
         #: Of standard output, when the payload has ended; None: it was not started.
         self.last_lines: str | None = None
@@ -73,19 +65,25 @@ class Execution:
         """Return what the payload has used so far; for the heartbeat's thread too."""
         return Usage() if self._watchdog is None else self._watchdog.usage
 
-    def run(self, program: Program, *, workspace: Workspace, heartbeat: Heartbeat) -> Outcome:
+    def run(self, program: Program, *, identity: Identity, workspace: Workspace, heartbeat: Heartbeat) -> Outcome:
         """Run *program* to its end; nothing of it is left afterwards.
 
         Raises:
-            CannotRunError: its output has no place.
+            CannotRunError: it cannot be started as who it should be, or its output has no place.
         """
-        with _streams(self._lease, workspace) as streams:
-            payload = Payload(program, scratch=workspace.scratch, stdout=streams.stdout, stderr=streams.stderr)
-            self._watchdog = Watchdog(self._limits, directory=workspace.top, root=payload.warden_pid)
-            log.event("payload.started", job=self._lease.job.id, warden=payload.warden_pid)
+        max_cpu_s = self._limits.cpu_s + _BEYOND_CPU_S
+        with identity.inside(workspace, self._lease.job) as streams:
+            try:
+                payload = Payload(program, identity=identity, workspace=workspace, streams=streams, max_cpu_s=max_cpu_s)
+            except NotStartedError as error:
+                if identity.is_other:
+                    raise NoIdentityError(str(error)) from error
+                raise CannotRunError(RESCHEDULE, f"The payload could not be started: {error}") from error
+            self._watchdog = self._watching(payload, identity, workspace, streams)
+            log.event("payload.started", job=self._lease.job.id, warden=payload.warden_pid, user=identity.uid)
             heartbeat.watch_output(streams.stdout)
             try:
-                outcome = self._wait(payload, self._watchdog)
+                outcome = self._wait(payload, self._watchdog, heartbeat)
             finally:
                 payload.close()
                 heartbeat.watch_output(None)
@@ -93,20 +91,32 @@ class Execution:
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
 
-    def _wait(self, payload: Payload, watchdog: Watchdog) -> Outcome:
+    def _watching(self, payload: Payload, identity: Identity, workspace: Workspace, streams: Streams) -> Watchdog:
+        nearly_mb = self._limits.memory_mb * self._limits.warning_fraction
+        return Watchdog(
+            self._limits,
+            root=payload.warden_pid,
+            directory=workspace.top,
+            disk_mb=lambda: identity.disk_mb(workspace),
+            memory_mb=lambda found: identity.memory_mb(found, limit_mb=nearly_mb),
+            streams=list(dict.fromkeys((streams.stdout, streams.stderr))),
+            look_every_s=self._configuration.look_every_s,
+        )
+
+    def _wait(self, payload: Payload, watchdog: Watchdog, heartbeat: Heartbeat) -> Outcome:
         reason: str | None = None
-        verdict: str | None = None
+        verdict: Verdict | None = None
         kill_at: float | None = None
         look_at = monotonic() + self._configuration.look_every_s
         while not payload.wait_for_end(self._slot.bell, self._seconds_until(look_at, kill_at)):
             now = monotonic()
             if now >= look_at:
-                verdict = verdict or watchdog.look()
+                verdict = verdict or self._look(watchdog, heartbeat)
                 look_at = now + self._configuration.look_every_s
             stronger = self._slot.order(self._lease)
             if kill_at is None and (stronger or verdict):
                 reason = stronger
-                log.event("payload.stopping", job=self._lease.job.id, reason=reason or verdict)
+                log.event("payload.stopping", job=self._lease.job.id, reason=reason or (verdict and verdict.sentence))
                 payload.terminate()
                 kill_at = now + self._slot.grace_s
             if stronger == ENDED:
@@ -119,6 +129,13 @@ class Execution:
         # An order that came together with the payload's own end changes nothing of how it ended.
         return Outcome(end, reason=reason, verdict=None if reason else verdict)
 
+    def _look(self, watchdog: Watchdog, heartbeat: Heartbeat) -> Verdict | None:
+        verdict = watchdog.look()
+        for warning in watchdog.warnings() if verdict is None else ():
+            log.event("payload.warned", job=self._lease.job.id, warning=warning)
+            heartbeat.warn(warning)
+        return verdict
+
     def _seconds_until(self, look_at: float, kill_at: float | None) -> float:
         now = monotonic()
         nearest = look_at if kill_at is None else min(look_at, kill_at)
@@ -126,30 +143,25 @@ class Execution:
         return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
 
 
-@contextmanager
-def _streams(lease: Lease, workspace: Workspace) -> Iterator[Streams]:
-    """Open the files of standard output and error, empty."""
-    stdout = _open(lease.job.std_output, workspace.job)
-    try:
-        shared = Path(lease.job.std_output) == Path(lease.job.std_error)
-        stderr = stdout if shared else _open(lease.job.std_error, workspace.job)
-        try:
-            yield Streams(stdout, stderr)
-        finally:
-            if not shared:
-                os.close(stderr)
-    finally:
-        os.close(stdout)
+def limits_of(job: Job, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
+    """Return how far the payload of *job* may go.
 
-
-def _open(name: str, directory: Path) -> int:
-    path = directory / name
-    # Appending: two writers to one file then never overwrite each other, and a file that was emptied stays small.
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        if name.startswith("/") or ".." in Path(name).parts:
-            raise CannotRunError(None, f"Output would leave the job's directory: {name}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, flags, 0o644)
-    except OSError as error:
-        raise CannotRunError(None, f"Output cannot be written to {name}: {error.strerror}") from error
+    Args:
+        job: what it asked for, CPU time in seconds of a reference core (TQM).
+        margins: of the server.
+        wall_left_s: until the slot ends.
+        speed: of the node's cores; the same work takes a slow one more CPU time. That it takes a fast one less is not
+            held against a payload: how fast is not known that well.
+    """
+    return PayloadLimits(
+        cpu_s=job.cpu_time_s * job.processors * margins.cpu_factor / min(1.0, speed),
+        wall_s=wall_left_s,
+        asked_wall_s=job.wall_time_s or math.inf,
+        memory_mb=job.memory_mb * margins.memory_factor or math.inf,
+        disk_mb=job.disk_mb or math.inf,
+        stream_mb=margins.stream_max_mb or math.inf,
+        min_free_disk_mb=margins.min_free_disk_mb,
+        stalled_s=margins.stalled_s or math.inf,
+        stalled_cpu_fraction=margins.stalled_cpu_fraction,
+        warning_fraction=margins.warning_fraction,
+    )

@@ -16,6 +16,8 @@ from pilots.agent.server import Server, Usage
 
 TAIL_LINES = 20
 TAIL_BYTES = 4096
+#: Of a minor status, in characters.
+MAX_MINOR = 255
 #: After a heartbeat that did not arrive the next follows soon, and at least so often.
 _RETRY_LIMIT_S = 30.0
 _LONGEST_CALL_S = 15.0
@@ -40,6 +42,8 @@ class Heartbeat:
         self._usage = usage
         self._output: int | None = None
         self._told: str | None = None
+        #: About the payload, for its owner; replaced as a whole.
+        self._warning: str | None = None
         self._stopped = threading.Event()
         self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -53,8 +57,15 @@ class Heartbeat:
         self._hurry.set()
 
     def watch_output(self, descriptor: int | None) -> None:
-        """Tell the last lines of this file from now on; None: of none any more."""
+        """Tell the last lines of this file from now on; None: the payload has ended, there will be no others."""
+        if descriptor is None:
+            self._warning = None
         self._output = descriptor
+
+    def warn(self, sentence: str) -> None:
+        """Tell the job's owner that the payload has come near to a limit; what is not yet told is replaced."""
+        self._warning = sentence
+        self._hurry.set()
 
     def _run(self) -> None:
         trouble = Backoff(first_s=min(1.0, self._every_s), limit_s=min(self._every_s, _RETRY_LIMIT_S))
@@ -98,6 +109,18 @@ class Heartbeat:
         )
         self._told = tail
         self._lease.acknowledged(obeyed)
+        self._tell_warning()
+
+    def _tell_warning(self) -> None:
+        warning = self._warning
+        if warning is None:
+            return
+        try:
+            self._server.report_status(self._lease, status="Running", minor=warning[:MAX_MINOR])
+        except RefusedError as error:  # the job has gone on meanwhile
+            log.event("warning.refused", job=self._lease.job.id, error=error)
+        if self._warning == warning:
+            self._warning = None
 
     def _tail(self) -> str | None:
         return self._told if self._output is None else tail_of(self._output)

@@ -22,6 +22,8 @@ STOPPED = "the pilot was stopped"
 
 KILL = "kill"
 PEEK = "peek"
+#: Obeyed by the whole pilot: no more jobs.
+DRAIN = "drain"
 
 
 class LeaseEndedError(Exception):
@@ -49,6 +51,9 @@ class Job:
     arguments: str
     cpu_time_s: int
     processors: int
+    #: 0: it says nothing.
+    memory_mb: int
+    disk_mb: int
     #: Of the payload; 0: it says nothing.
     wall_time_s: int
     gpus: int
@@ -180,7 +185,7 @@ class Lease:
         else:
             self._other_commands.append(command.id)
             self._peek = self._peek or command.name == PEEK
-        event = "command.received" if command.name in {KILL, PEEK} else "command.unknown"
+        event = "command.received" if command.name in {KILL, PEEK, DRAIN} else "command.unknown"
         log.event(event, job=self.job.id, command=command.name, id=command.id)
 
     def _stop_at(self) -> float:
@@ -217,6 +222,8 @@ def parse_job(data: Record) -> Job:
         arguments=fields.text(data, "arguments", ""),
         cpu_time_s=fields.whole(data, "cpu_time_s", 86400),
         processors=fields.whole(data, "processors", 1),
+        memory_mb=fields.whole(data, "memory_mb", 0),
+        disk_mb=fields.whole(data, "disk_mb", 0),
         wall_time_s=fields.whole(data, "wall_time_s", 0),
         gpus=fields.whole(data, "gpus", 0),
         container=fields.text(data, "container", ""),

@@ -1,13 +1,17 @@
-"""What the standard library does not offer of Linux's prctl(2)."""
+"""What the standard library does not offer of Linux: prctl(2), and holes in files."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 
 from pilots.agent import log
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 def hide_memory() -> None:
@@ -21,6 +25,23 @@ def hide_memory() -> None:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent dies, so that none can slip away."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> bool:
+    """Have the kernel kill this process when its *parent* ends; return False when that has happened already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+def give_back(descriptor: int, *, before: int) -> None:
+    """Give the memory, or the disk, of a file's first bytes back; where that cannot be done, nothing happens."""
+    mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    library = ctypes.CDLL(None)
+    for name in ("fallocate64", "fallocate"):  # the second is the first where there is only one kind of offset
+        call = getattr(library, name, None)
+        if call is not None:
+            call(descriptor, mode, ctypes.c_int64(0), ctypes.c_int64(before))
+            return
 
 
 def _prctl(option: int, value: int) -> None:

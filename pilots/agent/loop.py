@@ -1,54 +1,54 @@
-"""The pilot's life: configuration, check of the node, then job after job while time is left (PIL §2.1, DESIGN §3.7)."""
+"""The pilot's life: configuration, check of the node, then jobs while time is left (PIL §2.1, DESIGN §3.7)."""
 
 from __future__ import annotations
 
 import math
+import os
+import signal
 import socket
-import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from pilots.agent import log, node
+from pilots.agent import accelerators, child, drain, log, room
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell, StopRequest
+from pilots.agent.child import FAULT, LOOK_AT_NODE, NO_CONTAINERS, Errand
 from pilots.agent.client import Client, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
-from pilots.agent.configuration import Configuration
+from pilots.agent.configuration import Configuration, OtherProtocolError
 from pilots.agent.credentials import PILOT_TOKEN_PREFIX
+from pilots.agent.crew import Crew, Ended, workspaces_of
+from pilots.agent.drain import DrainRequest
 from pilots.agent.fields import MalformedAnswerError, Record
-from pilots.agent.lease import Lease
-from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of, resources_of
+from pilots.agent.lease import LeaseEndedError
+from pilots.agent.leaving import REFUSED, UNREACHABLE, Leaving
+from pilots.agent.lookout import Lookout, Sight
+from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
 from pilots.agent.pools import Pools, whereabouts_of
-from pilots.agent.server import NothingFits, Server
-from pilots.agent.slot import Slot
+from pilots.agent.preparation import RESCHEDULE
+from pilots.agent.server import Grant, NothingFits, Server, Usage
+from pilots.agent.shipping import Shipping
 from pilots.agent.storage import Storage
-from pilots.agent.version import PROTOCOL
-from pilots.agent.wrapper import Wrapper
-
-DONE, REFUSED, UNREACHABLE = 0, 1, 3
 
 #: Of a single operation of the network.
 _TIMEOUT_S = 20.0
-#: Between two jobs, or two requests for one, the node is looked at again after so long: disks fill up, and the answer
-#: renews the pilot's token, which nothing else does while there is no job.
-_LOOK_AGAIN_S = 900.0
 #: Last words are worth this long.
 _LAST_WORDS_S = 5.0
+#: Nor is anything else done for a job whose process died: its lease runs out.
+_HAND_BACK_S = 15.0
+#: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
+_KILL_AFTER_S = 0.5
+_KILLED_WITHIN_S = 5.0
+#: That the server takes in one request.
+_MOST_JOBS = 100
+#: Codes of refusals that say no more than what a drain file says.
+_DRAINED = "pilot_drained"
 
 Result = TypeVar("Result")
-
-
-class Leaving(Exception):  # noqa: N818 - no error, but how the loop ends
-    """The pilot's life is over, for a reason that the server is told."""
-
-    def __init__(self, reason: str, *, exit_code: int = DONE) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.exit_code = exit_code
 
 
 class Pilot:
@@ -64,154 +64,281 @@ class Pilot:
         """
         self._options = options
         self._started_at = started_at
-        self._must_register = not token.startswith(PILOT_TOKEN_PREFIX)
+        #: Whether the server knows this pilot, so that it wants to hear its last words.
+        self._known = token.startswith(PILOT_TOKEN_PREFIX)
         self._bell = Bell()
-        self._stop = StopRequest(self._bell)
+        self._stop = StopRequest(self._bell, at_once=lambda: self._crew.pass_on(signal.SIGTERM))
+        self._drain = DrainRequest(options.drain_file, self._bell)
         self._persistence = Persistence(self._bell)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
+        self._shipping = Shipping(self._server)
         self._pools = Pools(
             lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
         )
-        self._storage = Storage(ca=options.ca)
+        storage, parent = Storage(ca=options.ca), os.getpid()
+        self._crew = Crew(
+            self._bell,
+            work=lambda errand: child.carry_out(
+                errand, server=self._server, storage=storage, options=options, parent=parent
+            ),
+        )
         self._jobs = 0
-        #: From when on containers are offered again.
-        self._containers_at = -math.inf
-        self._looked_at = -math.inf
+        self._lookout = Lookout(options, started_at=started_at)
 
     def run(self) -> int:
         """Live; return the exit code of the process."""
+        self._crew.listen()
+        self._drain.listen()
         self._stop.listen()
-        known = False
         try:
-            if self._must_register:
+            leaving = self._life()
+            self._wind_down()
+            return self._leave(leaving)
+        finally:
+            # Nobody else would look after them.
+            self._crew.pass_on(signal.SIGKILL)
+            self._server.close()
+
+    def _life(self) -> Leaving:
+        """Work until there is a reason not to; jobs may still run then."""
+        try:
+            if not self._known:
                 self._register()
-            known = True
             self._work()
         except Leaving as leaving:
-            return self._leave(leaving, known=known)
-        except RefusedError as error:
-            return self._leave(Leaving(f"refused by the server: {error}", exit_code=REFUSED), known=known)
+            return leaving
+        except (RefusedError, OtherProtocolError) as error:
+            return _refused(error)
         except InterruptedCallError:
-            return self._leave(Leaving(f"stopped by {self._stop.signal_name}"), known=known)
+            return Leaving(self._wish() or "interrupted")
         except (UnreachableError, MalformedAnswerError) as error:
-            log.event("pilot.server_unreachable", error=error)
-            return UNREACHABLE
+            return Leaving(str(error), exit_code=UNREACHABLE)
         except Exception as error:  # noqa: BLE001 - the border of the process: the server must hear of it
             log.event("agent.fault", error=repr(error), traceback=traceback.format_exc())
-            return self._leave(Leaving(f"fault of the agent: {error!r}", exit_code=REFUSED), known=known)
-        finally:
-            self._server.close()
+            return Leaving(f"fault of the agent: {error!r}", exit_code=REFUSED)
 
     def _register(self) -> None:
         options = self._options
         wanted = {name: getattr(options, name) for name in ("vo", "site", "ce", "queue", "stamp")}
-        pilot = self._ask(
+        pilot, token_s = self._ask(
             "pilot.register", lambda: self._server.register({**wanted, "host_name": socket.gethostname()[:255]})
         )
+        if token_s is not None:
+            self._lookout.note_token(lasts_s=token_s)
+        self._known = True
         log.event("pilot.registered", pilot=pilot, site=options.site, ce=options.ce, queue=options.queue)
 
-    def _work(self) -> NoReturn:
-        """Take job after job; ends only by an exception."""
-        configuration, resources = self._prepare()
-        backoff = Backoff(first_s=configuration.match_retry_after_s, limit_s=self._options.max_wait_s)
-        idle_since = monotonic()
-        while True:
-            if monotonic() - self._looked_at > _LOOK_AGAIN_S:
-                configuration, resources = self._prepare()
-            self._refuse_to_go_on(resources)
-            found = self._match(self._offer(resources, configuration), configuration)
-            if isinstance(found, Lease):
-                self._carry_out(found, configuration, resources)
-                backoff.reset()
-                idle_since = monotonic()
-                continue
-            wait_s = backoff.next_s(at_least_s=found.retry_after_s)
-            if monotonic() + wait_s - idle_since > self._options.max_idle_s:
-                raise Leaving("no job for me")
-            log.event("match.nothing", again_in_s=wait_s)
-            self._sleep(wait_s)
+    # ---- jobs
 
-    def _prepare(self) -> tuple[Configuration, Resources]:
+    def _work(self) -> NoReturn:
+        """Keep the slot full; ends only by an exception."""
+        sight = self._look()
+        backoff = Backoff(first_s=sight.configuration.match_retry_after_s, limit_s=self._options.max_wait_s)
+        self._crew.idle_since = monotonic()
+        match_at = -math.inf
+        while True:
+            while (ended := self._crew.next_ended()) is not None:
+                self._after(ended, sight)
+                backoff.reset()
+                match_at = -math.inf
+            self._refuse_to_go_on(sight.slot)
+            if monotonic() > self._lookout.look_at:
+                sight = self._look()
+            left = self._left(sight)
+            useful = sight.fit and room.is_useful(left, slot=sight.slot)
+            if useful and monotonic() >= match_at:
+                match_at = monotonic() + self._match(left, sight, backoff)
+            else:
+                self._rest(until=min(match_at if useful else math.inf, self._lookout.look_at))
+
+    def _look(self) -> Sight:
         """Fetch the configuration, look at the node and tell what was found."""
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
-        if configuration.protocol != PROTOCOL:
-            sentence = f"the server speaks protocol {configuration.protocol}, this agent {PROTOCOL}"
-            raise Leaving(f"{sentence}; a newer agent is needed", exit_code=REFUSED)
-        found = node.look(
-            self._options.work_dir,
-            min_free_disk_mb=configuration.min_free_disk_mb,
-            skew_s=answer.skew_s(now=time.time() - (monotonic() - answer.sent_at)),
-        )
-        for check in found.checks:
-            log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
-        self._ask("pilot.report", lambda: self._server.report(found.as_record()))
-        if not found.ok:
+        busy = bool(self._crew.running)
+        sight = self._lookout.look(configuration, answer, busy=busy)
+        self._ask("pilot.report", lambda: self._server.report(sight.report))
+        if not sight.fit and not busy:
             raise Leaving("the node is not fit", exit_code=REFUSED)
-        self._looked_at = monotonic()
-        resources = resources_of(self._options, configuration.place, found)
-        if monotonic() < self._containers_at:
-            resources = replace(resources, container=False)
-        return configuration, resources
+        return sight
 
-    def _refuse_to_go_on(self, resources: Resources) -> None:
+    def _wish(self) -> str | None:
+        """Return who wants the pilot to leave; None: nobody does."""
         if self._stop:
-            raise Leaving(f"stopped by {self._stop.signal_name}")
+            return f"stopped by {self._stop.signal_name}"
+        drained = self._drain.reason()
+        return drained and f"drained {drained}"
+
+    def _refuse_to_go_on(self, slot: Resources) -> None:
+        wish = self._wish()
+        if wish:
+            raise Leaving(wish)
         if self._options.max_jobs is not None and self._jobs >= self._options.max_jobs:
             raise Leaving(f"{self._jobs} jobs done, as many as wanted")
-        if resources.cpu_left_s(self._elapsed_s()) < min(MIN_CPU_TIME_S, resources.cpu_time_s):
+        if slot.cpu_left_s(self._elapsed_s()) < min(MIN_CPU_TIME_S, slot.cpu_time_s):
             raise Leaving("out of time")
 
-    def _offer(self, resources: Resources, configuration: Configuration) -> Record:
-        offer = offer_of(resources, elapsed_s=self._elapsed_s())
+    def _left(self, sight: Sight) -> Resources:
+        jobs = (errand.grant.job for errand in self._crew.running)
+        return room.left_of(sight.slot, jobs, free_disk_mb=sight.free_disk_mb)
+
+    def _match(self, left: Resources, sight: Sight, backoff: Backoff) -> float:
+        """Ask for jobs that fill what is left; return after how many seconds to ask again."""
+        most = min(left.processors, _MOST_JOBS)
+        if self._options.max_jobs is not None:
+            most = min(most, self._options.max_jobs - self._jobs)
+        offer = {**self._offer(left, sight.configuration), "max_jobs": most}
+        found = self._ask("match", lambda: self._server.match(offer))
+        if isinstance(found, NothingFits):
+            wait_s = backoff.next_s(at_least_s=found.retry_after_s)
+            if not self._crew.running and monotonic() + wait_s - self._crew.idle_since > self._options.max_idle_s:
+                raise Leaving("no job for me")
+            log.event("match.nothing", again_in_s=wait_s)
+            return wait_s
+        for grant in found:
+            if self._stop:
+                # Asked for before the signal, answered after it.
+                self._hand_back(grant, sight.configuration, minor="Pilot was stopped")
+            else:
+                self._start(grant, sight)
+        backoff.reset()
+        # Where there were fewer than could be taken, there is nothing else at the moment.
+        return 0.0 if len(found) == most else backoff.next_s()
+
+    def _offer(self, left: Resources, configuration: Configuration) -> Record:
+        offer = offer_of(left, elapsed_s=self._elapsed_s())
         where = whereabouts_of(self._options, configuration.place)
         return offer if where is None else self._pools.added_to(offer, where)
 
-    def _match(self, offer: Record, configuration: Configuration) -> Lease | NothingFits:
-        return self._ask("match", lambda: self._server.match(offer, configuration=configuration, bell=self._bell))
-
-    def _carry_out(self, lease: Lease, configuration: Configuration, resources: Resources) -> None:
+    def _start(self, grant: Grant, sight: Sight) -> None:
         self._jobs += 1
-        log.event("job.leased", job=lease.job.id, match=lease.match_id)
-        slot = Slot(
-            server=self._server,
-            bell=self._bell,
-            stop=self._stop,
-            persistence=self._persistence,
-            storage=self._storage,
-            work_directory=self._options.work_dir,
-            grace_s=self._options.grace_s,
+        log.event("job.leased", job=grant.job.id, match=grant.match_id)
+        gpus = accelerators.of_slot(os.environ, devices=Path("/dev"))
+        taken = (name for errand in self._crew.running for name in errand.gpus)
+        self._crew.start(
+            Errand(
+                grant=grant,
+                configuration=sight.configuration,
+                wall_left_s=sight.slot.payload_wall_s(self._elapsed_s(), asked_s=grant.job.wall_time_s),
+                speed=sight.slot.speed,
+                gpus=room.free_gpus(gpus, taken, wanted=grant.job.gpus),
+                workspaces=workspaces_of(grant.job.id, self._options.work_dir),
+            )
         )
-        wall_left_s = resources.payload_wall_s(self._elapsed_s(), asked_s=lease.job.wall_time_s)
-        wrapper = Wrapper(slot, lease, configuration=configuration, wall_left_s=wall_left_s)
-        if not wrapper.run():
-            self._looked_at = -math.inf
-        if wrapper.container_failed:
-            # Offered at once, the same job would come back, until it has been tried too often.
-            self._containers_at = monotonic() + _LOOK_AGAIN_S
+
+    def _after(self, ended: Ended, sight: Sight) -> None:
+        """See to what the end of a job's process means for the next."""
+        if ended.died or ended.asks(LOOK_AT_NODE) or not sight.fit:
+            self._lookout.look_soon()
+        if ended.asks(NO_CONTAINERS):
+            self._lookout.offer_no_containers()
+        self._give_up_if_dead(ended)
+        if ended.status == FAULT:
+            # The next job would fare no better.
+            raise Leaving(f"fault of the agent with job {ended.errand.grant.job.id}", exit_code=REFUSED)
+
+    def _give_up_if_dead(self, ended: Ended) -> None:
+        """Hand back a job whose process died, if nothing of it runs any more; else its lease runs out."""
+        if not ended.died:
+            return
+        errand = ended.errand
+        log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
+        if self._crew.clean_up_after(ended, work_directory=self._options.work_dir):
+            minor = f"The pilot's process for the job {ended.how}"
+            self._hand_back(errand.grant, errand.configuration, minor=minor)
+
+    def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
+        lease = grant.lease(configuration=configuration, bell=self._bell)
+        give_up_at = monotonic() + (_LAST_WORDS_S if self._stop else _HAND_BACK_S)
+        try:
+            status = self._persistence.call(
+                "job.hand_back",
+                lambda: self._server.finish(lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None),
+                until=lambda: give_up_at,
+            )
+            log.event("job.handed_back", job=grant.job.id, status=status)
+        except (LeaseEndedError, UnreachableError, MalformedAnswerError, RefusedError) as error:
+            log.event("job.not_reported", job=grant.job.id, error=error)
+
+    # ---- the end
+
+    def _wind_down(self) -> None:
+        """Let the jobs that run come to their end, or to that of the time after a signal."""
+        while True:
+            while (ended := self._crew.next_ended()) is not None:
+                self._give_up_if_dead(ended)
+            if not self._crew.running:
+                return
+            if self._stop.asked_at is None:
+                if monotonic() >= self._lookout.look_at:
+                    self._keep_token()
+                self._rest(until=self._lookout.look_at)
+                continue
+            # Again, for one that was started just when the signal came.
+            self._crew.pass_on(signal.SIGTERM)
+            kill_at = self._stop.asked_at + self._options.stop_within_s + _KILL_AFTER_S
+            if monotonic() >= kill_at + _KILLED_WITHIN_S:
+                log.event("pilot.left_behind", jobs=len(self._crew.running))
+                return
+            if monotonic() >= kill_at:
+                self._crew.pass_on(signal.SIGKILL)
+                kill_at += _KILLED_WITHIN_S
+            self._rest(until=kill_at)
+
+    def _keep_token(self) -> None:
+        """Have the token renewed, for the last words; nothing depends on it."""
+        self._lookout.look_later()
+        sight = self._lookout.sight
+        if sight is not None:
+            self._try("pilot.report", lambda: self._server.report({**sight.report, "ok": True}), for_s=0.0)
+
+    def _leave(self, leaving: Leaving) -> int:
+        if leaving.exit_code == UNREACHABLE:
+            log.event("pilot.server_unreachable", error=leaving.reason)
+            return UNREACHABLE
+        log.event("pilot.leaving", reason=leaving.reason, jobs=self._jobs)
+        if self._known:
+            failed = {"failed": True} if leaving.exit_code == REFUSED else {}
+            words = {"leaving": leaving.reason[:255], **failed}
+            self._try("pilot.last_words", lambda: self._server.report(words), for_s=_LAST_WORDS_S)
+            self._shipping.ship_rest()
+        return leaving.exit_code
+
+    # ---- waiting
 
     def _ask(self, what: str, attempt: Callable[[], Result]) -> Result:
-        """Ask again while the server is not reachable, as long as patience lasts and nobody wants the pilot to stop."""
-        give_up_at = monotonic() + self._options.patience_s
-        return self._persistence.call(what, attempt, until=lambda: give_up_at, interrupted=lambda: bool(self._stop))
+        """Ask again while the server is not reachable, as long as patience lasts and nobody wants the pilot to leave.
 
-    def _sleep(self, seconds: float) -> None:
-        wake_at = monotonic() + seconds
-        while (left_s := wake_at - monotonic()) > 0 and not self._stop:
-            self._bell.wait(left_s)
+        While jobs run patience does not end: they come to their end by themselves, and the pilot must see to that.
+        """
+        asked_at = monotonic()
+
+        def until() -> float:
+            self._crew.reap()
+            since = math.inf if self._crew.running else max(asked_at, self._crew.idle_since)
+            return since + self._options.patience_s
+
+        return self._persistence.call(what, attempt, until=until, interrupted=self._wish)
+
+    def _try(self, what: str, attempt: Callable[[], None], *, for_s: float) -> None:
+        """Ask, and go on without an answer if there is none in time."""
+        give_up_at = monotonic() + for_s
+        try:
+            self._persistence.call(what, attempt, until=lambda: give_up_at)
+        except (UnreachableError, MalformedAnswerError, RefusedError) as error:
+            log.event("call.given_up", call=what, error=error)
+
+    def _rest(self, *, until: float) -> None:
+        """Sleep until then, a signal, the end of a job, or the next look for the drain file."""
+        self._shipping.ship_if_due()
+        self._bell.wait(min(until - monotonic(), drain.LOOK_EVERY_S))
 
     def _elapsed_s(self) -> float:
         return monotonic() - self._started_at
 
-    def _leave(self, leaving: Leaving, *, known: bool) -> int:
-        log.event("pilot.leaving", reason=leaving.reason, jobs=self._jobs)
-        if known:
-            give_up_at = monotonic() + _LAST_WORDS_S
-            try:
-                self._persistence.call(
-                    "pilot.last_words",
-                    lambda: self._server.report({"leaving": leaving.reason[:255]}),
-                    until=lambda: give_up_at,
-                )
-            except (UnreachableError, MalformedAnswerError, RefusedError) as error:
-                log.event("pilot.last_words_lost", error=error)
-        return leaving.exit_code
+
+def _refused(error: RefusedError | OtherProtocolError) -> Leaving:
+    if isinstance(error, OtherProtocolError):
+        return Leaving(str(error), exit_code=REFUSED)
+    if error.code == _DRAINED:
+        return Leaving(f"drained by the server: {error.detail}")
+    return Leaving(f"refused by the server: {error}", exit_code=REFUSED)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import socket
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent import accelerators, containers
+from pilots.agent import accelerators, batch, benchmark, cgroups, containers, surroundings
+from pilots.agent.benchmark import Speed
 from pilots.agent.fields import Record
-from pilots.agent.version import VERSION
+from pilots.agent.version import PROTOCOL, VERSION
 
 #: Certificates, tokens and time stamps of files go wrong long before an hour.
 MAX_SKEW_S = 300.0
 #: The pilot and its jobs' wrappers need this for themselves.
 MIN_MEMORY_MB = 100.0
-_BATCH_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "OAR_JOB_ID")
 _RED_HAT = frozenset({"rhel", "centos", "almalinux", "rocky", "ol", "scientific", "fedora"})
-_MB = 1024**2
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,10 @@ class NodeReport:
     disk_mb: float | None
     #: Of this slot.
     gpus: tuple[str, ...]
-    #: Program that runs containers; None: there is none.
+    #: Program that runs containers; None: there is none, or it does not run.
     container_runtime: str | None
+    #: Of a core, in reference cores.
+    speed: float
     checks: tuple[Check, ...]
     facts: Mapping[str, object]
 
@@ -72,71 +71,132 @@ class NodeReport:
         }
 
 
-def look(work_directory: Path, *, min_free_disk_mb: float, skew_s: float | None) -> NodeReport:
+def look(
+    work_directory: Path,
+    *,
+    min_free_disk_mb: float,
+    skew_s: float | None,
+    container_needed: bool = False,
+    speed: float | None = None,
+    stamp: str = "",
+) -> NodeReport:
     """Return what the node has.
 
     Args:
         work_directory: where jobs will run.
         min_free_disk_mb: less is a failure.
         skew_s: how far this node's clock is ahead of the server's; None: not known.
+        container_needed: without a container runtime the node is not fit.
+        speed: of a core, in reference cores; None: to be measured.
+        stamp: name of the pilot, where no batch system has one.
     """
-    processors = len(os.sched_getaffinity(0))
-    memory_mb, available_mb = _memory_mb()
-    disk_mb = _free_disk_mb(work_directory)
-    load = os.getloadavg()
-    gpus, runtime = accelerators.of_slot(os.environ, devices=Path("/dev")), containers.runtime()
-    system = system_name(_os_release(), machine=platform.machine())
-    checks = (
-        _check_work_directory(work_directory),
-        Check("disk", disk_mb is not None and disk_mb >= min_free_disk_mb, f"{_shown(disk_mb)} MB are free"),
-        Check(
-            "memory",
-            available_mb is None or available_mb >= MIN_MEMORY_MB,
-            f"{_shown(available_mb)} of {_shown(memory_mb)} MB are available",
-        ),
-        Check("clock", skew_s is None or abs(skew_s) <= MAX_SKEW_S, _shown_skew(skew_s)),
-        Check("processors", processors >= 1, f"{processors}, load {load[0]:.2f}"),
+    found = _Look(
+        processors=processors(),
+        memory=_memory_mb(),
+        disk_mb=surroundings.free_mb(work_directory),
+        runtime=containers.runtime(),
+        speed=benchmark.measured() if speed is None else Speed(None, benchmark.clipped(speed)),
+        skew_s=skew_s,
     )
     return NodeReport(
         host_name=socket.gethostname(),
-        batch_id=batch_id(os.environ),
-        platform=system,
-        processors=processors,
-        memory_mb=memory_mb,
-        disk_mb=disk_mb,
-        gpus=gpus,
-        container_runtime=runtime,
-        checks=checks,
-        facts={
-            "agent": VERSION,
-            "python": platform.python_version(),
-            "platform": system,
-            "kernel": platform.release(),
-            "glibc": _glibc(),
-            "processors": processors,
-            "load": list(load),
-            "memory_mb": memory_mb,
-            "memory_available_mb": available_mb,
-            "disk_free_mb": disk_mb,
-            "gpus": len(gpus),
-            "container_runtime": runtime,
-            "clock_skew_s": skew_s,
-            "user": os.getuid(),
-        },
+        batch_id=batch.id_in_batch_system(os.environ, stamp=stamp),
+        platform=found.platform,
+        processors=found.processors,
+        memory_mb=found.memory[0],
+        disk_mb=found.disk_mb,
+        gpus=found.gpus,
+        container_runtime=found.runtime if found.runtime_version is not None else None,
+        speed=found.speed.factor,
+        checks=found.checks(work_directory, min_free_disk_mb=min_free_disk_mb, container_needed=container_needed),
+        facts=found.facts(work_directory),
     )
 
 
-def batch_id(environment: Mapping[str, str]) -> str:
-    """Return what the batch system calls this pilot; empty outside of one."""
-    for name in _BATCH_VARIABLES:
-        if environment.get(name):
-            return environment[name]
-    try:
-        advertisement = Path(environment["_CONDOR_JOB_AD"]).read_text(errors="replace")
-    except (KeyError, OSError):
-        return environment.get("_CONDOR_SLOT", "")
-    ids = dict(re.findall(r"^(ClusterId|ProcId) *= *(\d+)", advertisement, re.MULTILINE))
-    return f"{ids.get('ClusterId', '')}.{ids.get('ProcId', '')}"
+class _Look:
+    """One look at the node, before it is written down."""
+
+    def __init__(
+        self,
+        *,
+        processors: int,
+        memory: tuple[float | None, float | None],
+        disk_mb: float | None,
+        runtime: str | None,
+        speed: Speed,
+        skew_s: float | None,
+    ) -> None:
+        self.processors, self.memory, self.disk_mb = processors, memory, disk_mb
+        self.runtime, self.speed, self.skew_s = runtime, speed, skew_s
+        self.runtime_version = None if runtime is None else surroundings.version_of_runtime(runtime)
+        self.load = os.getloadavg()
+        self.gpus = accelerators.of_slot(os.environ, devices=Path("/dev"))
+        self.platform = system_name(_os_release(), machine=platform.machine())
+
+    def checks(self, work_directory: Path, *, min_free_disk_mb: float, container_needed: bool) -> tuple[Check, ...]:
+        """Return what was checked."""
+        flaw, (total_mb, available_mb) = surroundings.flaw_of(work_directory, to_disk=True), self.memory
+        return (
+            Check("work_directory", flaw is None, f"{work_directory} {flaw}" if flaw else str(work_directory)),
+            Check(
+                "disk",
+                self.disk_mb is not None and self.disk_mb >= min_free_disk_mb,
+                f"{_shown(self.disk_mb)} MB are free, {_shown(min_free_disk_mb)} are needed",
+            ),
+            Check(
+                "memory",
+                available_mb is None or available_mb >= MIN_MEMORY_MB,
+                f"{_shown(available_mb)} of {_shown(total_mb)} MB are available",
+            ),
+            Check("clock", self.skew_s is None or abs(self.skew_s) <= MAX_SKEW_S, _shown_skew(self.skew_s)),
+            Check(
+                "processors",
+                self.processors >= 1,
+                f"{self.processors}, load {self.load[0]:.2f}, {self.speed.factor:.2f} times the reference",
+            ),
+            Check("container", not container_needed or self.runtime_version is not None, self._shown_runtime()),
+        )
+
+    def facts(self, work_directory: Path) -> Record:
+        """Return what the server keeps of the node."""
+        total_mb, available_mb = self.memory
+        return {
+            "agent": VERSION,
+            "protocol": PROTOCOL,
+            "python": platform.python_version(),
+            "platform": self.platform,
+            "kernel": platform.release(),
+            "glibc": _glibc(),
+            "processors": self.processors,
+            "processors_of_machine": os.cpu_count(),
+            "speed": self.speed.factor,
+            "benchmark_units_per_s": self.speed.units_per_s,
+            "load": list(self.load),
+            "memory_mb": total_mb,
+            "memory_available_mb": available_mb,
+            "disk_free_mb": self.disk_mb,
+            "work_directory": str(work_directory)[:255],
+            "scratch": [one.as_record() for one in surroundings.scratch_directories(os.environ)],
+            "cvmfs": surroundings.repositories(Path("/cvmfs"), mounts=cgroups.read(Path("/proc/self/mounts"))),
+            "gpus": len(self.gpus),
+            "container_runtime": self.runtime,
+            "container_runtime_version": self.runtime_version,
+            "user_namespaces": surroundings.has_user_namespaces(),
+            "clock_skew_s": self.skew_s,
+            "user": os.getuid(),
+        }
+
+    def _shown_runtime(self) -> str:
+        if self.runtime is None:
+            return f"there is no {' or '.join(containers.RUNTIMES)}"
+        return f"{self.runtime} does not run" if self.runtime_version is None else self.runtime_version
+
+
+def processors() -> int:
+    """Return the cores that the pilot may use, by its affinity and by the quota of its control groups."""
+    allowed = len(os.sched_getaffinity(0))
+    quota = cgroups.processor_quota(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT)
+    return allowed if quota is None else max(1, min(allowed, int(quota)))
 
 
 def system_name(os_release: Mapping[str, str], *, machine: str) -> str:
@@ -150,73 +210,17 @@ def system_name(os_release: Mapping[str, str], *, machine: str) -> str:
     return f"{machine}-{family}{os_release.get('VERSION_ID', '').partition('.')[0]}"
 
 
-def _check_work_directory(directory: Path) -> Check:
-    flaw = _flaw_of(directory)
-    return Check("work_directory", flaw is None, f"{directory} {flaw}" if flaw else str(directory))
-
-
-def _flaw_of(directory: Path) -> str | None:
-    try:
-        with tempfile.NamedTemporaryFile(dir=directory, prefix="wms-check-") as file:
-            file.write(b"written")
-            file.flush()
-            os.fsync(file.fileno())
-        if os.statvfs(directory).f_flag & os.ST_NOEXEC:
-            return "is mounted so that nothing can be executed in it"
-    except OSError as error:
-        return f"cannot be written to: {error.strerror}"
-    return None
-
-
-def _free_disk_mb(directory: Path) -> float | None:
-    try:
-        status = os.statvfs(directory)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize / _MB
-
-
 def _memory_mb() -> tuple[float | None, float | None]:
     """Return (what there is, what is available) to the pilot, by the kernel and by its control group."""
-    lines = _read(Path("/proc/meminfo")).splitlines()
+    lines = cgroups.read(Path("/proc/meminfo")).splitlines()
     told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     total = _kilobytes(told.get("MemTotal"))
     available = _kilobytes(told.get("MemAvailable"))
-    limit = memory_limit_mb(_read(Path("/proc/self/cgroup")), Path("/sys/fs/cgroup"))
+    limit = cgroups.memory_limit_mb(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT)
     if limit is not None:
         total = limit if total is None else min(total, limit)
         available = limit if available is None else min(available, limit)
     return total, available
-
-
-def memory_limit_mb(membership: str, root: Path) -> float | None:
-    """Return the lowest memory limit of the control groups that /proc/self/cgroup names, of version 1 or 2.
-
-    Args:
-        membership: content of /proc/self/cgroup.
-        root: where control groups are mounted.
-    """
-    limits: list[float] = []
-    for line in membership.splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, name = rest.partition(":")
-        if controllers == "":
-            top, file = root, "memory.max"
-        elif "memory" in controllers.split(","):
-            top, file = root / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        group = top / name.strip("/")
-        # A limit of any group above holds too. In a container the own group may be what is mounted as the top.
-        for place in (group, *group.parents):
-            content = _read(place / file).strip()
-            if content.isdecimal():
-                limits.append(int(content) / _MB)
-            if place == top:
-                break
-    lowest = min(limits, default=None)
-    # Version 1 says "no limit" with a number that is larger than any memory.
-    return None if lowest is None or lowest > 2**40 else lowest
 
 
 def _kilobytes(words: list[str] | None) -> float | None:
@@ -224,7 +228,7 @@ def _kilobytes(words: list[str] | None) -> float | None:
 
 
 def _os_release() -> Mapping[str, str]:
-    content = _read(Path("/etc/os-release")) or _read(Path("/usr/lib/os-release"))
+    content = cgroups.read(Path("/etc/os-release")) or cgroups.read(Path("/usr/lib/os-release"))
     pairs = (line.partition("=") for line in content.splitlines())
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
@@ -234,13 +238,6 @@ def _glibc() -> str | None:
         return os.confstr("CS_GNU_LIBC_VERSION")
     except (ValueError, OSError):
         return None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _shown(number: float | None) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pilots.agent.drain import DRAIN_FILE
+from pilots.agent.surroundings import best_scratch, scratch_directories
 from pilots.agent.version import PROTOCOL, VERSION
+
+#: Obeyed whatever else is said; see ``__main__``.
+REMOVE_PROGRAM = "--remove-program"
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,15 @@ class Options:
     max_wait_s: float
     patience_s: float
     grace_s: float
+    stop_within_s: float
+    drain_file: Path
     cpu_time_s: int | None
     wall_time_s: int | None
     processors: int | None
     memory_mb: int | None
     gpus: int | None
     disk_mb: int | None
+    speed: float | None
     platforms: tuple[str, ...]
     tags: tuple[str, ...]
     required_tags: tuple[str, ...]
@@ -46,6 +54,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     """Return the options; ends the process with 2 and a sentence when they are wrong."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    work_dir = given.work_dir or best_scratch(scratch_directories(os.environ))
     return Options(
         server=given.server,
         token_file=given.token_file,
@@ -56,18 +65,21 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         ce=given.ce,
         queue=given.queue,
         stamp=given.stamp,
-        work_dir=given.work_dir,
+        work_dir=work_dir,
         max_jobs=given.max_jobs,
         max_idle_s=given.max_idle_s,
         max_wait_s=given.max_wait_s,
         patience_s=given.patience_s,
         grace_s=given.grace_s,
+        stop_within_s=given.stop_within_s,
+        drain_file=given.drain_file or work_dir / DRAIN_FILE,
         cpu_time_s=given.cpu_time_s,
         wall_time_s=given.wall_time_s,
         processors=given.processors,
         memory_mb=given.memory_mb,
         gpus=given.gpus,
         disk_mb=given.disk_mb,
+        speed=given.speed,
         platforms=tuple(given.platform),
         tags=tuple(given.tag),
         required_tags=tuple(given.required_tag),
@@ -92,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--remove-token-file", action="store_true", help="once it was read, so that no job of this user can read it"
     )
+    parser.add_argument(REMOVE_PROGRAM, action="store_true", help="the file of the agent itself, when it ends")
     parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
     _add_place(parser.add_argument_group("registration, unless the token is a pilot's own"))
     _add_work(parser.add_argument_group("work"))
@@ -109,7 +122,7 @@ def _add_place(group: argparse._ArgumentGroup) -> None:
 
 def _add_work(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--work-dir", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR", help="default: %(default)s"
+        "--work-dir", type=Path, metavar="DIR", help="default: the scratch directory of the batch system, else TMPDIR"
     )
     group.add_argument("--max-jobs", type=_positive, metavar="N", help="leave after so many; default: no limit")
     group.add_argument(
@@ -128,6 +141,21 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--grace-s", type=_seconds, default=5.0, metavar="S", help="from SIGTERM to SIGKILL for a payload (%(default)s)"
     )
+    group.add_argument(
+        "--stop-within-s",
+        type=_seconds,
+        default=20.0,
+        metavar="S",
+        help="after SIGTERM jobs may go on, and are handed back so long after it; a batch system must wait 5 s more "
+        "before it kills (%(default)s)",
+    )
+    group.add_argument(
+        "--drain-file",
+        type=Path,
+        metavar="PATH",
+        help=f"when this file appears, take no more jobs and leave after the running ones; default: {DRAIN_FILE} in "
+        "the work directory",
+    )
 
 
 def _add_offer(group: argparse._ArgumentGroup) -> None:
@@ -137,6 +165,9 @@ def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--memory-mb", type=_positive, metavar="MB")
     group.add_argument("--gpus", type=_count, metavar="N")
     group.add_argument("--disk-mb", type=_count, metavar="MB")
+    group.add_argument(
+        "--speed", type=_factor, metavar="X", help="of a core, in reference cores; default: as a benchmark finds"
+    )
     group.add_argument("--platform", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
@@ -172,4 +203,11 @@ def _seconds(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 10**9:
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return number
+
+
+def _factor(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
     return number

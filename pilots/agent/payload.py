@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pkgutil
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from pilots.agent import fields, processes
+from pilots.agent import fields, log, processes
 from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.fields import MalformedAnswerError
+from pilots.agent.identity import Identity, Streams, last_line, start
+from pilots.agent.program import Program
+from pilots.agent.workspace import Workspace
 
 _MAX_LINE_BYTES = 4096
+#: Sudo may have to ask a directory of the site who the users are.
+_WARDEN_BEGINS_WITHIN_S = 60.0
 _WARDEN_ENDS_WITHIN_S = 5.0
+#: One that is still there waits for a device or a file server that does not answer; even SIGKILL waits for that.
+_ALL_END_WITHIN_S = 60.0
+_AGAIN_S = 0.02
 #: As a shell says it.
 SIGNAL_BASE = 128
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is to be executed, all of it resolved."""
-
-    executable: Path
-    arguments: Sequence[str]
-    environment: Mapping[str, str]
-    directory: Path
 
 
 @dataclass(frozen=True)
@@ -54,46 +52,52 @@ class End:
     max_memory_mb: float | None = None
 
 
+class NotStartedError(Exception):
+    """There is no warden, so nothing was run."""
+
+
 class Payload:
     """One running payload with all its processes; used by the main thread only."""
 
-    def __init__(self, program: Program, *, scratch: Path, stdout: int, stderr: int) -> None:
+    def __init__(
+        self, program: Program, *, identity: Identity, workspace: Workspace, streams: Streams, max_cpu_s: float
+    ) -> None:
         """Start it.
 
         Args:
             program: what to run.
-            scratch: a directory that the payload does not use.
-            stdout, stderr: descriptors of its output; they stay the caller's.
+            identity: whose processes they are to be.
+            workspace: of the job.
+            streams: descriptors of its output; they stay the caller's.
+            max_cpu_s: of any single process, if nobody stops it earlier.
+
+        Raises:
+            NotStartedError: nothing was run.
         """
-        script = scratch / "warden.py"
+        script = workspace.tools / "warden.py"
         script.write_bytes(pkgutil.get_data("pilots.agent", "warden.py") or b"")
-        self.started_at = monotonic()
+        script.chmod(0o644)
+        self._identity = identity
         self._kill_asked = False
+        self._warden_pid = 0
         self._wire, wardens = socket.socketpair()
-        with wardens:
-            self._warden = subprocess.Popen(  # noqa: S603 - our own script
-                [sys.executable or "python3", "-I", "-S", str(script)],
-                stdin=wardens.fileno(),
-                stdout=subprocess.DEVNULL,
-                env={"PATH": os.defpath, "LANG": "C.UTF-8"},
-                cwd="/",
-                start_new_session=True,
-                pass_fds=sorted({stdout, stderr}),
-            )
-        order = {
-            "executable": str(program.executable),
-            "arguments": list(program.arguments),
-            "environment": dict(program.environment),
-            "directory": str(program.directory),
-            "stdout": stdout,
-            "stderr": stderr,
-        }
-        self._send(json.dumps(order).encode() + b"\n")
+        with wardens, tempfile.TemporaryFile() as complaints:
+            stderr = complaints.fileno() if identity.is_other else None
+            self._top = start(identity.command(script), wire=wardens, stderr=stderr)
+            wardens.close()
+            self._order(program, streams, max_cpu_s=max_cpu_s)
+            try:
+                self._wire.settimeout(_WARDEN_BEGINS_WITHIN_S)
+                self._warden_pid = fields.whole(self._said(), "warden")
+                self._wire.settimeout(None)
+            except (OSError, ValueError, MalformedAnswerError):
+                self.close()
+                raise NotStartedError(last_line(complaints) or "its warden gave no answer") from None
 
     @property
     def warden_pid(self) -> int:
         """Return the process whose descendants the payload's are."""
-        return self._warden.pid
+        return self._warden_pid
 
     def wait_for_end(self, bell: Bell, timeout_s: float) -> bool:
         """Sleep until the payload has ended, the bell rings or the time is over; return whether it has ended."""
@@ -101,12 +105,8 @@ class Payload:
 
     def ended(self) -> End:
         """Return how the payload ended; to be called when it has: nothing of it is left then."""
-        line = b""
         try:
-            while not line.endswith(b"\n") and (part := self._wire.recv(_MAX_LINE_BYTES)):
-                line += part
-            said = fields.record(json.loads(line))
-            end = _end_of(said)
+            end = _end_of(self._said())
         except (OSError, ValueError, MalformedAnswerError):
             end = End()
         self.close()
@@ -119,21 +119,52 @@ class Payload:
     def kill(self) -> None:
         """End every process of the payload; said again, also its warden, which the payload may have stopped."""
         if self._kill_asked:
-            self._warden.kill()
+            self._identity.kill([self._warden_pid])
+            self._wake()
         self._kill_asked = True
         self._send(b"K")
 
     def close(self) -> None:
         """End whatever is left, and wait for it."""
         self._wire.close()
-        try:
-            self._warden.wait(timeout=_WARDEN_ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self._warden.kill()
-            self._warden.wait()
-        # The warden's own descendants come to this process when the payload has killed the warden.
-        while processes.kill_descendants(os.getpid()):
+        self._wake()
+        with suppress(subprocess.TimeoutExpired):
+            self._top.wait(_WARDEN_ENDS_WITHIN_S)
+        # The warden may have been stopped; its descendants come to this process when the payload has killed it.
+        give_up_at = monotonic() + _ALL_END_WITHIN_S
+        while left := processes.descendants(os.getpid(), processes.snapshot()):
+            if monotonic() > give_up_at:
+                log.event("payload.not_killed", processes=len(left))
+                return
+            self._identity.kill([process.pid for process in left])
             processes.reap_orphans()
+            time.sleep(_AGAIN_S)
+
+    def _wake(self) -> None:
+        """Let sudo see that its command has ended: it stops itself when the payload stops the warden."""
+        with suppress(OSError):
+            self._top.send_signal(signal.SIGCONT)
+
+    def _order(self, program: Program, streams: Streams, *, max_cpu_s: float) -> None:
+        order = {
+            "uid": self._identity.uid,
+            "executable": str(program.executable),
+            "arguments": list(program.arguments),
+            "environment": dict(program.environment),
+            "directory": str(program.directory),
+            "max_cpu_s": math.ceil(max_cpu_s) if math.isfinite(max_cpu_s) else None,
+        }
+        with suppress(OSError):  # there is no warden, which its silence will tell
+            socket.send_fds(self._wire, [b"F"], [streams.stdout, streams.stderr])
+        self._send(json.dumps(order).encode() + b"\n")
+
+    def _said(self) -> fields.Record:
+        """Return the next thing that the warden says."""
+        line = b""
+        # Not a byte more: the payload may have ended already.
+        while not line.endswith(b"\n") and len(line) < _MAX_LINE_BYTES and (byte := self._wire.recv(1)):
+            line += byte
+        return fields.record(json.loads(line))
 
     def _send(self, message: bytes) -> None:
         with suppress(OSError):  # the warden is gone, which ended() will tell

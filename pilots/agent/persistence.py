@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 
 _FIRST_S = 0.2
 _LIMIT_S = 20.0
+#: Not everything that interrupts rings: files do not.
+_LOOK_EVERY_S = 10.0
 
 
 class InterruptedCallError(Exception):
@@ -42,7 +44,8 @@ class Persistence:
             what: for the log.
             attempt: one try.
             until: when to give up, by the pilot's clock; asked again after each try, for a lease may be renewed.
-            interrupted: true when the caller has something better to do; looked at between tries.
+            interrupted: true when the caller has something better to do; looked at between tries, at
+                least each 10 s.
 
         Raises:
             UnreachableError, MalformedAnswerError: no try was answered in time.
@@ -60,6 +63,6 @@ class Persistence:
                     raise
                 log.event("call.failed", call=what, error=error, again_in_s=again_at - monotonic())
             while (left_s := again_at - monotonic()) > 0 and not interrupted():
-                self._bell.wait(left_s)
+                self._bell.wait(min(left_s, _LOOK_EVERY_S))
             if interrupted():
                 raise InterruptedCallError(what)

@@ -13,7 +13,7 @@ from pilots.agent import accelerators, log, sandbox
 from pilots.agent.client import RefusedError, TooMuchError
 from pilots.agent.configuration import Configuration
 from pilots.agent.lease import InputSandbox, Lease
-from pilots.agent.payload import Program
+from pilots.agent.program import Program
 from pilots.agent.sandbox import UnsafeArchiveError
 from pilots.agent.server import Server
 from pilots.agent.workspace import Workspace
@@ -34,6 +34,16 @@ class CannotRunError(Exception):
         super().__init__(minor)
         self.exit_code = exit_code
         self.minor = minor
+
+
+class NodeFlawError(CannotRunError):
+    """The node lacks something that it should have; another one may have it."""
+
+    #: What is wrong, in a word, as a check of the node is named.
+    what = "software"
+
+    def __init__(self, minor: str) -> None:
+        super().__init__(RESCHEDULE, minor)
 
 
 class DamagedTransferError(Exception):
@@ -82,8 +92,17 @@ def fetch_input(
         raise CannotRunError(RESCHEDULE, f"The node could not store an input sandbox: {error.strerror}") from error
 
 
-def environment_of(lease: Lease, workspace: Workspace, configuration: Configuration) -> Mapping[str, str]:
-    """Return the payload's whole environment: nothing of the pilot's but the paths of the site and its language."""
+def environment_of(
+    lease: Lease, workspace: Workspace, configuration: Configuration, *, identity: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the payload's whole environment: nothing of the pilot's but the paths of the site and its language.
+
+    Args:
+        lease: of the job.
+        workspace: where its files are.
+        configuration: of the pilot.
+        identity: variables that say who the payload is (PIL §3.1).
+    """
     job, place = lease.job, configuration.place
     base = {
         "PATH": os.environ.get("PATH") or _DEFAULT_PATH,
@@ -93,6 +112,7 @@ def environment_of(lease: Lease, workspace: Workspace, configuration: Configurat
         "LANG": os.environ.get("LANG") or "C.UTF-8",
     }
     own = {
+        **identity,
         "WMS_JOB_ID": str(job.id),
         "WMS_JOB_NAME": job.job_name,
         "WMS_JOB_OWNER": job.owner,
@@ -120,14 +140,14 @@ def check_software(lease: Lease, environment: Mapping[str, str], workspace: Work
     """Accept a node that has all paths and commands that the job needs.
 
     Raises:
-        CannotRunError: one is missing; another node may have it.
+        NodeFlawError: one is missing; another node may have it.
     """
     for name in lease.job.software:
         there = (
             (workspace.job / name).exists() if "/" in name else shutil.which(name, path=environment["PATH"]) is not None
         )
         if not there:
-            raise CannotRunError(RESCHEDULE, f"Software is missing on the node: {name}")
+            raise NodeFlawError(f"Software is missing on the node: {name}")
 
 
 def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:

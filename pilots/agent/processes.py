@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,15 +21,42 @@ class Process(NamedTuple):
     #: Of the process itself, and of those of its descendants that were waited for.
     cpu_s: float
     waited_cpu_s: float
+    #: Resident.
     memory_mb: float
+    #: In ticks since the machine's own start; with the pid it names a process for good.
+    started: int = 0
 
 
 class Tree(NamedTuple):
-    """What all descendants of a process use together."""
+    """All descendants of a process."""
 
-    processes: int
+    processes: Sequence[Process]
+    #: With that of the ended ones that were waited for.
     cpu_s: float
+    #: Resident; memory that several of them share counts once for each.
     memory_mb: float
+
+
+class CPUMeter:
+    """CPU time of a tree over its whole life.
+
+    The kernel adds the time of an ended process to its parent's, but only if the parent waited for it: a parent that
+    ignores SIGCHLD makes it vanish. So what each process gained between two looks is added up as well, and the larger
+    of the two sums counts.
+    """
+
+    def __init__(self) -> None:
+        self._own_s: dict[tuple[int, int], float] = {}
+        self._gained_s = 0.0
+        self.cpu_s = 0.0
+
+    def add(self, tree: Tree) -> float:
+        """Take another look at the tree; return the CPU time so far, which never falls."""
+        now_s = {(process.pid, process.started): process.cpu_s for process in tree.processes}
+        self._gained_s += sum(max(0.0, cpu_s - self._own_s.get(key, 0.0)) for key, cpu_s in now_s.items())
+        self._own_s = now_s
+        self.cpu_s = max(self.cpu_s, self._gained_s, tree.cpu_s)
+        return self.cpu_s
 
 
 def parse_stat(line: str) -> Process:
@@ -44,6 +71,7 @@ def parse_stat(line: str) -> Process:
         cpu_s=own / _TICKS_PER_S,
         waited_cpu_s=waited / _TICKS_PER_S,
         memory_mb=max(0, int(fields[21])) * _PAGE_MB,
+        started=int(fields[19]),
     )
 
 
@@ -61,7 +89,7 @@ def snapshot(proc: Path = _PROC) -> Mapping[int, Process]:
     return found
 
 
-def descendants(root: int, processes: Mapping[int, Process]) -> Iterable[Process]:
+def descendants(root: int, processes: Mapping[int, Process]) -> Sequence[Process]:
     """Return children of *root*, their children, and so on; not *root* itself."""
     children: dict[int, list[Process]] = {}
     for process in processes.values():
@@ -77,24 +105,22 @@ def descendants(root: int, processes: Mapping[int, Process]) -> Iterable[Process
 def measure(root: int) -> Tree:
     """Return what the descendants of *root* use, with the CPU time of those that it has waited for."""
     processes = snapshot()
-    below = list(descendants(root, processes))
+    below = descendants(root, processes)
     waited_by_root_s = processes[root].waited_cpu_s if root in processes else 0.0
     return Tree(
-        processes=len(below),
+        processes=below,
         cpu_s=waited_by_root_s + sum(process.cpu_s + process.waited_cpu_s for process in below),
         memory_mb=sum(process.memory_mb for process in below),
     )
 
 
-def kill_descendants(root: int) -> int:
-    """Kill every descendant of *root*; return how many there were, so that one can go on until there are none."""
-    below = list(descendants(root, snapshot()))
-    for process in below:
+def kill(pids: Iterable[int]) -> None:
+    """Kill those that are still there and may be killed."""
+    for pid in pids:
         try:
-            os.kill(process.pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             continue
-    return len(below)
 
 
 def reap_orphans() -> None:

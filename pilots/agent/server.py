@@ -13,9 +13,9 @@ from pilots.agent import configuration, fields
 from pilots.agent.bell import Bell
 from pilots.agent.client import Answer, Client, RefusedError
 from pilots.agent.configuration import Configuration
-from pilots.agent.data import parse_data
+from pilots.agent.data import JobData, parse_data
 from pilots.agent.fields import Record
-from pilots.agent.lease import Command, Lease, LeaseEndedError, Renewal, parse_job, parse_renewal
+from pilots.agent.lease import DRAIN, Command, Job, Lease, LeaseEndedError, Renewal, parse_job, parse_renewal
 
 UNAUTHENTICATED = 401
 NOT_FOUND = 404
@@ -30,6 +30,29 @@ class NothingFits:
     """There is no job for this offer now."""
 
     retry_after_s: float | None
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A job that the pilot was given, as the answer to the match says it."""
+
+    match_id: str
+    token: str
+    job: Job
+    data: JobData
+    first: Renewal
+
+    def lease(self, *, configuration: Configuration, bell: Bell) -> Lease:
+        """Return the lease for the process that works on it, whose bell it rings."""
+        return Lease(
+            match_id=self.match_id,
+            token=self.token,
+            job=self.job,
+            data=self.data,
+            first=self.first,
+            configuration=configuration,
+            bell=bell,
+        )
 
 
 @dataclass(frozen=True)
@@ -48,18 +71,27 @@ class Usage:
 
 
 class Server:
-    """The server as one pilot sees it; keeps the pilot's token, in memory only."""
+    """The server as one process of a pilot sees it; keeps the pilot's token, in memory only.
+
+    Attributes:
+        on_drain: called when the server orders that the pilot takes no more jobs, perhaps from the heartbeat's thread,
+            and again until the order is acknowledged.
+    """
 
     def __init__(self, client: Client, *, token: str) -> None:
         self._client = client
         self._token = token
         self._reports = 0
+        self.on_drain: Callable[[], None] = lambda: None
 
-    def register(self, wanted: Record) -> int:
-        """Exchange the token for that of one pilot, and return the pilot's id."""
-        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=wanted).record()
-        self._token = fields.text(answer, "token")
-        return fields.whole(answer, "pilot", 0)
+    def register(self, wanted: Record) -> tuple[int, float | None]:
+        """Exchange the token for that of one pilot; return the pilot's id, and how long a token lasts if it is told."""
+        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=wanted)
+        told = answer.record()
+        self._token = fields.text(told, "token")
+        expires_at = fields.moment(told, "expires_at")
+        ahead_s = None if expires_at is None else answer.skew_s(now=expires_at.timestamp())
+        return fields.whole(told, "pilot", 0), ahead_s
 
     def configuration(self) -> tuple[Configuration, Answer]:
         """Return everything that a pilot must know, and the answer that it came in."""
@@ -71,27 +103,33 @@ class Server:
         answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=found)
         self._token = fields.text(answer.record(), "token", self._token)
 
+    def log(self, *, offset: int, text: str, timeout_s: float) -> int:
+        """Send the lines of the log from *offset* on; return how many characters the server has received."""
+        body = {"offset": offset, "text": text}
+        answer = self._client.call("POST", "/api/pilots/log/", token=self._token, body=body, timeout_s=timeout_s)
+        return fields.whole(answer.record(), "received", 0)
+
     def submit_pools(self, *, site: str, ce: str, queue: str) -> tuple[str, ...]:
         """Return the submit pools that a queue belongs to (RFC7, getSubmitPoolsForQueue)."""
         query = urlencode({"site": site, "ce": ce, "queue": queue})
         answer = self._client.call("GET", f"/api/submit-pools/?{query}", token=self._token)
         return fields.names(answer.record(), "submit_pools")
 
-    def match(self, offer: Record, *, configuration: Configuration, bell: Bell) -> Lease | NothingFits:
-        """Ask for a job; the same ``request_id`` gets the same lease, so that a lost answer loses no job."""
+    def match(self, offer: Record) -> Sequence[Grant] | NothingFits:
+        """Ask for jobs; the same ``request_id`` gets the same leases, so that a lost answer loses no job."""
         answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
         if answer.status == NOTHING_FITS:
             return NothingFits(retry_after_s=answer.retry_after_s())
-        data = answer.record()
-        return Lease(
-            match_id=fields.text(data, "match_id"),
-            token=fields.text(data, "token"),
-            job=parse_job(fields.record(data.get("job"), "job")),
-            data=parse_data(data),
-            first=parse_renewal(data, sent_at=answer.sent_at),
-            configuration=configuration,
-            bell=bell,
-        )
+        return [
+            Grant(
+                match_id=fields.text(data, "match_id"),
+                token=fields.text(data, "token"),
+                job=parse_job(fields.record(data.get("job"), "job")),
+                data=parse_data(data),
+                first=parse_renewal(data, sent_at=answer.sent_at),
+            )
+            for data in fields.records(answer.record(), "leases")
+        ]
 
     def report_status(self, lease: Lease, *, status: str, minor: str | None = None) -> None:
         """Say how far the job has come; renews the lease.
@@ -168,7 +206,10 @@ class Server:
 
     def _report(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None = None) -> Renewal:
         answer = self._answer(lease, name, body, timeout_s=timeout_s)
-        return parse_renewal(answer.record(), sent_at=answer.sent_at)
+        renewal = parse_renewal(answer.record(), sent_at=answer.sent_at)
+        if any(command.name == DRAIN for command in renewal.commands):
+            self.on_drain()
+        return renewal
 
     def _answer(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None) -> Answer:
         """Report with one of the two tokens, by turns, for an answer renews the token that the report came with."""

@@ -3,10 +3,12 @@
 It adopts every process that the payload leaves behind, whatever session or group that made for itself, and when the
 payload ends, or the pilot does (even by SIGKILL), it ends all of them: nothing of a job outlives its lease.
 
-Standard input is a socket to the pilot. The pilot sends one line of JSON (executable, arguments, environment,
-directory, descriptors of standard output and error), then single letters: T (SIGTERM to all) and K (SIGKILL to all).
-The warden answers with one line of JSON: ``{"error": errno}`` when the payload could not be started, else
-``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}`` when no process is left.
+Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
+line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: T (SIGTERM to all)
+and K (SIGKILL to all). The warden answers with two lines of JSON: ``{"warden": pid}`` when it begins, and at the end
+``{"error": errno}`` when the payload could not be started, else ``{"status": as of waitpid, "cpu_s": …,
+"max_memory_mb": …}`` when no process is left. Where the payload runs as another user (identity.py) so does the warden,
+for the pilot could not signal that user's processes.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
@@ -31,8 +34,12 @@ _SHELL = "/bin/sh"
 def main() -> int:
     """Run one payload to its end."""
     wire = socket.socket(fileno=0)
+    _, outputs, _, _ = socket.recv_fds(wire, 1, 2)
     order = json.loads(_line(wire))
+    if order["uid"] != os.getuid() or order["uid"] != os.geteuid():
+        sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
     _become_warden()
+    wire.sendall(json.dumps({"warden": os.getpid()}).encode() + b"\n")
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -40,7 +47,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    payload, failed_with = _start(order)
+    payload, failed_with = _start(order, outputs)
     status, pilot_lives = _watch(wire, reading, payload)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     answer: dict[str, object] = {
@@ -51,7 +58,9 @@ def main() -> int:
     if failed_with:
         answer = {"error": failed_with}
     if pilot_lives:
-        wire.sendall(json.dumps(answer).encode() + b"\n")
+        # It may have died this moment.
+        with suppress(OSError):
+            wire.sendall(json.dumps(answer).encode() + b"\n")
     return 0
 
 
@@ -67,6 +76,9 @@ def _line(wire: socket.socket) -> bytes:
 
 
 def _become_warden() -> None:
+    # A signal to the pilot's whole group is the pilot's to pass on.
+    with suppress(PermissionError):
+        os.setsid()
     try:
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
@@ -76,16 +88,15 @@ def _become_warden() -> None:
         pass  # no Linux: what the payload leaves behind in a session of its own is not found
 
 
-def _start(order: dict[str, object]) -> tuple[int, int]:
+def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
     """Start the payload; return (its process id, 0) or (the same, the error that kept it from starting)."""
-    outputs = {int(str(order[name])) for name in ("stdout", "stderr")}
     for descriptor in outputs:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - no name in the standard library
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _become_payload(order)
+            _become_payload(order, outputs)
         except OSError as error:
             os.write(writing, str(error.errno or errno.EINVAL).encode())
         finally:
@@ -98,7 +109,7 @@ def _start(order: dict[str, object]) -> tuple[int, int]:
     return pid, int(failed_with or 0)
 
 
-def _become_payload(order: dict[str, object]) -> None:
+def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (
@@ -109,8 +120,9 @@ def _become_payload(order: dict[str, object]) -> None:
     os.chdir(str(order["directory"]))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    os.dup2(int(str(order["stdout"])), 1)
-    os.dup2(int(str(order["stderr"])), 2)
+    os.dup2(outputs[0], 1)
+    os.dup2(outputs[-1], 2)
+    _limit(order["max_cpu_s"])
     executable, arguments = str(order["executable"]), order["arguments"]
     environment = order["environment"]
     assert isinstance(arguments, list)  # noqa: S101 - for the type checker
@@ -122,6 +134,16 @@ def _become_payload(order: dict[str, object]) -> None:
             raise
         # A script without "#!": shells and execvp(3) run it by the shell, so users expect it.
         os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606
+
+
+def _limit(max_cpu_s: object) -> None:
+    """Set what no process passes even if the pilot does not look; all else is as the batch system set it."""
+    # Memory images are large, and of no use to anybody by the time that they could be fetched.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if isinstance(max_cpu_s, int):
+        most_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        wanted_s = max_cpu_s if most_s == resource.RLIM_INFINITY else min(max_cpu_s, most_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (wanted_s, most_s))
 
 
 def _watch(wire: socket.socket, woken: int, payload: int) -> tuple[int, bool]:

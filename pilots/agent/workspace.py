@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from pilots.agent import log
+
+#: Of a directory that others may pass, but neither list nor write to.
+_PASS = 0o711
 
 
 class Workspace:
@@ -17,20 +22,29 @@ class Workspace:
         top: holds the others.
         job: where the payload runs.
         tmp: for the payload's temporary files; a pattern of its output does not find them.
-        scratch: what the pilot needs beside it: archives on their way, the warden's script.
+        scratch: what the pilot needs beside it: archives on their way.
+        tools: scripts that the payload's user must be able to read.
+
+    Where the payload is another user's, everybody may pass ``top``, but only ``tools`` can be read. The payload's
+    directories are below ``area``, where that user can make them, behind ``gate``, which is open only while the payload
+    runs: before and after it they may be readable to everybody without anybody reading them.
     """
 
     def __init__(self, below: Path, *, job_id: int) -> None:
         self._below = below
         self._job_id = job_id
-        self.top = self.job = self.tmp = self.scratch = below
+        self.top = self.job = self.tmp = self.scratch = self.tools = self.area = self.gate = below
         self._made = False
+        self._before_removal: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Workspace:  # noqa: PYI034 - Self is of Python 3.11
         return self
 
-    def make(self) -> None:
+    def make(self, *, shared: bool = False) -> None:
         """Make the directories.
+
+        Args:
+            shared: with another user, whose the payload is.
 
         Raises:
             OSError: the disk is full, or so.
@@ -39,16 +53,68 @@ class Workspace:
         # Its real name: what is compared with it later has its links resolved.
         self.top = Path(made).resolve()
         self._made = True
-        self.job, self.tmp, self.scratch = self.top / "job", self.top / "tmp", self.top / "pilot"
-        for directory in (self.job, self.tmp, self.scratch):
+        self.gate = self.top / "gate" if shared else self.top
+        self.area = self.gate / "area" if shared else self.top
+        self.job, self.tmp = self.area / "job", self.area / "tmp"
+        self.scratch, self.tools = self.top / "pilot", self.top / "tools"
+        for directory in (*((self.gate, self.area) if shared else ()), self.job, self.tmp, self.scratch, self.tools):
             directory.mkdir(mode=0o700)
+        if shared:
+            self.top.chmod(_PASS)
+            self.tools.chmod(0o755)
+
+    def before_removal(self, act: Callable[[], None]) -> None:
+        """Call this before the directories are removed."""
+        self._before_removal = act
+
+    @property
+    def images(self) -> Path:
+        """Return where a container's runtime may keep images as long as the job lasts."""
+        return (self.scratch if self.gate == self.top else self.tmp) / "images"
+
+    # ---- with another user
+
+    def put_aside(self) -> Path:
+        """Move the job's files away, for the user to fetch; return where they are."""
+        given = self.gate / "given"
+        self.job.rename(given)
+        self.tmp.rmdir()
+        make_readable(given)
+        self.let_write()
+        return given
+
+    def let_write(self) -> None:
+        """Let whoever has a descriptor of ``area`` make and remove what belongs to him in it."""
+        self.area.chmod(0o1733)
+
+    def let_in(self) -> None:
+        """Let users pass who know the names."""
+        self.area.chmod(_PASS)
+        self.gate.chmod(_PASS)
+
+    def shut_out(self) -> None:
+        """Let nobody but the pilot pass."""
+        self.gate.chmod(0o700)
+        self.area.chmod(_PASS)
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if not self._made:
             return
+        self._before_removal()
         remove_tree(self.top)
         if self.top.exists():
             log.event("workspace.not_removed", directory=self.top)
+
+
+def make_readable(top: Path) -> None:
+    """Let everybody read what is below *top*, and execute what its owner may; links are not followed."""
+    for parent, names, files in os.walk(top):
+        Path(parent).chmod(0o755)
+        for name in (*names, *files):
+            path = Path(parent, name)
+            mode = path.lstat().st_mode
+            if stat.S_ISREG(mode):
+                path.chmod(stat.S_IMODE(mode) | 0o444 | (0o111 if mode & stat.S_IXUSR else 0))
 
 
 def remove_tree(top: Path) -> None:

@@ -7,28 +7,41 @@ import os
 
 from pilots.agent import containers, log, preparation
 from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
+from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
 from pilots.agent.delivery import Conclusion, Delivery
 from pilots.agent.execution import Execution, Outcome
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.heartbeat import Heartbeat
+from pilots.agent.identity import Identity, identity_of
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, STOPPED, InputSandbox, Lease, LeaseEndedError
 from pilots.agent.payload import End, name_of_signal
 from pilots.agent.persistence import InterruptedCallError
-from pilots.agent.preparation import NOT_EXECUTABLE, NOT_FOUND, RESCHEDULE, CannotRunError, DamagedTransferError
+from pilots.agent.preparation import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    RESCHEDULE,
+    CannotRunError,
+    DamagedTransferError,
+    NodeFlawError,
+)
 from pilots.agent.slot import Slot
 from pilots.agent.staging import stage_in
 from pilots.agent.workspace import Workspace
 
 #: Input that arrives damaged so often is damaged where it comes from.
 _TRANSFERS = 3
+#: The job is handed back at once; that its node is told of is worth a moment.
+_REPORT_S = 20.0
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
 
 
 class Wrapper:
     """Carries out one job."""
 
-    def __init__(self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float) -> None:
+    def __init__(
+        self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+    ) -> None:
         """Prepare the parts.
 
         Args:
@@ -36,11 +49,12 @@ class Wrapper:
             lease: of the job.
             configuration: of the pilot.
             wall_left_s: until the slot ends.
+            speed: of the node's cores; 1.0: as fast as the reference.
         """
         self._slot = slot
         self._lease = lease
         self._configuration = configuration
-        self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s)
+        self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
         #: Whether the node failed to start the job's container, as it may fail the next one.
         self.container_failed = False
         self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
@@ -66,13 +80,17 @@ class Wrapper:
     def _conclude(self, workspace: Workspace) -> Conclusion:
         """Run the payload, if it can be; return what is to be reported."""
         try:
-            workspace.make()
-            outcome = self._run(workspace)
+            identity = identity_of(self._configuration.place, self._lease.job)
+            workspace.before_removal(lambda: identity.close(workspace))
+            workspace.make(shared=identity.is_other)
+            outcome = self._run(workspace, identity)
         except OSError as error:
             log.event("node.trouble", error=error)
             return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
         except CannotRunError as error:
             self.container_failed = isinstance(error, containers.NotBegunError)
+            if isinstance(error, NodeFlawError):
+                self._report_flaw(error)
             return Conclusion(error.exit_code, error.minor)
         except LeaseEndedError as error:
             self._lease.end(str(error))
@@ -81,20 +99,37 @@ class Wrapper:
             # Nothing but an order ends these calls early, or the end of the lease.
             log.event("job.not_started", job=self._lease.job.id, error=error)
             return _stopped(self._slot.order(self._lease) or EXPIRING, End(), ran=False)
-        return _conclusion_of(outcome)
+        return conclusion_of(outcome)
 
-    def _run(self, workspace: Workspace) -> Outcome:
+    def _report_flaw(self, error: NodeFlawError) -> None:
+        """Tell what the node lacks, for its operators; the job's owner reads it too, but cannot help it."""
+        give_up_at = monotonic() + _REPORT_S
+
+        def once() -> None:
+            self._slot.server.report({"flaw": {"name": error.what, "detail": error.minor}})
+
+        try:
+            self._slot.persistence.call(
+                "node.flaw", once, until=lambda: give_up_at,
+                interrupted=lambda: self._slot.order(self._lease) is not None,
+            )  # fmt: skip
+        except (*_UNANSWERED, RefusedError) as refused:
+            log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
+
+    def _run(self, workspace: Workspace, identity: Identity) -> Outcome:
         for given in self._lease.job.input_sandboxes:
             self._fetch(given, workspace)
         stage_in(self._slot, self._lease, workspace)
-        environment = preparation.environment_of(self._lease, workspace, self._configuration)
+        environment = preparation.environment_of(
+            self._lease, workspace, self._configuration, identity=identity.variables
+        )
         preparation.check_software(self._lease, environment, workspace)
         kind = containers if self._lease.job.container else preparation
         program = kind.program_of(self._lease, environment, workspace)
         # The server's word that the lease is open, before anything is run: this process may have been stopped or
         # suspended for longer than it knows.
         self._say_running()
-        outcome = self._execution.run(program, workspace=workspace, heartbeat=self._heartbeat)
+        outcome = self._execution.run(program, identity=identity, workspace=workspace, heartbeat=self._heartbeat)
         if self._lease.job.container and outcome.reason is None and outcome.verdict is None:
             containers.check_begun(self._lease, workspace)
         return outcome
@@ -130,12 +165,14 @@ class Wrapper:
             raise InterruptedCallError(reason)
 
 
-def _conclusion_of(outcome: Outcome) -> Conclusion:
+def conclusion_of(outcome: Outcome) -> Conclusion:
+    """Return what is to be reported: an order from outside says it, else the watchdog, else the payload's own end."""
     end = outcome.end
     if outcome.reason is not None:
         return _stopped(outcome.reason, end, ran=True)
     if outcome.verdict is not None:
-        return Conclusion(None, outcome.verdict, ran=True)
+        code = RESCHEDULE if outcome.verdict.elsewhere else None
+        return Conclusion(code, outcome.verdict.sentence, ran=True)
     if end.error_number is not None:
         code = NOT_FOUND if end.error_number == errno.ENOENT else NOT_EXECUTABLE
         return Conclusion(code, f"The executable cannot be run: {os.strerror(end.error_number)}", ran=True)

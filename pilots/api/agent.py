@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -10,9 +11,11 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from pilots.agent_package import FILE_NAME, agent_package
+from pilots.backends.script import site_script
 from wms.kernel.rest import AnyClientNegotiation
 
 SHA256_HEADER = "X-Agent-SHA256"
+SCRIPT_NAME = "pilot.sh"
 
 
 class AgentView(APIView):
@@ -56,4 +59,28 @@ class AgentView(APIView):
         response["ETag"] = tag
         response["Cache-Control"] = "public, no-cache"  # kept, but asked for whether it is still the same
         response[SHA256_HEADER] = package.sha256
+        return response
+
+
+class ScriptView(APIView):
+    """The script that starts a pilot; open to everybody, for there is no secret in it."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    content_negotiation_class = AnyClientNegotiation
+
+    @extend_schema(
+        operation_id="pilots_script",
+        summary="The shell script by which a site starts a pilot of its own",
+        tags=["pilots"],
+        responses={(HTTPStatus.OK, "text/x-shellscript"): OpenApiTypes.STR},
+    )
+    def get(self, request: Request) -> HttpResponse:  # noqa: ARG002 - the framework's signature
+        """Fetch the script and run it: `curl -s …/api/pilots/pilot.sh | sh -s -- --help`.
+
+        It finds a Python, fetches the agent, verifies its SHA-256, and becomes it; its arguments are the agent's.
+        """
+        response = HttpResponse(site_script(server_url=settings.WMS_SERVER_URL), content_type="text/x-shellscript")
+        response["Content-Disposition"] = f'attachment; filename="{SCRIPT_NAME}"'
+        response["Cache-Control"] = "no-cache"
         return response

@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from pilots.agent_package import agent_package
+from pilots.domain.accounts import payload_users
 from pilots.models import Pilot
 from pilots.queries import Configuration
 from pilots.services.registration import RegisteredPilot, Registration
-from pilots.services.reports import Check, NodeCheck
+from pilots.services.reports import Check, Flaw, NodeCheck
 from resources.models import Queue
 from wms.kernel.rest import Flag, StrictSerializer, Text
 
@@ -44,6 +46,13 @@ class RegisteredPilotOut(serializers.Serializer[RegisteredPilot]):
     expires_at = serializers.DateTimeField(help_text="End of the token.")
 
 
+class LastWords(NamedTuple):
+    """Why a pilot leaves, and whether that is a failure."""
+
+    reason: str
+    failed: bool
+
+
 class CheckIn(StrictSerializer):
     """One check of the node."""
 
@@ -52,8 +61,15 @@ class CheckIn(StrictSerializer):
     detail = Text(max_length=1000, required=False, allow_blank=True, help_text="For people.")
 
 
+class FlawIn(StrictSerializer):
+    """What a job met on the node."""
+
+    name = Text(max_length=64, help_text="What it is about: software, container, identity.")
+    detail = Text(max_length=1000, required=False, allow_blank=True, help_text="For people.")
+
+
 class ReportIn(StrictSerializer):
-    """Body of POST /api/pilots/report/: what the check of the node found, or the last words."""
+    """Body of POST /api/pilots/report/: what the check of the node found, what a job met there, or the last words."""
 
     host_name = Text(max_length=255, required=False, help_text="Of the node; required with ok.")
     batch_id = Text(max_length=255, required=False, allow_blank=True, help_text="Of the pilot in its batch system.")
@@ -66,7 +82,9 @@ class ReportIn(StrictSerializer):
         required=False,
         help_text=f"What the node has and is; at most {MAX_NODE_BYTES} bytes of JSON.",
     )
+    flaw = FlawIn(required=False, help_text="Alone: something that a job did not find on the node; the pilot goes on.")
     leaving = Text(max_length=255, required=False, help_text="Alone: why the pilot leaves; it has then ended.")
+    failed = Flag(required=False, help_text="With leaving: the pilot could not work; it is then Failed, else Done.")
 
     def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:
         """Refuse what is too much to be kept."""
@@ -76,10 +94,16 @@ class ReportIn(StrictSerializer):
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         """Refuse a report that is both kinds, or neither."""
-        if "leaving" in attrs:
+        if "flaw" in attrs:
             if len(attrs) > 1:
+                raise serializers.ValidationError({"flaw": ["Send it alone."]})
+            return attrs
+        if "leaving" in attrs:
+            if attrs.keys() - {"leaving", "failed"}:
                 raise serializers.ValidationError({"leaving": ["Send it alone."]})
             return attrs
+        if "failed" in attrs:
+            raise serializers.ValidationError({"failed": ["Send it with leaving only; else say ok."]})
         missing = [name for name in ("ok", "host_name") if name not in attrs]
         if missing:
             sentence = 'Required, unless the report is {"leaving": "why"}.'
@@ -87,11 +111,13 @@ class ReportIn(StrictSerializer):
         return attrs
 
     @classmethod
-    def parse(cls, data: object) -> NodeCheck | str:
-        """Return what was found, or the reason of a pilot that leaves."""
+    def parse(cls, data: object) -> NodeCheck | Flaw | LastWords:
+        """Return what was found, what a job met, or the last words of a pilot that leaves."""
         given = cls.checked(data)
+        if "flaw" in given:
+            return Flaw(**given["flaw"])
         if "leaving" in given:
-            return str(given["leaving"])
+            return LastWords(reason=given["leaving"], failed=given.get("failed", False))
         return NodeCheck(
             host_name=given["host_name"],
             batch_id=given.get("batch_id", ""),
@@ -121,6 +147,7 @@ class PlaceOut(serializers.Serializer[Queue]):
     ce = serializers.CharField(source="ce.name")
     queue = serializers.CharField(source="name")
     identity = serializers.CharField(source="ce.identity", help_text="Of payloads: none, environment, sudo.")
+    payload_users = serializers.SerializerMethodField(help_text="Unix accounts of the node for identity sudo.")
     cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds that a slot gives, per core.")
     platforms = serializers.ListField(child=serializers.CharField(), help_text="Empty: what the node detects.")
     processors = serializers.IntegerField(help_text="Of a slot.")
@@ -133,6 +160,10 @@ class PlaceOut(serializers.Serializer[Queue]):
     tags = serializers.ListField(child=serializers.CharField(), help_text="Offered.")
     required_tags = serializers.ListField(child=serializers.CharField(), help_text="That jobs must ask for.")
 
+    def get_payload_users(self, queue: Queue) -> list[str]:
+        """Return the accounts that the options of the CE name."""
+        return list(payload_users(queue.ce.options))
+
 
 class WatchdogOut(serializers.Serializer[object]):
     """How far a payload may go."""
@@ -143,6 +174,8 @@ class WatchdogOut(serializers.Serializer[object]):
     min_free_disk_mb = serializers.IntegerField(help_text="Below it the payload is ended.")
     stalled_s = serializers.IntegerField(help_text="So long with hardly any CPU: stalled.")
     stalled_cpu_fraction = serializers.FloatField(help_text="CPU per wall-clock time that is hardly any.")
+    warning_fraction = serializers.FloatField(help_text="Of a limit; beyond it the job's owner is warned.")
+    stream_max_mb = serializers.IntegerField(help_text="Of standard output and of standard error; 0: no limit.")
 
 
 class AgentOut(serializers.Serializer[object]):

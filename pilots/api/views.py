@@ -9,7 +9,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pilots.api.permissions import IsPilot, MayRegisterPilots, pilot_of, registrar_of
-from pilots.api.serializers import ConfigurationOut, RegisteredPilotOut, RegistrationIn, ReportIn, ReportOut
+from pilots.api.serializers import (
+    ConfigurationOut,
+    LastWords,
+    RegisteredPilotOut,
+    RegistrationIn,
+    ReportIn,
+    ReportOut,
+)
 from pilots.domain import SecretCredential
 from pilots.queries import configuration_of
 from pilots.services import registration, reports
@@ -66,7 +73,7 @@ class ReportView(APIView):
 
     @extend_schema(
         operation_id="pilots_report",
-        summary="Tell what the check of the node found, or that the pilot leaves",
+        summary="Tell what the check of the node found, what a job met there, or that the pilot leaves",
         tags=["pilots"],
         request=ReportIn,
         responses={HTTPStatus.OK: ReportOut, **error_responses(400, 401, 403, 415)},
@@ -74,8 +81,10 @@ class ReportView(APIView):
     def post(self, request: Request) -> Response:
         """Keep the report; an unfit node or last words end the pilot."""
         credential, now, report = pilot_of(request), timezone.now(), ReportIn.parse(request.data)
-        if isinstance(report, str):
-            pilot = reports.leave(pilot_id=credential.pilot_id, reason=report, now=now)
+        if isinstance(report, LastWords):
+            pilot = reports.leave(pilot_id=credential.pilot_id, reason=report.reason, failed=report.failed, now=now)
+        elif isinstance(report, reports.Flaw):
+            pilot = reports.record_flaw(report, pilot_id=credential.pilot_id, now=now)
         else:
             pilot = reports.record_node_check(report, pilot_id=credential.pilot_id, now=now)
         token = renewed_token(credential, now=now) if pilot.ended_at is None else None

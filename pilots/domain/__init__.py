@@ -59,3 +59,7 @@ class WatchdogMargins:
     #: Without so much CPU per wall-clock time, over so long, it is stalled (DIRAC's watchdog: 5 % over 30 minutes).
     stalled_s: int = 1800
     stalled_cpu_fraction: float = 0.05
+    #: At this part of a limit the job's owner is warned.
+    warning_fraction: float = 0.9
+    #: Of standard output and of standard error; 0: as large as they like.
+    stream_max_mb: int = 1000

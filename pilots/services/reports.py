@@ -15,6 +15,8 @@ from wms.kernel.errors import ForbiddenError
 logger = logging.getLogger(__name__)
 
 MAX_REASON_LENGTH = 255
+#: Of the flaws that jobs met on a node, the latest are kept.
+MAX_FLAWS = 20
 
 
 class PilotRevokedError(ForbiddenError):
@@ -49,6 +51,19 @@ class NodeCheck:
     node: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """Something that a job needed, that the node should have had, and that only this job showed to be missing.
+
+    Args:
+        name: what it is about: software, container, identity.
+        detail: for people.
+    """
+
+    name: str
+    detail: str = ""
+
+
 @transaction.atomic(durable=True)
 def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilot:
     """Keep what the check of the node found; a pilot on an unfit node has failed.
@@ -56,7 +71,9 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
     Raises:
         PilotRevokedError, PilotEndedError: nothing is kept.
     """
-    kept = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True).update(
+    living = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True)
+    before = living.select_for_update().values_list("node", flat=True).first() or {}
+    kept = living.update(
         host_name=found.host_name,
         last_seen_at=now,
         node={
@@ -64,6 +81,8 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
             "ok": found.ok,
             "batch_id": found.batch_id,
             "checks": [asdict(check) for check in found.checks],
+            # What its jobs met remains true when the node is looked at again.
+            **({"flaws": before["flaws"]} if "flaws" in before else {}),
         },
     )
     if not kept:
@@ -74,15 +93,40 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
 
 
 @transaction.atomic(durable=True)
-def leave(*, pilot_id: int, reason: str, now: datetime) -> Pilot:
+def record_flaw(flaw: Flaw, *, pilot_id: int, now: datetime) -> Pilot:
+    """Keep what a job met on the pilot's node; the pilot goes on, for other jobs may not need it.
+
+    Raises:
+        PilotRevokedError, PilotEndedError: nothing is kept.
+    """
+    living = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True)
+    node = living.select_for_update().values_list("node", flat=True).first()
+    if node is None:
+        _refuse_ended(_trusted(pilot_id))
+        node = {}
+    found = [*node.get("flaws", []), {**asdict(flaw), "at": now.isoformat()}]
+    living.update(node={**node, "flaws": found[-MAX_FLAWS:]}, last_seen_at=now)
+    logger.warning("pilot.node_flaw", extra={"pilot_id": pilot_id, "flaw": flaw.name, "detail": flaw.detail})
+    return _trusted(pilot_id)
+
+
+@transaction.atomic(durable=True)
+def leave(*, pilot_id: int, reason: str, failed: bool = False, now: datetime) -> Pilot:
     """End a pilot that says it is leaving; said again, its answer having been lost, it changes nothing.
+
+    Args:
+        pilot_id: of the pilot.
+        reason: for people.
+        failed: whether it could not work, for example because it speaks another protocol than this server.
+        now: the time of the end.
 
     Raises:
         PilotRevokedError: nothing changes.
     """
     _trusted(pilot_id)
     Pilot.objects.filter(pk=pilot_id).update(last_seen_at=now)
-    end_pilot(pilot_id, status=PilotStatus.DONE, reason=reason, now=now)
+    status = PilotStatus.FAILED if failed else PilotStatus.DONE
+    end_pilot(pilot_id, status=status, reason=reason, now=now)
     return _trusted(pilot_id)
 
 

@@ -1,24 +1,33 @@
 """The status agent: asks a CE after the pilots that were sent there, and ends those that are no more (PIL §2.3)."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
-from pilots.backends.interface import Backend, BatchState, Handle, Presence
+from pilots.backends.interface import Backend, BackendError, BatchState, Handle, Presence
 from pilots.domain import ENDED, PilotStatus
 from pilots.domain.fates import Fate, Patience, Seen, fate_of
 from pilots.models import Pilot
 from pilots.queries import heard_since
+from pilots.services import logs
 from pilots.services.reports import end_pilot
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
+
+logger = logging.getLogger(__name__)
 
 _NOT_KNOWN = BatchState(presence=Presence.UNKNOWN)
 #: What ended pilots have left at a CE is removed after so long: by then their batch jobs have ended too.
 _CLEANED_AFTER = timedelta(minutes=10)
 _CLEANED_AT_ONCE = 200
+#: Of pilots that ended so, people ask why; what they wrote says it, if they could not send it themselves.
+_IN_VAIN = frozenset({PilotStatus.ABORTED, PilotStatus.FAILED, PilotStatus.LOST})
+#: When all pilots of a CE fail, the output of some tells as much as that of all.
+_OUTPUTS_AT_ONCE = 10
 
 
 def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
@@ -36,6 +45,7 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
     states = backend.status([_handle(pilot) for pilot in sent]) if sent else {}
     _note_batch_ids(sent, states)
     fates = _judge(pilots, states, now=now)
+    _keep_output(backend, [pilot for pilot, fate in fates.items() if fate.status in _IN_VAIN and _was_sent(pilot)])
     if doomed := [_handle(pilot) for pilot, fate in fates.items() if fate.kill and _was_sent(pilot)]:
         backend.kill(doomed)
     _clean(ce, backend, now=now)
@@ -99,6 +109,17 @@ def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
         return end_pilot(pilot.pk, status=fate.status, reason=fate.reason, now=now)
     as_seen.update(status=fate.status, status_reason=fate.reason)
     return True
+
+
+def _keep_output(backend: Backend, pilots: Sequence[Pilot]) -> None:
+    for pilot in pilots[:_OUTPUTS_AT_ONCE]:
+        try:
+            output = backend.output(_handle(pilot))
+        except BackendError as error:
+            logger.warning("pilot.output_not_kept: %s", error, extra={"pilot_id": pilot.pk})
+            continue
+        if output:
+            logs.keep_output(output, pilot_id=pilot.pk, now=timezone.now())
 
 
 def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:

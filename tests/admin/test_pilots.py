@@ -5,7 +5,9 @@ import re
 import pytest
 from django.test import Client
 
+from pilots.domain.logs import Part
 from pilots.models import Pilot
+from pilots.services import logs
 from taskqueues.domain.conditions import CONDITIONS
 from tests.admin.conftest import World, change, changelist
 from tests.factories import NOW
@@ -19,12 +21,33 @@ def test_a_pilot_that_got_nothing_tells_when_and_after_which_condition_none_was_
     left = {name: 12 if number < 9 else 0 for number, name in enumerate(CONDITIONS)}
     Pilot.objects.update(nothing_at=NOW, nothing_left=left)
     page = manager.get(change(mine.pilot)).content.decode()
-    assert "Got nothing at" in page
     assert re.findall(r"<div>(\w+: \d+)</div>", page) == [f"{name}: {count}" for name, count in left.items()]
-    assert "June 1, 2026, noon" in page
+    assert "<td>last got nothing</td><td>2026-06-01 12:00:00</td>" in page
     assert "June 1, 2026, noon" in manager.get(changelist(Pilot)).content.decode()
 
 
 def test_a_pilot_that_never_got_nothing_says_so(manager: Client, mine: World) -> None:
     page = manager.get(change(mine.pilot)).content.decode()
     assert not re.findall(r"<div>(\w+: \d+)</div>", page)
+
+
+def test_the_page_tells_times_the_check_of_the_node_and_the_log_as_plain_text(manager: Client, mine: World) -> None:
+    checks = [{"name": "disk", "ok": True, "detail": "40 GB"}, {"name": "clock", "ok": False, "detail": "<i>late</i>"}]
+    node = {"ok": False, "batch_id": "4711", "cores": 8, "checks": checks}
+    Pilot.objects.update(started_at=NOW, node=node)
+    logs.append(Part(offset=0, text="one <script>\n"), pilot_id=mine.pilot.pk, now=NOW)
+    logs.keep_output("two <script>\n", pilot_id=mine.pilot.pk, now=NOW)
+    page = manager.get(change(mine.pilot)).content.decode()
+    assert "<td>started</td><td>2026-06-01 12:00:00</td>" in page
+    assert "<td>ended</td>" not in page
+    assert "<td>disk</td><td>fit</td><td>40 GB</td>" in page
+    assert "<td>clock</td><td>not fit</td><td>&lt;i&gt;late&lt;/i&gt;</td>" in page
+    assert "<td>cores</td><td>8</td>" in page
+    assert '<div class="pilot-log"><pre>one &lt;script&gt;\n</pre></div>' in page
+    assert '<div class="pilot-log"><pre>two &lt;script&gt;\n</pre></div>' in page
+
+
+def test_a_pilot_without_a_log_or_a_node_check_has_a_page(manager: Client, mine: World) -> None:
+    page = manager.get(change(mine.pilot)).content.decode()
+    assert "pilot-log" not in page
+    assert "<td>submitted</td>" in page

@@ -1,6 +1,8 @@
 """The agent as a process of its own, as a batch system runs it."""
 
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,25 +44,39 @@ class RunningAgent:
         token: str = PILOT_TOKEN,
         python: str = sys.executable,
         packed: bool = False,
+        work_dir: bool = True,
+        measured: bool = False,
         environment: dict[str, str] | None = None,
+        user: str | None = None,
     ) -> None:
-        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as the file that pilots fetch."""
+        """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*.
+
+        Without *work_dir* it must find one; unless *measured* its cores are said to be like the reference.
+        """
         self.work = directory / "work"
         self.work.mkdir(exist_ok=True)
+        if user is not None:
+            shutil.chown(self.work, user)
         program = ["-m", "pilots.agent"]
         if packed:
             (directory / "agent.pyz").write_bytes(agent_package().content)
             program = [str(directory / "agent.pyz")]
         self._log = directory / "agent.log"
         command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
+        usual = ["--max-idle-s", "0", "--stop-within-s", "5.5"]
+        usual += ["--work-dir", str(self.work)] if work_dir else []
+        usual += [] if measured else ["--speed", "1"]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--work-dir", str(self.work), "--max-idle-s", "0", *options],
+                [*command, *usual, *options],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 env={"PATH": os.environ["PATH"], **(environment or {})},
                 cwd=ROOT,
+                user=user,
+                group=None if user is None else pwd.getpwnam(user).pw_gid,
+                extra_groups=None if user is None else [],
             )
         assert self.process.stdin is not None
         self.process.stdin.write(token.encode() + b"\n")
@@ -108,3 +124,10 @@ def processes_with(marker: str) -> list[int]:
         if marker.encode() in told and state != "Z":
             found.append(int(name))
     return found
+
+
+def ancestor_below(top: int, pid: int) -> int:
+    """Return the child of process *top* that is *pid* or has it below: the pilot's process for one job."""
+    while (parent := int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])) != top:
+        pid = parent
+    return pid

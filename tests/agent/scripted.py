@@ -6,6 +6,7 @@ It speaks the pilots' part of the contract over real sockets, remembers every re
 import hashlib
 import io
 import json
+import ssl
 import tarfile
 import threading
 import time
@@ -15,14 +16,20 @@ from datetime import UTC, datetime, timedelta
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from pilots.agent_package import agent_package
 from tests.serving import LoopbackServer
+from tests.storage import write_certificate
 
 DROP = "drop the connection instead of answering"
 LOSE = "do it, and then drop the connection"
+
+#: How the name of an action begins that first waits for a number of seconds, and then does as usual.
+SLOWLY = "wait so many seconds: "
 
 PILOT_TOKEN = "wmsp_scripted"
 
@@ -37,6 +44,15 @@ class Seen:
     body: Any
     user_agent: str
     at: float
+
+
+@dataclass(kw_only=True)
+class Download:
+    """A program as it is sent: with what SHA-256, or none, and how many bytes of it really."""
+
+    content: bytes
+    sha256: str | None
+    sent_bytes: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -88,9 +104,17 @@ class ScriptedServer(LoopbackServer):
         self.scripts: dict[str, list[object]] = {}
         self.renewals: dict[str, str] = {}
         self.node_reports: list[dict[str, Any]] = []
+        self.flaws: list[dict[str, Any]] = []
         self.leaving: list[str] = []
+        #: Whether a pilot said that it could not work.
+        self.failed = False
+        #: Nothing is answered but 503.
+        self.away = False
+        self.log = ""
+        #: Requests with lines of the log; they come whenever it suits the pilot, and are not among the others.
+        self.log_requests: list[Seen] = []
         self.changed = threading.Condition()
-        self._by_request: dict[str, Lease] = {}
+        self._by_request: dict[str, list[Lease]] = {}
         super().__init__(self._handler())
 
     # ---- what tests say
@@ -115,7 +139,7 @@ class ScriptedServer(LoopbackServer):
     def script(self, name: str, *actions: object) -> None:
         """Do *actions* with the next requests whose path ends with *name*.
 
-        A status, (status, body), DROP, LOSE, or None: as usual.
+        A status, (status, body), DROP, LOSE, None: as usual, or what is called before the usual.
         """
         self.scripts.setdefault(name, []).extend(actions)
 
@@ -136,6 +160,14 @@ class ScriptedServer(LoopbackServer):
             if not self.changed.wait_for(condition, timeout_s):
                 raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
 
+    def poll(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
+        """Wait until *condition* holds, whether or not there are requests."""
+        give_up_at = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > give_up_at:
+                raise AssertionError("it did not happen")
+            time.sleep(0.02)
+
     @property
     def lease(self) -> Lease:
         """The only lease, or the newest."""
@@ -145,16 +177,8 @@ class ScriptedServer(LoopbackServer):
 
     def answer(self, seen: Seen) -> tuple[int, object]:
         parts = [part for part in seen.path.split("/") if part][1:]
-        if parts == ["pilots", "register"]:
-            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
-        if parts == ["pilots", "config"]:
-            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
-        if parts == ["pilots", "report"]:
-            if "leaving" in seen.body:
-                self.leaving.append(seen.body["leaving"])
-            else:
-                self.node_reports.append(seen.body)
-            return 200, {"pilot": 7, "status": "Running", "token": None}
+        if parts[0] == "pilots":
+            return self._before_jobs(parts[1], seen)
         if parts == ["matches"]:
             return self._match(seen.body)
         lease = next((each for each in self.leases if each.match_id == parts[1]), None)
@@ -162,18 +186,53 @@ class ScriptedServer(LoopbackServer):
             return 404, {"code": "not_found", "detail": "no such lease"}
         return self._on_lease(lease, parts[2:], seen)
 
+    def _before_jobs(self, name: str, seen: Seen) -> tuple[int, object]:
+        if name == "agent.pyz":
+            package = agent_package()
+            return 200, Download(content=package.content, sha256=package.sha256)
+        if name == "register":
+            return 201, {"pilot": 7, "token": PILOT_TOKEN, "expires_at": _in(3600)}
+        if name == "config":
+            return 200, {"server_time": datetime.now(UTC).isoformat(), **self.configuration}
+        if name == "log":
+            self.log += seen.body["text"][max(0, len(self.log) - seen.body["offset"]) :]
+            return 200, {"received": len(self.log)}
+        if "flaw" in seen.body:
+            self.flaws.append(seen.body["flaw"])
+        elif "leaving" in seen.body:
+            self.leaving.append(seen.body["leaving"])
+            self.failed = self.failed or seen.body.get("failed", False)
+        else:
+            self.node_reports.append(seen.body)
+        return 200, {"pilot": 7, "status": "Running", "token": self.renewals.get("pilot")}
+
     def _match(self, offer: Mapping[str, Any]) -> tuple[int, object]:
-        lease = self._by_request.get(offer["request_id"])
-        if lease is None:
+        leases = self._by_request.get(offer["request_id"])
+        if leases is None:
             if not self.waiting:
                 return 204, None
-            lease = Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=self.waiting.pop(0))
-            self.leases.append(lease)
-            self._by_request[offer["request_id"]] = lease
+            leases = [
+                Lease(match_id=str(uuid4()), token=f"wmsj_{uuid4().hex}", job=job) for job in self._fitting(offer)
+            ]
+            self.leases += leases
+            self._by_request[offer["request_id"]] = leases
+        return 201, {"leases": [self._granted(lease) for lease in leases]}
+
+    def _fitting(self, offer: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Take the oldest job, whatever it asks, and those after it that fit beside it."""
+        taken = [self.waiting.pop(0)]
+        while self.waiting and len(taken) < offer["max_jobs"]:
+            together = [*taken, self.waiting[0]]
+            if any(sum(job.get(name, 0) for job in together) > offer[name] for name in ("processors", "memory_mb")):
+                break
+            taken.append(self.waiting.pop(0))
+        return taken
+
+    def _granted(self, lease: Lease) -> dict[str, Any]:
         expires_at = _in(self.configuration["lease_first_s"])
         job = {name: value for name, value in lease.job.items() if name != "job_data"}
         answer = {"match_id": lease.match_id, "expires_at": expires_at, "token": lease.token, "job": job}
-        return 201, answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
+        return answer | ({"job_data": lease.job["job_data"]} if "job_data" in lease.job else {})
 
     def _on_lease(self, lease: Lease, parts: list[str], seen: Seen) -> tuple[int, object]:
         is_job = seen.token == lease.token or seen.token.startswith("wmsj_renewed")
@@ -209,6 +268,13 @@ class ScriptedServer(LoopbackServer):
         lease.output = seen.body
         return 201, {"sandbox": f"sha256:{hashlib.sha256(seen.body).hexdigest()}"}
 
+    def delay_s(self, path: str) -> float:
+        """Return how long to wait before the answer, while other requests are answered."""
+        for name, actions in self.scripts.items():
+            if actions and path.endswith(name) and str(actions[0]).startswith(SLOWLY):
+                return float(str(actions[0]).removeprefix(SLOWLY))
+        return 0.0
+
     def next_action(self, path: str) -> object:
         for name, actions in self.scripts.items():
             if actions and path.endswith(name):
@@ -218,11 +284,13 @@ class ScriptedServer(LoopbackServer):
     def take(self, seen: Seen) -> tuple[int, object] | None:
         """Remember the request and do what it asks for, or what the test wants; None: no answer."""
         with self.changed:
-            self.seen.append(seen)
-            action = self.next_action(seen.path)
+            (self.log_requests if seen.path == "/api/pilots/log/" else self.seen).append(seen)
+            action = 503 if self.away else self.next_action(seen.path)
             if action == DROP:
                 return None
-            if action is None or action == LOSE:
+            if callable(action):
+                action = action()
+            if action is None or action == LOSE or str(action).startswith(SLOWLY):
                 answer = self.answer(seen)
                 return None if action == LOSE else answer
             if isinstance(action, tuple):
@@ -232,6 +300,20 @@ class ScriptedServer(LoopbackServer):
 
     def _handler(self) -> type["_Handler"]:
         return type("_HandlerOfServer", (_Handler,), {"scripted": self})
+
+
+class ScriptedTLSServer(ScriptedServer):
+    """The same over TLS; its *certificate* must be trusted."""
+
+    scheme = "https"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.certificate = directory / "server.pem"
+        write_certificate(self.certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -246,7 +328,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._do()
 
     def _do(self) -> None:
-        answer = self.scripted.take(self._read())
+        seen = self._read()
+        time.sleep(self.scripted.delay_s(seen.path))
+        answer = self.scripted.take(seen)
         if answer is None:
             self.close_connection = True
         else:
@@ -273,6 +357,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _write(self, status: int, body: object) -> None:
+        if isinstance(body, Download):
+            self._send(status, body)
+            return
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         if status in {204, 429, 503}:
@@ -280,6 +367,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _send(self, status: int, download: Download) -> None:
+        self.send_response(status)
+        if download.sha256 is not None:
+            self.send_header("X-Agent-SHA256", download.sha256)
+        self.send_header("Content-Length", str(len(download.content)))
+        self.end_headers()
+        self.wfile.write(download.content[: download.sent_bytes])
+        self.close_connection = True
 
     def log_message(self, *_: object) -> None:
         pass

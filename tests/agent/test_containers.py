@@ -11,6 +11,7 @@ from tests.agent.scripted import Lease, ScriptedServer
 
 #: Takes "exec", options and an image; then runs what is left in an environment where only the image's PATH is other.
 RUNTIME = """#!/bin/sh
+[ "$1" != --version ] || {{ echo "apptainer version 1.3.0"; exit; }}
 printf '%s\\n' "$@" > "{told}"
 shift
 bound=
@@ -81,7 +82,7 @@ def test_containers_are_offered_where_the_node_can_and_the_server_does_not_say_n
 def test_a_node_without_a_runtime_offers_none_and_hands_such_a_job_back(
     server: ScriptedServer, start: StartAgent, bare_node: dict[str, str]
 ) -> None:
-    server.configuration["place"]["container"] = True
+    server.configuration["place"]["container"] = None
     server.add_job("true", container="docker://alpine")
     start(environment=bare_node).wait()
     assert offer_to(server)["container"] is False

@@ -1,11 +1,13 @@
 """What a pilot offers of wall-clock time, GPUs and disk, and what its payloads get of them."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pilots.agent import accelerators
+from pilots.agent.batch import Grant
 from pilots.agent.configuration import Place
 from pilots.agent.node import NodeReport
 from pilots.agent.offer import Resources, resources_of
@@ -114,6 +116,7 @@ def test_more_disk_than_the_server_can_write_down_is_as_much_as_it_can() -> None
         disk_mb=1e13,
         gpus=(),
         container_runtime=None,
+        speed=1.0,
         checks=(),
         facts={},
     )
@@ -144,10 +147,87 @@ def test_the_start_of_a_slot_counts_as_the_whole_and_later_what_is_left() -> Non
 
 def test_no_more_cpu_time_is_offered_than_the_slot_lasts_for() -> None:
     # A machine of thrice the reference's speed: 300,000 s of CPU time in 100,000 s.
-    fast = slot(wall_time_s=100_000)
+    fast = slot(wall_time_s=100_000, speed=3.0)
     assert [fast.cpu_left_s(elapsed_s) for elapsed_s in (900, 50_000, 100_000)] == [300_000, 150_000, 0]
     # What lasts longer than its CPU time ends with that.
     assert slot(wall_time_s=450_000).cpu_left_s(50_000) == 250_000
+    # A slow machine does less in what is left.
+    assert slot(wall_time_s=450_000, speed=0.5).cpu_left_s(50_000) == 200_000
+    # Where nobody says how long the slot lasts, its CPU time passes as the reference's, or faster.
+    assert [slot(speed=speed).cpu_left_s(50_000) for speed in (0.5, 1.0, 2.0)] == [250_000, 250_000, 200_000]
+
+
+def offered(
+    *, told: dict[str, Any] | None = None, speed: float = 1.0, ends_s: float | None = None, **found: Any
+) -> Resources:
+    """Return what is offered of a queue, told by the server, on a node and in a slot that ends after *ends_s*."""
+    node = NodeReport(
+        host_name="", batch_id="", platform="x86_64-el9", processors=found.pop("cores", 8), gpus=(), checks=(),
+        memory_mb=found.pop("node_mb", 16_000.0), disk_mb=1e4, container_runtime=None, speed=speed, facts={},
+    )  # fmt: skip
+    options = parse(["--server", "http://localhost", "--token-file", "-"])
+    return resources_of(options, Place(**(told or {})), node, grant=Grant(ends_s, **found), started_at=0.0)
+
+
+def test_the_cpu_time_of_a_queue_stands_where_the_node_can_do_it() -> None:
+    day = {"cpu_time_s": 86_400, "wall_time_s": 86_400}
+    assert [offered(told=day, speed=speed).cpu_time_s for speed in (0.5, 0.8, 0.9, 1.0, 2.0)] == [
+        43_200,
+        69_120,
+        86_400,  # within the error of the benchmark
+        86_400,
+        86_400,
+    ]
+    assert offered(told={"cpu_time_s": 86_400}, speed=0.2).cpu_time_s == 86_400
+
+
+def test_where_only_the_batch_system_tells_a_faster_node_offers_more() -> None:
+    assert [offered(ends_s=10_120, speed=speed).cpu_time_s for speed in (0.5, 1.0, 2.0)] == [5_000, 10_000, 20_000]
+
+
+def test_a_slot_that_is_as_long_as_the_queue_is_offered_whole_but_its_end_is_kept_free() -> None:
+    found = offered(told={"wall_time_s": 3600, "cpu_time_s": 3600}, ends_s=3600)
+    assert (found.wall_time_s, found.cpu_time_s) == (3600, 3600)
+    assert found.payload_wall_s(100, asked_s=3600) == 3380
+    assert found.wall_left_s(100) == 3380
+    assert found.cpu_left_s(100) == 3380
+
+
+def test_a_slot_that_is_shorter_than_the_queue_is_offered_as_it_is() -> None:
+    found = offered(told={"wall_time_s": 86_400, "cpu_time_s": 86_400}, ends_s=3600)
+    assert (found.wall_time_s, found.cpu_time_s) == (3480, 3480)
+    # Of a short one the margin is a tenth.
+    assert offered(ends_s=100).wall_time_s == 90
+
+
+def test_a_slot_that_never_ends_is_as_long_as_the_server_says() -> None:
+    assert offered(told={"wall_time_s": 100}, ends_s=math.inf).wall_time_s == 100
+    assert offered(ends_s=math.inf).wall_time_s is None
+
+
+def test_cores_and_memory_are_the_least_of_what_everybody_says() -> None:
+    told = {"processors": 4, "memory_mb": 4000}
+    assert (offered(told=told).processors, offered(told=told).memory_mb) == (4, 4000)
+    assert offered(told=told, cores=2).processors == 2
+    assert offered(told=told, processors=3).processors == 3
+    assert offered(told=told, memory_mb=3000).memory_mb == 3000
+    assert offered(told=told, node_mb=2000.5).memory_mb == 2000
+    assert offered(told={**told, "memory_mb": 0}, memory_mb=3000).memory_mb == 0
+
+
+def test_a_node_whose_kernel_keeps_some_of_the_memory_has_what_it_was_sold_with() -> None:
+    assert offered(told={"memory_mb": 16_384}, node_mb=15_900.0).memory_mb == 16_384
+
+
+def test_of_a_node_of_which_nobody_tells_a_pilot_offers_its_part() -> None:
+    assert offered(node_mb=16_000.0, cores=8).memory_mb == 2000
+    assert offered(node_mb=16_000.0, cores=8, memory_mb=1500).memory_mb == 1500
+    assert offered(node_mb=None).memory_mb == 0
+
+
+@pytest.mark.parametrize(("speed", "limit_s"), [(0.5, 2000), (1.0, 1000), (2.0, 1000)])
+def test_a_job_on_a_slow_core_may_use_more_seconds_of_it(speed: float, limit_s: float) -> None:
+    assert slot(speed=speed).cpu_limit_s(1000) == limit_s
 
 
 def test_a_payload_may_run_until_its_slot_ends_or_as_long_as_it_said() -> None:

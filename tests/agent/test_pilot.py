@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pilots.agent import node
 from pilots.agent_package import agent_package
 from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS, ROOT
@@ -40,7 +41,9 @@ def test_the_node_is_reported_before_a_job_is_asked_for(server: ScriptedServer, 
     (report,) = server.node_reports
     assert report["ok"] is True
     assert report["batch_id"] == "4711"
-    assert {check["name"] for check in report["checks"]} == {"work_directory", "disk", "memory", "clock", "processors"}
+    assert {check["name"] for check in report["checks"]} == {
+        *("work_directory", "disk", "memory", "clock", "processors", "container")
+    }
     assert len(json.dumps(report["node"])) < 16 * 1024
     assert all(seen.user_agent.startswith("wms-pilot-agent/") for seen in server.seen)
 
@@ -65,17 +68,32 @@ def test_an_unfit_node_is_reported_and_touches_no_job(
     assert server.leases == []
 
 
-def test_another_protocol_is_reported_and_ends_the_pilot(server: ScriptedServer, start: StartAgent) -> None:
-    server.configuration["protocol"] = 2
+@pytest.mark.parametrize(("protocol", "needed"), [(2, "a newer"), (0, "an older")])
+def test_another_protocol_is_reported_and_ends_the_pilot(
+    server: ScriptedServer, start: StartAgent, protocol: int, needed: str
+) -> None:
+    # What else a server of another protocol says may be of any form.
+    server.configuration = {"protocol": protocol, "heartbeat_s": {"at_most": 30}, "match_retry_after_s": 1}
+    server.add_job("true")
 
     assert start().wait() == 1
 
-    assert server.leaving == ["the server speaks protocol 2, this agent 1; a newer agent is needed"]
+    assert server.leaving == [f"the server speaks protocol {protocol}, this agent 1; {needed} agent is needed"]
+    assert server.failed
     assert not server.requests_to("/matches/")
+    assert not server.node_reports
+
+
+def test_a_pilot_that_has_worked_does_not_say_that_it_failed(server: ScriptedServer, start: StartAgent) -> None:
+    assert start().wait() == 0
+    assert server.leaving
+    assert not server.failed
 
 
 def test_the_offer_is_what_the_queue_gives(server: ScriptedServer, start: StartAgent) -> None:
-    server.configuration["place"] |= {"tags": ["GPU"], "required_tags": ["GPU"], "processors": 4, "cpu_time_s": 5000}
+    cores = node.processors()
+    server.configuration["place"] |= {"tags": ["GPU"], "required_tags": ["GPU"], "processors": cores}
+    server.configuration["place"]["cpu_time_s"] = 5000
 
     assert start().wait() == 0
 
@@ -84,7 +102,8 @@ def test_the_offer_is_what_the_queue_gives(server: ScriptedServer, start: StartA
     assert len(request_id) == 36
     assert asked.body == {
         "cpu_time_s": 5000,
-        "processors": 4,
+        "processors": cores,
+        "max_jobs": cores,
         "memory_mb": 2000,
         "gpus": 0,
         "disk_mb": 0,

@@ -219,7 +219,7 @@ def test_a_payload_may_use_its_cpu_time_on_each_processor(server: ScriptedServer
 def test_a_payload_that_outlives_the_slot_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
     server.add_job("sleep", "987654")
 
-    assert start("--wall-time-s", "1").wait() == 0
+    assert start("--wall-time-s", "6", "--speed", "5").wait() == 0
 
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] is None

@@ -11,6 +11,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "http": "POST /api/matches/ by many pilots at once, for a while",
         "contention": "the same on a single task queue of 100,000 jobs, by eight web processes",
         "idle": "10,000 pilots polling for nothing, and how soon one gets a new job",
+        "heartbeats": "10,000 pilots with a job each that report every 30 s",
         "submit": "one job in one request over HTTP",
         "submit-many": "10,000 jobs in one request, of one definition and of 1,000",
         "index": "memory of a web process's index of task queues, and the time of its readings",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.benchmarks.http import ask_for_jobs
+from tests.benchmarks.http import PILOTS, ask_for_jobs
 from tests.benchmarks.measuring import Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
@@ -21,7 +21,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     processes = options.processes or PROCESSES
     report = Report(
         benchmark="contention",
-        sizes={**loaded_sizes(world), "pilots at once": options.pilots, "web processes": processes},
+        sizes={**loaded_sizes(world), "pilots at once": options.pilots or PILOTS, "web processes": processes},
     )
     with ready.web(processes=processes) as web:
         ask_for_jobs(report, ready, web, world, options)

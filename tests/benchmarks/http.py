@@ -24,6 +24,7 @@ from tests.benchmarks.workloads.world import World
 
 PATH = "/api/matches/"
 PROCESSES = 2
+PILOTS = 24
 #: Connections, caches and indexes of each worker are made with its first requests.
 WARM_UP_S = 3.0
 
@@ -37,7 +38,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     processes = options.processes or PROCESSES
     report = Report(
         benchmark="http",
-        sizes={**loaded_sizes(world), "pilots at once": options.pilots, "web processes": processes},
+        sizes={**loaded_sizes(world), "pilots at once": options.pilots or PILOTS, "web processes": processes},
     )
     with ready.web(processes=processes) as web:
         ask_for_jobs(report, ready, web, world, options)
@@ -47,8 +48,9 @@ def run(ready: Surroundings, options: Options) -> Report:
 def ask_for_jobs(report: Report, ready: Surroundings, web: Web, world: World, options: Options) -> None:
     """Ask for as long as the options say, and report rate, latencies, errors, CPU and whatever was leased twice."""
     asking = Asking(world, port=web.port, seed=options.seed)
-    client = Client(port=web.port, connections=options.pilots, ask=asking.ask, hear=asking.hear)
-    for pilot in range(options.pilots):
+    pilots = options.pilots or PILOTS
+    client = Client(port=web.port, connections=pilots, ask=asking.ask, hear=asking.hear)
+    for pilot in range(pilots):
         client.expect(pilot, at_s=0)
     client.run(until_s=perf_counter() + min(WARM_UP_S, options.seconds))
     warm = asking.begin()

@@ -1,12 +1,13 @@
 """The machine that the figures are of, and how much CPU each part of the system has used."""
 
+import math
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter, process_time, thread_time
 from typing import TypeAlias
 
 import psutil
@@ -14,6 +15,9 @@ import psycopg
 
 _SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 
+
+#: Squares that are added up.
+_PIECE = 10_000
 
 Machine: TypeAlias = Mapping[str, str | int]
 
@@ -51,6 +55,28 @@ class CpuUse:
         """Return the cores that each part kept busy, and all of them together."""
         cores = {f"cores busy, {part}": used / self.elapsed_s for part, used in self.used_s.items()}
         return {**cores, "cores busy, all": sum(self.used_s.values()) / self.elapsed_s}
+
+
+class Pace:
+    """How much slower the machine is than it can be: what shares its cores costs everybody CPU time.
+
+    The same piece of Python is run again and again. Its shortest time is what the machine can do.
+    """
+
+    def __init__(self) -> None:
+        self._times_s: list[float] = []
+
+    def sample(self) -> None:
+        """Run the piece, about a millisecond."""
+        begun_s = thread_time()
+        sum(number * number for number in range(_PIECE))
+        self._times_s.append(thread_time() - begun_s)
+
+    def slowness(self) -> float:
+        """Return how many times its shortest time the piece took in the mean."""
+        if not self._times_s:
+            return 1.0
+        return math.fsum(self._times_s) / len(self._times_s) / min(self._times_s)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ class Options:
     leases: int
     seconds: float
     settle: float
-    pilots: int
+    pilots: int | None
     idle_pilots: int
     processes: int
     batch: int
@@ -59,8 +59,8 @@ def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
     parser.add_argument("--operations", type=int, default=2000, help="matches, or submissions, one by one (2000)")
     parser.add_argument("--leases", type=int, default=0, help="leases that are open before the first match (0)")
     parser.add_argument("--seconds", type=float, default=60, help="of load over HTTP (60)")
-    parser.add_argument("--settle", type=float, default=180, help="seconds in which idle pilots start, before (180)")
-    parser.add_argument("--pilots", type=int, default=24, help="that ask at the same time (24)")
+    parser.add_argument("--settle", type=float, default=180, help="seconds in which pilots in turn start, before (180)")
+    parser.add_argument("--pilots", type=int, help="that ask at the same time (24; heartbeats: 10000, in turn)")
     parser.add_argument("--idle-pilots", type=int, default=10_000, help="that ask in turn and get nothing (10000)")
     parser.add_argument("--processes", type=int, help="web workers (2; contention: 8)")
     parser.add_argument("--batch", type=int, default=10_000, help="jobs of one request (10000; kill: up to 100000)")

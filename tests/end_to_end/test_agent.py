@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import shlex
+import signal
+import subprocess
 import tarfile
 import time
 import urllib.request
@@ -23,7 +26,8 @@ from resources.domain.words import SiteTokenPurpose
 from resources.models import Queue
 from resources.services import issue_site_token
 from tests import factories
-from tests.agent.running import RunningAgent, marker, processes_with
+from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
+from tests.programs import needed
 from wms.accounts.models import VO
 from wms.jobs.models import JobHistory
 
@@ -97,6 +101,39 @@ def start(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
         return RunningAgent(world.url, tmp_path, *place, *options, token=secret, packed=True)
 
     return start
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
+    world: World, settings: Settings, tmp_path: Path
+) -> None:
+    needed("curl")
+    settings.WMS_SERVER_URL = world.url
+    secret = issue_site_token(world.queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(UTC))
+    (tmp_path / "token").write_text(f"{secret}\n")
+    (tmp_path / "token").chmod(0o600)
+    job_id = world.submit(executable="/bin/echo", arguments="from a vacuum", cpu_time_s=500)
+    line = (
+        f"curl -s {world.url}/api/pilots/pilot.sh | sh -s -- --vo lhcb --site LCG.CERN.ch --ce ce01 --queue grid"
+        " --token-file token --max-jobs 1"
+    )
+
+    ended = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout
+    assert world.output(job_id)["std.out"] == "from a vacuum\n"
+    pilot = Pilot.objects.get()
+    assert (pilot.status, pilot.pilot_type, pilot.queue) == (PilotStatus.DONE, "generic", world.queue)
+    assert pilot.node["speed"] > 0
+    assert {path.name for path in tmp_path.iterdir()} == {"token"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -190,19 +227,20 @@ def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> Non
 @pytest.mark.django_db(transaction=True)
 def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path) -> None:
     Queue.objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000, container=True)
-    asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine"}
+    asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine", "cpu_time_s": 500}
     shown = '"$IMAGE $CUDA_VISIBLE_DEVICES"'
     fitting = world.submit(executable="/bin/sh", arguments=f"-c 'echo {shown}'", wall_time_s=1800, **asked)
-    too_long = world.submit(executable="sleep", arguments="987652", wall_time_s=1)
+    too_long = world.submit(executable="sleep", arguments="987652", wall_time_s=1, cpu_time_s=500)
     waiting = [
-        world.submit(executable="true", **more)
+        world.submit(executable="true", cpu_time_s=500, **more)
         for more in ({"gpus": 2}, {"disk_mb": 1001}, {"wall_time_s": 3601}, {"container": "a.sif", "memory_mb": 9000})
     ]
     (tmp_path / "bin").mkdir()
     runtime = tmp_path / "bin" / "apptainer"
     # As if it had made the container: what follows the image is run.
     runtime.write_text(
-        '#!/bin/sh\nwhile [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
+        '#!/bin/sh\n[ "$1" != --version ] || exit 0\n'
+        'while [ "${1#docker:}" = "$1" ]; do shift; done\nIMAGE=$1\nexport IMAGE\nshift\nexec "$@"\n'
     )
     runtime.chmod(0o755)
     node = {"PATH": f"{runtime.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "3,4"}
@@ -228,3 +266,27 @@ def test_the_last_lines_of_a_job_shorter_than_a_heartbeat_can_be_peeked_at(
     with start("--max-jobs", "1"):
         world.wait_until(job_id, lambda job: job["status"] == "Done")
     assert world.ask(f"/api/jobs/{job_id}/peek/")["std_output"] == "Hello, grid\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_dies(
+    world: World, start: Callable[..., RunningAgent], tmp_path: Path
+) -> None:
+    met = tmp_path / "met"
+    met.mkdir()
+    # Each waits for the other. Run for the first time, one then waits for its end.
+    meet = f'touch {met}/$WMS_JOB_ID; until [ "$(ls {met} | wc -l)" -ge 2 ]; do sleep 0.05; done'
+    once = f"{meet}; [ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; exec sleep {(mark := marker())}; }}"
+    dies = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(once))
+    other = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(meet))
+    agent = start()
+    world.wait_until(dies, lambda job: processes_with(mark))
+
+    os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
+
+    assert agent.wait() == 0, agent.log
+    assert world.ask(f"/api/jobs/{other}/")["status"] == "Done"
+    assert world.ask(f"/api/jobs/{dies}/")["status"] == "Done"
+    history = [(change["status"], change["minor_status"]) for change in world.ask(f"/api/jobs/{dies}/history/")]
+    assert ("Rescheduled", "The pilot's process for the job was ended by SIGKILL") in history
+    assert Pilot.objects.count() == 1

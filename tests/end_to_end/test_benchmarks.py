@@ -27,8 +27,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks", *NAMES, *SMALL, "--json", str(file)],
         cwd=PROJECT,
-        # An idle pilot asks again within the second.
-        env={**environment(), "WMS_MATCH_RETRY_AFTER_S": "1"},
+        # An idle pilot asks again within the second, one with a job reports every second.
+        env={**environment(), "WMS_MATCH_RETRY_AFTER_S": "1", "WMS_HEARTBEAT_S": "1"},
         capture_output=True,
         text=True,
         timeout=WITHIN_S,

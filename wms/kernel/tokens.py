@@ -20,8 +20,9 @@ ALGORITHM = "HS256"
 _HEADER: Final = b"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"  # {"alg":"HS256","typ":"JWT"}
 #: The claims that this module writes itself.
 RESERVED = frozenset({"kind", "exp"})
-#: So many callers' tokens are checked but once by each process; about 1 kB each.
-REMEMBERED: Final = 16_384
+#: So many callers' tokens are checked but once by each process; about 1 kB each. Ten thousand pilots report with two
+#: tokens each in turns, and were there room for fewer, each would have been forgotten when it comes again.
+REMEMBERED: Final = 32_768
 
 
 class TokenKind(StrEnum):

@@ -3,15 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
 from wms.accounts import queries
 from wms.accounts.models import User
-from wms.jobs.models import Job, JobQuerySet
+
+M = TypeVar("M", bound=Model)
 
 ROWS_PER_PAGE = 50
 #: Names in the query string that turn pages; the others are filters.
@@ -28,6 +31,8 @@ class Header:
     #: In which group the user acts, in words.
     acts_in: str
     may_administer: bool
+    #: Managers and operators; who has private pilots finds them at the jobs that they ran.
+    sees_pilots: bool
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -56,36 +61,41 @@ def header_of(user: User) -> Header:
         acts_in = f"acting in {default.name}"
     else:
         acts_in = f"member of {len(groups)} groups" if groups else "in no group"
-    return Header(username=user.get_username(), acts_in=acts_in, may_administer=user.is_active and user.is_staff)
+    return Header(
+        username=user.get_username(),
+        acts_in=acts_in,
+        may_administer=user.is_active and user.is_staff,
+        sees_pilots=queries.is_manager(user),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPage:
+class Page(Generic[M]):
     """Some rows of a list, newest first, and the query strings of the pages beside it; empty: there is none."""
 
-    rows: Sequence[Job]
+    rows: Sequence[M]
     newer: str
     older: str
 
 
-def page_of(jobs: JobQuerySet, query: QueryDict) -> JobPage:
+def page_of(listed: QuerySet[M], query: QueryDict) -> Page[M]:
     """Return the page that *query* asks for: what is older than ``before``, or newer than ``after``, or the first.
 
-    A page is found by the ids at its edges, so that it stays where it is while jobs come and go.
+    A page is found by the ids at its edges, so that it stays where it is while rows come and go.
     """
     before, after = _id_in(query, "before"), _id_in(query, "after")
     forwards = before is not None or after is None
     if forwards:
-        found = jobs.order_by("-pk") if before is None else jobs.filter(pk__lt=before).order_by("-pk")
+        found = listed.order_by("-pk") if before is None else listed.filter(pk__lt=before).order_by("-pk")
     else:
-        found = jobs.filter(pk__gt=after).order_by("pk")
+        found = listed.filter(pk__gt=after).order_by("pk")
     rows = list(found[: ROWS_PER_PAGE + 1])
     more, rows = len(rows) > ROWS_PER_PAGE, rows[:ROWS_PER_PAGE]
     if not forwards:
         rows.reverse()
     has_newer = before is not None if forwards else more
     has_older = more if forwards else True
-    return JobPage(
+    return Page(
         rows=rows,
         newer=_with(query, "after", rows[0].pk) if rows and has_newer else "",
         older=_with(query, "before", rows[-1].pk) if rows and has_older else "",
@@ -102,5 +112,5 @@ def _id_in(query: QueryDict, name: str) -> int | None:
     return min(int(text), LARGEST_ID) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
-def _with(query: QueryDict, name: str, job_id: int) -> str:
-    return urlencode({**filters_in(query), name: job_id})
+def _with(query: QueryDict, name: str, key: int) -> str:
+    return urlencode({**filters_in(query), name: key})

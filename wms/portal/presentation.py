@@ -106,10 +106,12 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One thing that is known about a job; an empty value: not yet."""
+    """One thing that is known about a job or a pilot; an empty value: not yet."""
 
     label: str
     value: str
+    #: Where there is more about it; empty: nowhere that the user may look.
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When something happened to a job."""
+    """When something happened to a job or a pilot."""
 
     label: str
     at: datetime
@@ -229,19 +231,20 @@ def all_buttons() -> list[Button]:
     ]
 
 
-def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None) -> JobView:
+def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None, pilot: Fact) -> JobView:
     """Return everything that the page of *job* shows.
 
     Args:
         job: with its surroundings.
         history: its changes, oldest first.
         task_queue_id: of the queue in which it waits; None: it does not.
+        pilot: that runs it or ran it last.
     """
     return JobView(
         row=row_of(job),
         application_status=job.application_status,
         buttons=buttons_of(job),
-        facts=_facts(job, task_queue_id),
+        facts=_facts(job, task_queue_id, pilot),
         usage=_usage(job),
         moments=_moments(job),
         asked_for=_asked_for(job.description),
@@ -275,14 +278,14 @@ def _look_of(passed: int, failed: int) -> str:
     return "held" if failed else "done"
 
 
-def _facts(job: Job, task_queue_id: int | None) -> list[Fact]:
+def _facts(job: Job, task_queue_id: int | None, pilot: Fact) -> list[Fact]:
     place = [part for part in (job.queue and job.queue.ce.name, job.queue and job.queue.name) if part]
     return [
         Fact(label="Owner", value=job.owner.username),
         Fact(label="Group", value=f"{job.group.name} ({job.vo.name})"),
         Fact(label="Site", value=job.site.name if job.site else ""),
         Fact(label="CE and queue", value=" / ".join(place)),
-        Fact(label="Pilot", value=_text(job.pilot_id)),
+        pilot,
         Fact(label="Task queue", value=_text(task_queue_id)),
         *_input_data(job),
         Fact(label="Rescheduled", value=f"{job.reschedules} times" if job.reschedules else ""),
@@ -294,7 +297,7 @@ def _input_data(job: Job) -> list[Fact]:
     """Return where all of a job's input data was when it was put into a queue, or was not."""
     if job.input_sites is None:
         return []
-    return [Fact(label="Sites with its input data", value=_in_words(job.input_sites) or "none")]
+    return [Fact(label="Sites with its input data", value=in_words(job.input_sites) or "none")]
 
 
 def _usage(job: Job) -> list[Fact]:
@@ -321,15 +324,16 @@ def _moments(job: Job) -> list[Moment]:
 def _asked_for(description: Mapping[str, object]) -> list[Fact]:
     """Return the fields of a description that say something else than its defaults, in the contract's order."""
     return [
-        Fact(label=_LABELS.get(field, field.replace("_", " ").capitalize()), value=_in_words(description[field]))
+        Fact(label=_LABELS.get(field, field.replace("_", " ").capitalize()), value=in_words(description[field]))
         for field in FIELDS
         if field in description and description[field] != _DEFAULTS[field]
     ]
 
 
-def _in_words(value: object) -> str:
+def in_words(value: object) -> str:
+    """Return a value of JSON as a page shows it: records line by line, lists with commas."""
     if isinstance(value, Mapping):
-        return "\n".join(f"{name} = {_in_words(of_name)}" for name, of_name in value.items())
+        return "\n".join(f"{name} = {in_words(of_name)}" for name, of_name in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return str(value)

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import actions, jobs, submit
+from wms.portal.views import actions, jobs, pilots, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -18,4 +18,8 @@ urlpatterns: list[URLPattern] = [
     path("jobs/submit/jdl/", submit.submit_jdl, name="submit-jdl"),
     path("jobs/<int:pk>/", jobs.job_page, name="job"),
     path("jobs/<int:pk>/actions/", actions.act_on_job, name="job-actions"),
+    path("pilots/", pilots.pilot_list, name="pilots"),
+    path("pilots/<int:pk>/", pilots.pilot_page, name="pilot"),
+    path("pilots/<int:pk>/log/", pilots.pilot_log, name="pilot-log"),
+    path("pilots/<int:pk>/log.txt", pilots.whole_log, name="pilot-whole-log"),
 ]

@@ -57,6 +57,17 @@ def test_a_pilot_is_told_everything_and_reports(pilot: Caller) -> None:
     assert pilot.refused("POST", "/matches/", offer(), status=403)
 
 
+def test_a_pilot_sends_its_log_and_a_manager_reads_it(pilot: Caller, alice: Caller, bob: Caller) -> None:
+    assert pilot("POST", "/pilots/log/", {"offset": 0, "text": "one\n"}, status=200) == {"received": 4}
+    assert pilot("POST", "/pilots/log/", {"offset": 0, "text": "one\ntwo\n"}, status=200) == {"received": 8}
+    pilot_id = pilot("GET", "/pilots/config/", status=200)["pilot"]
+    read = bob("GET", f"/pilots/{pilot_id}/log/", status=200)
+    assert set(read) == {"pilot", "received", "changed_at", "text", "batch_output"}
+    assert (read["pilot"], read["received"], read["text"]) == (pilot_id, 8, "one\ntwo\n")
+    assert alice.refused("GET", f"/pilots/{pilot_id}/log/", status=404)
+    assert pilot.refused("GET", f"/pilots/{pilot_id}/log/", status=403)
+
+
 def test_people_and_pilots_have_disjoint_addresses(alice: Caller, pilot: Caller) -> None:
     for method, address in (("GET", "/pilots/config/"), ("POST", "/pilots/report/"), ("POST", "/matches/")):
         assert alice.refused(method, address, status=403)

@@ -44,6 +44,7 @@ ADDRESSES = [
     "GET /api/gateway/wms_advertise.py",
     "GET /api/pilots/config/",
     "GET /api/pilots/agent.pyz",
+    "GET /api/pilots/pilot.sh",
     "POST /api/pilots/register/",
     "POST /api/pilots/report/",
     "POST /api/matches/",

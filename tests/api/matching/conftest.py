@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -72,3 +73,10 @@ def pilot(world: World, client_of: Callable[[User | Pilot], APIClient]) -> APICl
 
 def offer(**said: object) -> dict[str, object]:
     return {"cpu_time_s": 300_000, "request_id": str(uuid4()), "memory_mb": 4000, **said}
+
+
+def lease_for(client: APIClient, **said: object) -> dict[str, Any]:
+    answer = client.post("/api/matches/", offer(**said), format="json")
+    assert answer.status_code == 201, answer.content
+    lease: dict[str, Any] = answer.json()
+    return lease

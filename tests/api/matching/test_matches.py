@@ -21,19 +21,12 @@ from resources.domain.words import SiteTokenPurpose
 from resources.services import issue_site_token
 from taskqueues.models import QueuedJob
 from tests import factories
-from tests.api.matching.conftest import World, bearer, offer
+from tests.api.matching.conftest import World, bearer, lease_for, offer
 from wms.accounts.models import User
 from wms.jobs.models import InputSandbox, Job
 from wms.jobs.services import sandboxes
 
 Clients = Callable[[User | Pilot], APIClient]
-
-
-def lease_for(client: APIClient, **said: object) -> dict[str, Any]:
-    answer = client.post("/api/matches/", offer(**said), format="json")
-    assert answer.status_code == 201, answer.content
-    lease: dict[str, Any] = answer.json()
-    return lease
 
 
 def output_archive() -> SimpleUploadedFile:

@@ -1,8 +1,9 @@
-"""GET /api/pilots/agent.pyz: the program, with its SHA-256 in the configuration and in a header."""
+"""GET /api/pilots/agent.pyz, the program, with its SHA-256 in a header, and pilot.sh, which installs it."""
 
 from hashlib import sha256
 
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tests import factories
@@ -18,3 +19,12 @@ def test_what_is_fetched_has_the_sha256_of_the_configuration_and_of_the_header()
     assert fetched.status_code == 200
     assert sha256(fetched.content).hexdigest() == agent["sha256"] == fetched["X-Agent-SHA256"]
     assert fetched.content.startswith(b"#!/usr/bin/env python3\n")
+
+
+def test_everybody_may_fetch_the_script_of_this_server(settings: Settings) -> None:
+    settings.WMS_SERVER_URL = "https://wms.example.org/"
+    fetched = APIClient().get("/api/pilots/pilot.sh", headers={"Accept": "application/x-nonsense"})
+    assert fetched.status_code == 200
+    assert fetched["Content-Type"] == "text/x-shellscript"
+    assert fetched.content.startswith(b"#!/bin/sh\n")
+    assert b' --server https://wms.example.org/ "$@"\n' in fetched.content

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from pilots.domain import PilotStatus
+from pilots.agent.configuration import parse
+from pilots.domain import PilotStatus, WatchdogMargins
 from pilots.models import Pilot
 from pilots.services.tokens import credential_of
-from resources.domain.words import PilotType, ResourceState, SiteTokenPurpose
+from resources.domain.words import Identity, PilotType, ResourceState, SiteTokenPurpose
 from resources.models import Queue, Site
 from resources.services import issue_site_token
 from tests.factories import (
@@ -277,7 +279,9 @@ def test_the_configuration_tells_everything_about_the_place(
     client: Client, settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     settings.WMS_HEARTBEAT_S, settings.WMS_LEASE_GRACE_S = 7, 3
+    settings.WMS_STREAM_MAX_MB = 77
     queue = make_queue(
+        ce=make_ce(identity=Identity.SUDO, options={"directory": "d", "payload_users": ["wms01", "wms02"]}),
         platforms=["x86_64-el9"],
         processors=8,
         memory_mb=16000,
@@ -300,7 +304,8 @@ def test_the_configuration_tells_everything_about_the_place(
         "site": queue.ce.site.name,
         "ce": queue.ce.name,
         "queue": queue.name,
-        "identity": "none",
+        "identity": "sudo",
+        "payload_users": ["wms01", "wms02"],
         "cpu_time_s": 300_000,
         "platforms": ["x86_64-el9"],
         "processors": 8,
@@ -321,7 +326,10 @@ def test_the_configuration_tells_everything_about_the_place(
     assert told["match_retry_after_s"] == settings.WMS_MATCH_RETRY_AFTER_S
     assert told["sandbox_max_bytes"] == settings.WMS_SANDBOX_MAX_BYTES
     assert told["sandbox_max_unpacked_bytes"] == settings.WMS_SANDBOX_MAX_UNPACKED_BYTES
-    assert told["watchdog"]["cpu_factor"] == 1.1
+    assert told["watchdog"] == asdict(WatchdogMargins(stream_max_mb=77))
+    # What is sent arrives: the agent knows each of the margins by the same name.
+    margins = parse({**told, "watchdog": {**told["watchdog"], "stalled_s": 9}}, asked_at=0.0).watchdog
+    assert asdict(margins) | {"period_s": 10} == asdict(WatchdogMargins(stream_max_mb=77, stalled_s=9))
     assert datetime.fromisoformat(told["server_time"]).tzinfo is not None
 
 
@@ -372,6 +380,24 @@ def test_an_unfit_node_ends_the_pilot_with_the_reason(client: Client) -> None:
 
 
 @pytest.mark.django_db
+def test_what_jobs_met_on_a_node_is_kept_and_the_pilot_goes_on(client: Client) -> None:
+    pilot = make_pilot()
+    token = make_pilot_token(pilot)
+    post(client, REPORT, FIT, token=token)
+
+    for number in range(25):
+        flaw = {"name": "software", "detail": f"Software is missing on the node: /cvmfs/{number}"}
+        answer = post(client, REPORT, {"flaw": flaw}, token=token)
+        assert (answer.status_code, answer.json()["status"]) == (200, "Running")
+    post(client, REPORT, FIT, token=token)  # it looks again
+
+    pilot.refresh_from_db()
+    assert pilot.ended_at is None
+    assert pilot.node["cores"] == 8
+    assert [flaw["detail"].rpartition("/")[2] for flaw in pilot.node["flaws"]] == [str(n) for n in range(5, 25)]
+
+
+@pytest.mark.django_db
 def test_a_pilot_that_leaves_is_done_and_may_say_so_twice(client: Client) -> None:
     pilot = make_pilot()
     token = make_pilot_token(pilot)
@@ -384,6 +410,18 @@ def test_a_pilot_that_leaves_is_done_and_may_say_so_twice(client: Client) -> Non
     assert first.json() == second.json() == {"pilot": pilot.pk, "status": "Done", "token": None}
     pilot.refresh_from_db()
     assert (pilot.status, pilot.status_reason, pilot.ended_at) == (PilotStatus.DONE, "nothing to do", ended_at)
+
+
+@pytest.mark.django_db
+def test_a_pilot_that_could_not_work_has_failed_with_its_reason(client: Client) -> None:
+    pilot = make_pilot()
+    sentence = "the server speaks protocol 2, this agent 1; a newer agent is needed"
+
+    answer = post(client, REPORT, {"leaving": sentence, "failed": True}, token=make_pilot_token(pilot))
+
+    assert answer.json() == {"pilot": pilot.pk, "status": "Failed", "token": None}
+    pilot.refresh_from_db()
+    assert (pilot.status, pilot.status_reason) == (PilotStatus.FAILED, sentence)
 
 
 @pytest.mark.django_db
@@ -424,6 +462,11 @@ def without(name: str) -> dict[str, object]:
         ({"leaving": ""}, "leaving"),
         ({"leaving": "x" * 256}, "leaving"),
         ({"leaving": 5}, "leaving"),
+        ({"leaving": "x", "failed": "yes"}, "failed"),
+        ({**FIT, "failed": True}, "failed"),
+        ({**FIT, "flaw": {"name": "software"}}, "flaw"),
+        ({"flaw": {}}, "flaw.name"),
+        ({"flaw": {"name": "software", "ok": False}}, "flaw.ok"),
         ({**FIT, "ok": "yes"}, "ok"),
         ({**FIT, "host_name": "h" * 256}, "host_name"),
         ({**FIT, "hostname": "h"}, "hostname"),

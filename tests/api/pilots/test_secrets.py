@@ -9,7 +9,7 @@ from django.test import Client
 
 from pilots.domain import PilotStatus
 from pilots.models import Pilot, PilotSecret
-from pilots.services.secrets import issue_secrets
+from pilots.services.secrets import issue_secrets, secret_of
 from pilots.services.tokens import credential_of
 from resources.domain.words import PilotType, ResourceState
 from resources.models import Site
@@ -38,8 +38,8 @@ def make_sent(*, private: bool = False, status: PilotStatus = PilotStatus.WAITIN
         submitted_at=now,
     )
     with transaction.atomic():
-        secret = issue_secrets([pilot], now=now)[pilot.pk]
-    return pilot, secret
+        issue_secrets([pilot], now=now)
+    return pilot, secret_of(pilot)
 
 
 def place_of(pilot: Pilot) -> dict[str, str]:

@@ -79,6 +79,21 @@ def test_a_heartbeat_that_comes_while_a_lease_ends_keeps_it() -> None:
     assert Match.objects.get().ended_at is None
 
 
+def test_a_heartbeat_that_waits_while_its_lease_ends_is_refused_and_changes_nothing() -> None:
+    """It waits for the job with no lock on the lease, or the other could not end that."""
+    (lease,) = leased()
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=lease.job_id)
+        beat = partial(leases.heartbeat, lease.pk, usage=Usage(cpu_s=1.0), std_output="x", acknowledged=[])
+        pool, beating = while_it_waits(beat)
+        Match.objects.update(ended_at=database_now(), end_reason="expired")
+    with pytest.raises(LeaseEndedError):
+        beating.result(timeout=60)
+    pool.shutdown()
+    job = Job.objects.get()
+    assert (job.heartbeat_at, job.cpu_s, job.std_output_tail) == (None, None, "")
+
+
 def test_a_kill_that_comes_while_a_lease_ends_is_obeyed() -> None:
     (lease,) = leased()
     Match.objects.update(expires_at=database_now() - timedelta(hours=1))

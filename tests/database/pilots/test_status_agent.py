@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain import PilotStatus
-from pilots.models import CEHealth, DirectorRun, Pilot
+from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
 from pilots.services.reports import leave
 from resources.domain.words import ResourceState
 from resources.models import Queue, Site
@@ -135,6 +135,14 @@ def test_a_pilot_whose_submission_got_lost_is_found_by_its_stamp(fleet: Fleet, b
     assert state_of(pilot)[0] == PilotStatus.WAITING
     assert pilot.batch_id == "4711"
     assert backend.orders == []
+
+
+def test_what_a_failed_pilot_wrote_is_kept_with_its_log(fleet: Fleet, backend: ScriptedBackend) -> None:
+    failed, well = pilot_at(), running_at()
+    backend.states[failed.stamp] = BatchState(presence=Presence.ENDED, exit_code=3)
+    backend.states[well.stamp] = BatchState(presence=Presence.ENDED, exit_code=0)
+    assert round_(fleet) == 2
+    assert dict(PilotLog.objects.values_list("pilot", "batch_output")) == {failed.pk: f"what {failed.stamp} wrote"}
 
 
 def test_what_ended_pilots_left_is_removed_once(fleet: Fleet, backend: ScriptedBackend) -> None:

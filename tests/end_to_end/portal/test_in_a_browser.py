@@ -1,7 +1,9 @@
 """The portal and the admin in a real browser: what a page may load and run is decided there, not in a test client."""
 
+import json
 import os
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,7 +14,16 @@ from pytest_django.live_server_helper import LiveServer
 from matching.services.throttles import advertise
 from resources.domain.advertisements import of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
-from tests.factories import make_group, make_site, make_throttled_site, make_user, make_vo
+from tests.factories import (
+    make_group,
+    make_pilot,
+    make_pilot_token,
+    make_site,
+    make_throttled_site,
+    make_user,
+    make_vo,
+)
+from wms.accounts.models import VO
 
 CHROMIUM = shutil.which("chromium")
 #: CI sets it, so that a browser that was not installed is no reason to be green.
@@ -54,6 +65,12 @@ def people(transactional_db: None) -> None:
     advertise(busy.pk, of_numbers({SUBMITTING: 5, GATHERING: 1, CURRENT: 40}))
     make_user(username="alice", password=PASSWORD, groups=[group])
     make_user(username="bob", password=PASSWORD, staff=True, manages=[vo])
+
+
+@pytest.fixture
+def pilot_token(people: None) -> str:
+    """Of a pilot that runs."""
+    return make_pilot_token(make_pilot(vo=VO.objects.get()))
 
 
 @pytest.fixture
@@ -150,4 +167,30 @@ def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browse
 def test_the_documentation_of_the_api_loads(live_server: LiveServer, browser: Browser) -> None:
     browser.page.goto(f"{live_server.url}/api/docs/")
     browser.page.get_by_text("/api/jobs/", exact=True).first.wait_for()
+    assert browser.complaints == []
+
+
+def test_the_log_of_a_pilot_grows_before_ones_eyes_until_it_ends(
+    live_server: LiveServer, pilot_token: str, browser: Browser
+) -> None:
+    def say(what: str, body: dict[str, object]) -> None:
+        headers = {"Authorization": f"Bearer {pilot_token}", "Content-Type": "application/json"}
+        address = f"{live_server.url}/api/pilots/{what}/"
+        with urllib.request.urlopen(urllib.request.Request(address, json.dumps(body).encode(), headers)):
+            pass
+
+    page = browser.page
+    page.clock.install()
+    log_in(browser, live_server, username="bob")
+    page.get_by_role("link", name="Pilots", exact=True).click()
+    page.get_by_role("table").get_by_role("link").click()
+    log = page.get_by_role("log")
+    assert log.inner_text().strip() == ""
+    say("log", {"offset": 0, "text": "one <b>bold</b>\n"})
+    page.clock.run_for(20_000)
+    log.get_by_text("one <b>bold</b>").wait_for()
+    say("report", {"leaving": "no job for me"})
+    page.clock.run_for(20_000)
+    page.get_by_role("term").filter(has_text="Ended").wait_for()
+    assert "no job for me" in page.locator(".state").inner_text()
     assert browser.complaints == []

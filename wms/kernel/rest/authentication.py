@@ -51,7 +51,7 @@ def has_bearer_token(request: Request | HttpRequest) -> bool:
     return scheme.lower() == "bearer"
 
 
-def bearer_token(request: Request) -> str | None:
+def bearer_token(request: Request | HttpRequest) -> str | None:
     """Return the token of ``Authorization: Bearer <token>``, or None without such a header."""
     if not has_bearer_token(request):
         return None

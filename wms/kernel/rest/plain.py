@@ -46,12 +46,19 @@ class PlainSerializer(StrictSerializer):
 
     def run_validation(self, data: Any = empty) -> Any:  # noqa: ANN401 - the framework's signature
         """Return the validated values of *data*, or raise with everything that is wrong."""
+        values = self.plainly(data)
+        return super().run_validation(data) if values is None else values
+
+    @classmethod
+    def plainly(cls, data: object) -> dict[str, Any] | None:
+        """Return the validated values of *data*; None: it is not plainly right, which does not make it wrong."""
         try:
-            accepted = msgspec.convert(data, self._accepted)
+            accepted = msgspec.convert(data, cls._accepted)
         except msgspec.ValidationError:
-            return super().run_validation(data)
+            return None
         # A dict of what was there: fields that are UNSET are left out.
-        return msgspec.to_builtins(accepted, builtin_types=(UUID,))
+        values: dict[str, Any] = msgspec.to_builtins(accepted, builtin_types=(UUID,))
+        return values
 
 
 def _type_and_default(field: serializers.Field[Any, Any, Any, Any]) -> tuple[Any] | tuple[Any, Any]:

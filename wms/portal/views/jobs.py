@@ -8,6 +8,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from matching.queries.explain import explain
+from pilots.queries import pilot_of_job
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -15,6 +16,7 @@ from wms.kernel.db import database_now
 from wms.portal import presentation
 from wms.portal.forms.filters import FilterForm
 from wms.portal.pages import filters_in, page_of, show, signed_in
+from wms.portal.pilot_presentation import pilot_fact
 
 
 @login_required
@@ -48,10 +50,12 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 def job_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one job; what the user may not see does not exist."""
-    jobs = queries.with_surroundings(Job.objects.visible_to(signed_in(request)))
+    user = signed_in(request)
+    jobs = queries.with_surroundings(Job.objects.visible_to(user))
     job = get_object_or_404(jobs, pk=pk)
     task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
-    view = presentation.job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id)
+    pilot = pilot_fact(pilot_of_job(job.pilot_id, actor=user))
+    view = presentation.job_view(job, history=list(queries.history(job)), task_queue_id=task_queue_id, pilot=pilot)
     waits = job.status in {JobStatus.WAITING, JobStatus.CHECKING}
     explained = explain(job, task_queue_id=task_queue_id, now=database_now()) if waits else None
     why = None if explained is None else presentation.why_view(explained)

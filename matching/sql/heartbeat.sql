@@ -1,0 +1,69 @@
+-- The ordinary heartbeat: one round trip that is one transaction, for thousands of pilots send one every 30 s. It renews
+-- the lease and notes what the payload has used; or answers nothing, and has changed nothing of lease and job, where
+-- there is more to be done: the lease has ended or is not known, the pilot was revoked, the job is Stalled.
+--
+-- Locks: Pilot → Job → Match. No indexed column is written, so that no index is (HOT).
+CREATE FUNCTION wms_heartbeat(
+    the_match uuid,
+    -- Null: not measured.
+    the_cpu_s double precision,
+    the_wall_s double precision,
+    the_memory_mb double precision,
+    the_disk_mb double precision,
+    -- Null: as before.
+    the_std_output_tail text,
+    lease_s double precision,
+    -- How long the pilot's own last sign of life may lie back before it is written anew.
+    seen_within_s double precision
+) RETURNS TABLE (lease_end timestamptz, orders jsonb) LANGUAGE plpgsql
+-- Every table is read by a key; the planner might take for empty what was so when it last looked.
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    right_now CONSTANT timestamptz := wms_now();
+    lease record;
+BEGIN
+    SELECT its.job_id, its.pilot_id, pilot.last_seen_at INTO lease
+      FROM matching_match AS its JOIN pilots_pilot AS pilot ON pilot.id = its.pilot_id
+     WHERE its.id = the_match AND its.ended_at IS NULL AND pilot.revoked_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF (lease.last_seen_at > right_now - make_interval(secs => seen_within_s)) IS NOT TRUE THEN
+        UPDATE pilots_pilot SET last_seen_at = right_now WHERE id = lease.pilot_id AND revoked_at IS NULL;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    PERFORM FROM jobs_job WHERE id = lease.job_id AND status <> 'Stalled' FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE matching_match
+       -- Never shorter: the expirer may have lengthened it after its own outage.
+       SET expires_at = CASE WHEN reported_at IS NULL THEN right_now + make_interval(secs => lease_s)
+                             ELSE greatest(expires_at, right_now + make_interval(secs => lease_s)) END,
+           reported_at = right_now
+     WHERE id = the_match AND ended_at IS NULL
+    RETURNING expires_at,
+              (SELECT jsonb_agg(jsonb_build_array(command.id, command.name, command.arguments) ORDER BY command.id)
+                 FROM jobs_jobcommand AS command
+                WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL)
+         INTO lease_end, orders;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE jobs_job
+       SET heartbeat_at = right_now,
+           -- Highest seen, and of nulls no notice is taken: a report that was delayed on its way must not turn the
+           -- clock back.
+           cpu_s = greatest(cpu_s, the_cpu_s),
+           wall_s = greatest(wall_s, the_wall_s),
+           max_memory_mb = greatest(max_memory_mb, the_memory_mb),
+           max_disk_mb = greatest(max_disk_mb, the_disk_mb),
+           std_output_tail = coalesce(the_std_output_tail, std_output_tail)
+     WHERE id = lease.job_id;
+    RETURN NEXT;
+END
+$$;

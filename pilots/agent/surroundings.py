@@ -1,0 +1,142 @@
+"""What the site offers on this node: software repositories, scratch directories, containers (PIL §2.1)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pilots.agent.fields import Record
+
+#: How batch systems and sites name the scratch directory of a job: first those that are made for the job and removed
+#: after it, then those of the site.
+SCRATCH = (
+    "_CONDOR_SCRATCH_DIR",
+    "SLURM_TMPDIR",
+    "TMPDIR",
+    "OSG_WN_TMP",
+    "WN_SCRATCH",
+    "SCRATCH",
+)
+#: Everybody's; in memory on some systems, so that the next one may be larger.
+_LAST_RESORTS = ("/tmp", "/var/tmp")  # noqa: S108 - each pilot makes a directory of its own there
+#: A pilot with less could not even take its own output along (the server's min_free_disk_mb is not known yet).
+ENOUGH_MB = 500.0
+#: A site has a few dozens; the server keeps a report of limited size.
+_MOST_REPOSITORIES = 50
+_RUNTIME_TIMEOUT_S = 20.0
+_MOST_WORDS = 80
+_MB = 1024**2
+_CLONE_NEWUSER = 0x10000000
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A directory where jobs could run."""
+
+    path: Path
+    #: Of the environment; empty: everybody's.
+    variable: str
+    free_mb: float
+    #: None: it can be used.
+    flaw: str | None
+
+    def as_record(self) -> Record:
+        """Return it as the server reads it."""
+        told = {"variable": self.variable, "path": str(self.path)[:255], "free_mb": round(self.free_mb)}
+        return {**told, "flaw": self.flaw}
+
+
+def repositories(root: Path, *, mounts: str) -> Sequence[str]:
+    """Return the CVMFS repositories that are mounted, or that were mounted on demand.
+
+    Args:
+        root: /cvmfs.
+        mounts: content of /proc/self/mounts.
+    """
+    places = {words[1] for words in map(str.split, mounts.splitlines()) if len(words) > 1}
+    mounted = {place[len(f"{root}/") :].partition("/")[0] for place in places if place.startswith(f"{root}/")}
+    try:
+        listed = {name for name in os.listdir(root) if "." in name}  # noqa: PTH208 - Path would look at each
+    except OSError:
+        listed = set()
+    return sorted(mounted | listed)[:_MOST_REPOSITORIES]
+
+
+def scratch_directories(environment: Mapping[str, str]) -> Sequence[Scratch]:
+    """Return the directories that the variables name, then everybody's; each once, the first word counts."""
+    named = [(Path(environment[name]), name) for name in SCRATCH if environment.get(name, "").startswith("/")]
+    found: dict[Path, Scratch] = {}
+    for path, name in (*named, *((Path(path), "") for path in _LAST_RESORTS)):
+        if path not in found:
+            found[path] = Scratch(path, name, free_mb=free_mb(path) or 0.0, flaw=flaw_of(path))
+    return list(found.values())
+
+
+def best_scratch(candidates: Sequence[Scratch]) -> Path:
+    """Return where jobs best run: the first directory that can be used and has enough room, else the roomiest."""
+    usable = [one for one in candidates if one.flaw is None]
+    for one in usable:
+        if one.free_mb >= ENOUGH_MB:
+            return one.path
+    return max(usable, key=lambda one: one.free_mb).path if usable else Path(tempfile.gettempdir())
+
+
+def flaw_of(directory: Path, *, to_disk: bool = False) -> str | None:
+    """Return why jobs cannot run in a directory, as the end of a sentence; None: they can.
+
+    Args:
+        directory: to be written to.
+        to_disk: wait until it is written, as some network file systems tell only then that they are full.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix="wms-check-") as file:
+            file.write(b"written")
+            file.flush()
+            if to_disk:
+                os.fsync(file.fileno())
+        if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+            return "is mounted so that nothing can be executed in it"
+    except OSError as error:
+        return f"cannot be written to: {error.strerror}"
+    return None
+
+
+def free_mb(directory: Path) -> float | None:
+    """Return what is free for the pilot; None: there is no such directory."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize / _MB
+
+
+def version_of_runtime(program: str) -> str | None:
+    """Return what the container runtime calls itself; None: it does not run."""
+    try:
+        ended = subprocess.run(  # noqa: S603 - the node's own program
+            [program, "--version"], capture_output=True, text=True, errors="replace", check=True,
+            timeout=_RUNTIME_TIMEOUT_S, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return " ".join(ended.stdout.split())[:_MOST_WORDS]
+
+
+@lru_cache(maxsize=1)
+def has_user_namespaces() -> bool:
+    """Return whether an ordinary process may make a user namespace, as containers without privilege need it.
+
+    Tried by a process of its own: switches of several kernels and distributions forbid it, each in its own way.
+    """
+    attempt = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({_CLONE_NEWUSER}) != 0)"
+    command = [sys.executable or "python3", "-I", "-S", "-c", attempt]
+    try:
+        return subprocess.run(command, check=False, timeout=_RUNTIME_TIMEOUT_S).returncode == 0  # noqa: S603 - our own
+    except (OSError, subprocess.SubprocessError):
+        return False

@@ -1,0 +1,92 @@
+"""Logs of pilots: sent by pilots, read by people."""
+
+from http import HTTPStatus
+
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from pilots.api.permissions import IsPilot, pilot_of
+from pilots.domain.logs import MAX_CHUNK_LENGTH, Part
+from pilots.models import Pilot
+from pilots.queries import KeptLog, kept_log
+from pilots.services import logs
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
+
+#: A log of so many characters has been written for years; a larger offset is a mistake.
+MAX_OFFSET = 10**12
+
+
+class ChunkIn(StrictSerializer):
+    """Body of POST /api/pilots/log/."""
+
+    offset = WholeNumber(
+        min_value=0, max_value=MAX_OFFSET, help_text="Characters of the log before this chunk, sent or not."
+    )
+    text = Text(
+        max_length=MAX_CHUNK_LENGTH,
+        allow_blank=True,
+        help_text=f"The next lines, at most {MAX_CHUNK_LENGTH} characters; empty: only asks how much was received.",
+    )
+
+    @classmethod
+    def parse(cls, data: object) -> Part:
+        """Return the chunk."""
+        return Part(**cls.checked(data))
+
+
+class ReceivedOut(serializers.Serializer[int]):
+    """How far the log has come."""
+
+    received = serializers.IntegerField(help_text="Characters received; the offset of the next chunk.")
+
+
+class LogOut(serializers.Serializer[KeptLog]):
+    """What is kept of the log of a pilot."""
+
+    pilot = serializers.IntegerField(source="pilot_id", help_text="Id of the pilot.")
+    received = serializers.IntegerField(help_text="Characters that the pilot has sent.")
+    changed_at = serializers.DateTimeField(allow_null=True, help_text="When something was added; null: never.")
+    text = serializers.CharField(help_text="Its lines; a line in brackets stands for what was left out.")
+    batch_output = serializers.CharField(help_text="What its batch system kept of its output, when that was fetched.")
+
+
+class LogView(APIView):
+    """What a pilot writes to its standard error, in chunks."""
+
+    permission_classes = (IsPilot,)
+
+    @extend_schema(
+        operation_id="pilots_log",
+        summary="Send the next lines of the pilot's log",
+        tags=["pilots"],
+        request=ChunkIn,
+        responses={HTTPStatus.OK: ReceivedOut, **error_responses(400, 401, 403, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Keep what of the chunk has not come before; sending it again changes nothing."""
+        pilot_id = pilot_of(request).pilot_id
+        received = logs.append(ChunkIn.parse(request.data), pilot_id=pilot_id, now=timezone.now())
+        return Response({"received": received})
+
+
+class PilotLogView(APIView):
+    """The log of one pilot, for people."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="pilots_log_read",
+        summary="Read the log of a pilot: managers of its VO, operators, and the owner of a private pilot",
+        tags=["pilots"],
+        responses={HTTPStatus.OK: LogOut, **error_responses(401, 403, 404)},
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        """Return the log; a pilot that the caller may not see does not exist."""
+        pilot = get_object_or_404(Pilot.objects.visible_to(user_of(request)), pk=pk)
+        return Response(LogOut(kept_log(pilot)).data)

@@ -1,0 +1,91 @@
+"""The logs of pilots: taken in chunk by chunk, kept for a while, removed."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Value
+from django.db.models.functions import Concat, Length
+
+from pilots.domain.logs import PART_LENGTH, Part, left_out_of, shortened, what_is_new
+from pilots.models import Pilot, PilotLog, PilotLogPart
+from pilots.services.reports import PilotRevokedError
+from wms.kernel.db import transaction_required
+
+#: Removed in one transaction.
+_BATCH = 1000
+
+
+@transaction.atomic(durable=True)
+def append(chunk: Part, *, pilot_id: int, now: datetime) -> int:
+    """Keep what is new in *chunk*, and return how many characters of the log have been received: where to go on.
+
+    A chunk that came before changes nothing; of one that came in part, the rest is kept. A pilot that has ended may
+    still send: why it ended is what its log is for.
+
+    Raises:
+        PilotRevokedError: nothing is kept.
+    """
+    log = _locked(pilot_id, now=now)
+    new = what_is_new(chunk, received=log.received)
+    if new is None:
+        return log.received
+    _write(new, pilot_id=pilot_id)
+    PilotLog.objects.filter(pk=pilot_id).update(received=new.end, changed_at=now)
+    left_out = left_out_of(new.end)
+    if left_out:
+        PilotLogPart.objects.filter(log=pilot_id, offset__gte=left_out.start, offset__lt=left_out.stop).delete()
+    return new.end
+
+
+@transaction.atomic(durable=True)
+def keep_output(text: str, *, pilot_id: int, now: datetime) -> None:
+    """Keep what the batch system has of the pilot's output; the middle of a long one is left out.
+
+    It is all that there is of a pilot that could not register. Kept again, it replaces what was kept before.
+    """
+    # PostgreSQL stores no NUL, and UTF-8 no half of a pair.
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+    PilotLog.objects.update_or_create(pk=pilot_id, defaults={"batch_output": shortened(clean), "changed_at": now})
+
+
+def remove_old(*, now: datetime) -> int:
+    """Remove the logs that nothing was added to for WMS_PILOT_LOG_S; return how many."""
+    removed = 0
+    while batch := _remove_some(before=now - timedelta(seconds=settings.WMS_PILOT_LOG_S)):
+        removed += batch
+    return removed
+
+
+@transaction.atomic(durable=True)
+def _remove_some(*, before: datetime) -> int:
+    # Uses index: pilot_log_by_age. Locked before their parts go: one that is added to right now has changed.
+    old = PilotLog.objects.filter(changed_at__lt=before).order_by("changed_at").select_for_update(skip_locked=True)
+    keys = [log.pk for log in old[:_BATCH]]
+    PilotLog.objects.filter(pk__in=keys).delete()  # with their parts
+    return len(keys)
+
+
+@transaction_required
+def _locked(pilot_id: int, *, now: datetime) -> PilotLog:
+    """Return the log of a pilot whose credentials are good; two chunks of one log come one after the other."""
+    trusted = PilotLog.objects.filter(pk=pilot_id, pilot__revoked_at__isnull=True).only("received")
+    trusted = trusted.select_for_update(of=("self",))
+    log = trusted.first()
+    if log is not None:
+        return log
+    if not Pilot.objects.filter(pk=pilot_id, revoked_at__isnull=True).exists():
+        raise PilotRevokedError("The credentials of this pilot were revoked; leave.")
+    PilotLog.objects.bulk_create([PilotLog(pilot_id=pilot_id, changed_at=now)], ignore_conflicts=True)
+    return trusted.get()
+
+
+@transaction_required
+def _write(new: Part, *, pilot_id: int) -> None:
+    before = PilotLogPart.objects.filter(log=pilot_id, offset__range=(new.offset - PART_LENGTH, new.offset - 1))
+    ends_here = before.alias(length=Length("text")).filter(
+        length=new.offset - F("offset"), length__lte=PART_LENGTH - len(new.text)
+    )
+    # Of ten thousand pilots each sends a few lines a minute: the text so far stays where it is.
+    if not ends_here.update(text=Concat(F("text"), Value(new.text))):
+        PilotLogPart.objects.create(log_id=pilot_id, offset=new.offset, text=new.text)

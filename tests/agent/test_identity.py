@@ -1,0 +1,394 @@
+"""As whom payloads run: the pilot's own user, or real other ones by sudo; and what they then see of the pilot.
+
+Root makes the users and the sudoers' file for these tests and removes them; elsewhere what needs them is skipped.
+"""
+
+import os
+import pwd
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilots.agent import accounts
+from pilots.agent.accounts import NoAccountError
+from tests.agent.conftest import StartAgent
+from tests.agent.running import RunningAgent, marker, processes_with
+from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
+from tests.programs import needed
+
+#: Open to every user; the one that runs the tests may be at home with somebody.
+PYTHON = "/usr/bin/python3"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node with a user for pilots, who may become one of those for payloads."""
+
+    pilot: str
+    payloads: Sequence[str]
+    directory: Path
+
+
+def _repeated(*command: str) -> None:
+    """Run what fails while another process has a lock on the list of users."""
+    for _ in range(100):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if "lock" not in done.stderr:
+            break
+        time.sleep(0.1)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def users() -> Iterator[Sequence[str]]:
+    """Make three users; the first may become the others by sudo."""
+    needed("sudo", "useradd")
+    if os.getuid() != 0:
+        pytest.skip("only root can make users")
+    names = [f"wmst{os.getpid()}{letter}" for letter in "abc"]
+    sudoers = Path("/etc/sudoers.d", names[0])
+    try:
+        for name in names:
+            _repeated("/usr/sbin/useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name)
+        # What newer sudos do by themselves.
+        sudoers.write_text(f"Defaults:{names[0]} use_pty\n{names[0]} ALL=({names[1]},{names[2]}) NOPASSWD: ALL\n")
+        sudoers.chmod(0o440)
+        yield names
+    finally:
+        sudoers.unlink(missing_ok=True)
+        for name in names:
+            _repeated("/usr/sbin/userdel", "--force", name)
+
+
+@pytest.fixture
+def node(users: Sequence[str], server: ScriptedServer) -> Iterator[Node]:
+    """Return a node where payloads run as the last two users."""
+    directory = Path(tempfile.mkdtemp(prefix="wms-identity-", dir="/tmp"))  # pytest's own is closed to others
+    directory.chmod(0o755)
+    server.configuration["place"] |= {"identity": "sudo", "payload_users": list(users[1:])}
+    try:
+        yield Node(users[0], users[1:], directory)
+    finally:
+        shutil.rmtree(directory)
+        shutil.rmtree(f"/tmp/wms-accounts-{pwd.getpwnam(users[0]).pw_uid}", ignore_errors=True)
+
+
+@pytest.fixture
+def start_there(server: ScriptedServer, node: Node) -> Iterator[Callable[..., RunningAgent]]:
+    """Return what starts a pilot as the user for pilots."""
+    with ExitStack() as stack:
+
+        def start(*options: str, **more: Any) -> RunningAgent:
+            place = more.pop("directory", node.directory)
+            more["environment"] = {"PATH": "/usr/bin:/bin"}
+            agent = RunningAgent(server.url, place, *options, packed=True, python=PYTHON, user=node.pilot, **more)
+            return stack.enter_context(agent)
+
+        yield start
+
+
+def _shell(script: str) -> tuple[str, str]:
+    return "/bin/sh", f"-c {shlex.quote(script)}"
+
+
+def _ended(server: ScriptedServer) -> tuple[int | None, str | None]:
+    assert server.lease.finished is not None
+    return server.lease.finished["exit_code"], server.lease.finished.get("minor_status")
+
+
+def _processes_of(user: str) -> list[str]:
+    uid = pwd.getpwnam(user).pw_uid
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if place.stat().st_uid == uid:
+                found.append((place / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+# ---- sudo
+
+
+def test_a_payload_runs_as_another_user_with_its_files_and_its_output_comes_back(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    script = server.add_sandbox(
+        b"#!/bin/sh\ncat data; echo more >> data; id -un; umask 077; cp data out\n", file_name="run"
+    )
+    data = server.add_sandbox(b"given\n", file_name="data")
+    server.add_job("run", input_sandboxes=[script, data], std_output="logs/std.out", output_sandbox=["out", "data"])
+
+    agent = start_there()
+
+    assert agent.wait() == 0, agent.log
+    assert _ended(server) == (0, None), agent.log
+    files = server.lease.files()
+    given, name = files["logs/std.out"].splitlines()
+    assert given == "given"
+    assert name in node.payloads
+    assert files["out"] == files["data"] == "given\nmore\n"
+    assert list(agent.work.iterdir()) == []
+
+
+def test_the_environment_and_directory_are_the_users_own(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    secret = "two words; $(id) \"quoted\" 'too'\nand a line"
+    server.add_job(*_shell('env -0; stat -c "%U %a" "$HOME" "$TMPDIR" .'), environment={"MINE": secret})
+
+    agent = start_there()
+
+    assert agent.wait() == 0
+    *variables, told = server.lease.files()["std.out"].split("\0")
+    environment = dict(line.split("=", 1) for line in variables)
+    user = environment["USER"]
+    assert user in node.payloads
+    assert environment["LOGNAME"] == user
+    assert environment["MINE"] == secret
+    assert environment["WMS_JOB_OWNER"] == "alice"
+    assert not any(name.startswith("SUDO_") for name in environment)
+    assert told.splitlines() == [f"{user} 700"] * 3
+
+
+def test_nothing_of_the_pilot_can_be_read(server: ScriptedServer, start_there: StartAgent, node: Node) -> None:
+    probe = (
+        'for top in "$HOME"/../../..; do ls "$top" "$top/pilot" "$top/.."; done; cat "$HOME/../../../pilot/"*; '
+        f"for p in $(ps -u {node.pilot} -o pid=); do cat /proc/$p/environ /proc/$p/mem; ls /proc/$p/fd; "
+        "kill -TERM $p; done; tr '\\0' ' ' < /proc/$PPID/cmdline; sudo -n true; echo done"
+    )
+    server.add_job(*_shell(f"({probe}) 2>&1"), environment={"KEY": "value-of-the-key"})
+
+    agent = start_there()
+
+    assert agent.wait() == 0, agent.log
+    said = server.lease.files()["std.out"]
+    assert said.endswith("done\n")
+    assert said.count("Permission denied") >= 5
+    assert "not permitted" in said
+    for secret in (PILOT_TOKEN, server.lease.token, "value-of-the-key"):
+        assert secret not in said
+        assert secret not in agent.log
+
+
+def test_what_such_a_payload_uses_is_measured_and_limited(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    memory = "import time; kept = b'1' * 150_000_000; time.sleep(1000)"
+    server.add_job(PYTHON, f"-c {shlex.quote(memory)}", memory_mb=100)
+    server.add_job(*_shell("head -c 30000000 /dev/urandom > big; sleep 1000"), disk_mb=10)
+    server.add_job(*_shell("while :; do :; done"), cpu_time_s=1)
+
+    assert start_there("--grace-s", "0.5").wait() == 0
+
+    minors = [lease.finished["minor_status"] for lease in server.leases if lease.finished]
+    assert [minor.split(" exceeded")[0] for minor in minors] == ["Memory limit", "Disk limit", "CPU time limit"]
+    assert _processes_of(node.payloads[0]) == _processes_of(node.payloads[1]) == []
+
+
+def test_memory_that_such_processes_share_counts_once(server: ScriptedServer, start_there: StartAgent) -> None:
+    forks = "import os, time; kept = b'1' * 60_000_000; p = [os.fork() for _ in 'ab']; time.sleep(1.5)"
+    server.add_job(PYTHON, f"-c {shlex.quote(forks)}", memory_mb=150)
+
+    agent = start_there()
+
+    assert agent.wait() == 0
+    assert _ended(server) == (0, None), agent.log
+
+
+@pytest.mark.parametrize("hindrance", ["trap '' TERM", "kill -STOP $PPID", "kill -KILL $PPID"])
+def test_such_a_payload_is_killed_with_all_its_processes(
+    server: ScriptedServer, start_there: StartAgent, node: Node, hindrance: str
+) -> None:
+    mark = marker()
+    server.add_job(
+        *_shell(f"trap '' TERM; setsid sleep {mark} & echo started; {hindrance}; sleep {mark}; sleep {mark}")
+    )
+    agent = start_there("--grace-s", "0.5")
+    if "KILL" not in hindrance:
+        server.wait_until(
+            lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+        )
+        server.order("kill", id=41)
+
+    assert agent.wait() == 0, agent.log
+
+    assert processes_with(mark) == []
+    assert "started\n" in server.lease.files()["std.out"]
+    assert _processes_of(node.payloads[0]) == _processes_of(node.payloads[1]) == []
+    assert list(agent.work.iterdir()) == []
+
+
+def test_a_pilot_that_is_killed_takes_such_a_payload_with_it(server: ScriptedServer, start_there: StartAgent) -> None:
+    mark = marker()
+    server.add_job(*_shell(f"trap '' TERM; echo started; setsid sleep {mark}"))
+    agent = start_there()
+    server.wait_until(
+        lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+    )
+
+    agent.process.kill()
+    agent.process.wait()
+
+    give_up_at = time.monotonic() + 20
+    while processes_with(mark) and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+    assert processes_with(mark) == []
+
+
+def test_what_such_a_payload_locked_is_removed_and_links_lead_nowhere(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    (node.directory / "secret").write_text("of the pilot")
+    (node.directory / "secret").chmod(0o600)
+    shutil.chown(node.directory / "secret", node.pilot)
+    locked = f"mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a; ln -s {node.directory}/secret stolen; echo y > kept"
+    server.add_job(*_shell(locked), output_sandbox=["a", "stolen", "kept"])
+
+    agent = start_there()
+
+    assert agent.wait() == 0
+    files = server.lease.files()
+    assert files["kept"] == "y\n"
+    assert files["a/b/c"] == "x\n"
+    assert "stolen" not in files
+    assert list(agent.work.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ({"payload_users": ["no-such-user"]}, "there is no user no-such-user on the node"),
+        ({"payload_users": ["root"]}, "user root is root"),
+        ({"payload_users": ["daemon"]}, "sudo: a password is required"),
+        ({"payload_users": []}, "the computing element names no payload_users"),
+        ({"identity": "ghost"}, "this pilot does not know the kind ghost; a newer one is needed"),
+    ],
+)
+def test_a_payload_that_cannot_change_its_user_never_runs(
+    server: ScriptedServer, start_there: StartAgent, place: dict[str, object], why: str
+) -> None:
+    server.configuration["place"] |= place
+    server.add_job(*_shell("echo ran"))
+
+    agent = start_there()
+
+    assert agent.wait() == 0
+    assert _ended(server) == (222, f"The payload cannot be given an identity of its own: {why}")
+    assert server.flaws == [{"name": "identity", "detail": _ended(server)[1]}]
+    assert server.lease.output is None
+
+
+def test_the_pilot_itself_is_no_account_for_payloads(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    server.configuration["place"]["payload_users"] = [node.pilot]
+    server.add_job("true")
+
+    start_there().wait()
+
+    assert _ended(server)[0] == 222
+    assert str(_ended(server)[1]).endswith(f"user {node.pilot} is the pilot itself")
+
+
+def test_a_work_directory_that_is_closed_to_others_is_said_to_be(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    (node.directory / "closed").mkdir()
+    shutil.chown(node.directory / "closed", node.pilot)
+    (node.directory / "closed").chmod(0o700)
+    (node.directory / "work").mkdir()
+    shutil.chown(node.directory / "work", node.pilot)
+    (node.directory / "closed" / "agent.pyz").touch()
+    server.add_job("true")
+
+    agent = start_there(directory=node.directory / "closed")
+
+    assert agent.wait() == 0, agent.log
+    assert _ended(server)[0] == 222
+    assert "Permission denied" in str(_ended(server)[1])
+
+
+# ---- accounts
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return users that every system has, and that no test becomes."""
+    names = [each.pw_name for each in pwd.getpwall() if each.pw_uid not in {0, os.getuid()}][:3]
+    assert len(names) == 3
+    return names
+
+
+def test_two_owners_never_share_an_account_while_there_is_a_free_one(tmp_path: Path, three: list[str]) -> None:
+    claims = [accounts.claim(three, owner=owner, directory=tmp_path / "locks") for owner in ("alice", "bob", "carol")]
+    assert {claim.account.name for claim in claims} == set(three)
+
+    again = accounts.claim(three, owner="bob", directory=tmp_path / "locks")
+    assert again.account == claims[1].account
+    one_too_many = accounts.claim(three, owner="dave", directory=tmp_path / "locks")
+    assert one_too_many.account.name in three
+    for claim in (*claims, again, one_too_many):
+        claim.give_back()
+
+    assert accounts.claim(three, owner="dave", directory=tmp_path / "locks").account == one_too_many.account
+
+
+def test_an_owner_has_the_same_account_wherever_it_is_free(tmp_path: Path, three: list[str]) -> None:
+    found = set()
+    for number, names in enumerate((three, three[::-1])):
+        claim = accounts.claim(names, owner="alice", directory=tmp_path / str(number))
+        found.add(claim.account.name)
+    assert len(found) == 1
+
+
+def test_locks_of_somebody_else_are_not_trusted(tmp_path: Path, three: list[str]) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "locks").symlink_to("real")
+
+    with pytest.raises(NoAccountError):
+        accounts.claim(three, owner="alice", directory=tmp_path / "locks")
+
+
+# ---- without another user
+
+
+def test_an_environment_of_its_own_names_the_owner(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["place"]["identity"] = "environment"
+    server.add_job(*_shell('echo "$USER $LOGNAME"; test "$HOME" = "$PWD" && test -d "$TMPDIR"'))
+    server.waiting[0]["environment"] = {"USER": "forged"}
+
+    assert start().wait() == 0
+
+    assert server.lease.files()["std.out"] == "alice alice\n"
+    assert _ended(server) == (0, None)
+
+
+def test_a_payload_of_the_same_user_cannot_look_into_the_pilot(server: ScriptedServer, node: Node) -> None:
+    server.configuration["place"]["identity"] = "none"
+    probe = (
+        f"for p in $(ps -u {node.pilot} -o pid=,comm= | grep python | cut -c1-8); do "
+        "for f in environ mem maps; do cat /proc/$p/$f && echo READ $f; done; ls /proc/$p/fd && echo READ fd; done; "
+        "id -un"
+    )
+    server.add_job(*_shell(f"({probe}) 2>&1"))
+    with RunningAgent(
+        server.url, node.directory, packed=True, python=PYTHON, user=node.pilot,
+    ) as agent:  # fmt: skip
+        assert agent.wait() == 0, agent.log
+
+    said = server.lease.files()["std.out"]
+    # The pilot and the warden; a mode of the kernel may hide even that they are there.
+    assert said.count("Permission denied") >= 8
+    assert "READ" not in said
+    assert said.endswith(f"{node.pilot}\n")

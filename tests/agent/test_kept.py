@@ -1,0 +1,116 @@
+"""Output that cannot be delivered stays on the node, where its owner is told."""
+
+import os
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from pilots.agent import kept
+from tests.agent.conftest import StartAgent
+from tests.agent.scripted import ScriptedServer
+
+
+def test_output_that_is_refused_is_kept_and_its_owner_told_where(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    server.add_job("/bin/sh", "-c 'echo worth a lot'")
+    refusal = (413, {"code": "sandbox_too_large", "detail": "A sandbox may have 1 byte."})
+    server.script("/sandboxes/", refusal, refusal)
+
+    agent = start()
+
+    assert agent.wait() == 0
+    assert server.lease.finished is not None
+    place = tmp_path / "kept" / "job-1-output.tar.gz"
+    assert server.lease.finished["minor_status"].endswith(f"; it is kept at {os.uname().nodename}:{place}")
+    with tarfile.open(place) as archive:
+        content = archive.extractfile("std.out")
+        assert content is not None
+        assert content.read() == b"worth a lot\n"
+    assert place.parent.stat().st_mode & 0o777 == 0o700
+    assert list(agent.work.iterdir()) == []
+
+
+def test_an_upload_is_tried_again_before_anything_is_kept(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    server.add_job("/bin/sh", "-c 'echo out'")
+    server.script("/sandboxes/", 503, 500, "drop the connection instead of answering")
+
+    assert start().wait() == 0
+
+    assert server.lease.files()["std.out"] == "out\n"
+    assert not (tmp_path / "kept").exists()
+
+
+def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> Path:
+    path = directory / name
+    path.touch()
+    os.truncate(path, megabytes * 1024**2)
+    os.utime(path, (time.time() - age_s, time.time() - age_s))
+    return path
+
+
+def test_what_is_old_or_too_much_goes(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "kept").mkdir()
+    for name, megabytes, age_s in [("old", 1, 8 * 86400), ("big", 150, 3600), ("small", 40, 60)]:
+        _file(tmp_path / "kept", name, megabytes=megabytes, age_s=age_s)
+
+    where = kept.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
+
+    assert where is not None
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["job-7", "small"]
+    too_big = _file(tmp_path, "huge", megabytes=201)
+    assert kept.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["job-7", "small"]
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "kept").symlink_to("elsewhere")
+
+    where = kept.keep(_file(tmp_path, "new", megabytes=1), work_directory=tmp_path / "work", name="job-7")
+
+    assert where is not None
+    assert where.endswith(f"{tmp_path}/work/kept/job-7")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["input", "output"])
+def test_heartbeats_go_on_while_sandboxes_move(server: ScriptedServer, start: StartAgent, path: str) -> None:
+    given = server.add_sandbox(b"data", file_name="data")
+    server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[given])
+    slow = "wait so many seconds: 1.5"
+    server.script(f"{given['sandbox'][7:]}/" if path == "input" else "/sandboxes/", slow)
+
+    assert start().wait() == 0
+
+    moving = next(
+        seen for seen in server.seen
+        if seen.path.endswith("/sandboxes/" if path == "output" else f"{given['sandbox'][7:]}/")
+    )  # fmt: skip
+    during = [seen for seen in server.requests_to("/heartbeat/") if moving.at <= seen.at <= moving.at + 1.5]
+    assert len(during) >= 3
+    if path == "output":
+        assert during[-1].body["wall_s"] >= 0
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0
+
+
+@pytest.mark.parametrize("path", ["input", "output"])
+def test_an_order_to_kill_is_obeyed_while_sandboxes_move(server: ScriptedServer, start: StartAgent, path: str) -> None:
+    given = server.add_sandbox(b"data", file_name="data")
+    server.add_job("/bin/sh", "-c 'echo done'", input_sandboxes=[given])
+    name = f"{given['sandbox'][7:]}/" if path == "input" else "/sandboxes/"
+    server.script(name, *[503] * 100)
+    agent = start()
+    server.wait_until(lambda: server.requests_to(name) and server.lease.heartbeats)
+
+    server.order("kill", id=3)
+
+    assert agent.wait() == 0
+    assert 3 in server.lease.acknowledged

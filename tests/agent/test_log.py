@@ -1,0 +1,258 @@
+"""The pilot's log on its way to the server: whole, once, without secrets, and at nobody's expense."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pilots.agent import linux
+from pilots.agent import log as agent_log
+from pilots.agent.client import Client
+from pilots.agent.log import Journal
+from pilots.agent.server import Server
+from pilots.agent.shipping import CHUNK_BYTES, Shipping
+from tests.agent.conftest import StartAgent
+from tests.agent.running import ROOT
+from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
+
+JOURNAL_BYTES = 64 * 1024
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    journal = Journal(max_bytes=JOURNAL_BYTES)
+    yield journal
+    if journal.descriptor is not None:
+        os.close(journal.descriptor)
+
+
+@pytest.fixture
+def api(server: ScriptedServer) -> Iterator[Server]:
+    """The server as the pilot sees it."""
+    api = Server(Client(server.url, timeout_s=5), token=PILOT_TOKEN)
+    yield api
+    api.close()
+
+
+@pytest.fixture
+def shipping(api: Server, journal: Journal) -> Shipping:
+    return Shipping(api, lines=journal)
+
+
+# ---- a whole pilot ---------------------------------------------------------------------------------------------------
+
+
+def test_every_line_arrives_in_order_and_once(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("true")
+    agent = start()
+    assert agent.wait() == 0
+    assert server.log == agent.log
+    names = [line.split()[1] for line in server.log.splitlines()]
+    assert (names[0], names[-1]) == ("pilot.started", "pilot.leaving")
+    assert {"node.check", "job.leased", "job.finished"} <= set(names)
+
+
+def test_an_unfit_node_says_why(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:
+    agent = start("--work-dir", str(tmp_path / "absent"))
+    assert agent.wait() == 1
+    assert server.log == agent.log
+    assert "node.check check=work_directory ok=False" in server.log
+
+
+def test_a_server_that_takes_no_log_costs_no_job(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("true")
+    server.script("/pilots/log/", *[503, DROP] * 20)
+    agent = start()
+    assert agent.wait() == 0
+    assert server.lease.finished is not None
+    assert server.log == ""
+    assert "log." not in agent.log
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_who_is_refused_asks_no_more(server: ScriptedServer, start: StartAgent, status: int) -> None:
+    server.add_job("true")
+    server.script("/pilots/log/", *[status] * 20)
+    agent = start()
+    assert agent.wait() == 0
+    assert server.lease.finished is not None
+    assert len(server.log_requests) == 1
+    assert agent.log.count("log.not_shipped") == 1
+
+
+def test_a_pilot_that_could_not_register_sends_nothing(server: ScriptedServer, start: StartAgent) -> None:
+    server.script("/register/", 403)
+    place = [f"--{name}=x" for name in ("vo", "site", "ce", "queue")]
+    assert start(*place, token="wmsr_secret").wait() == 1
+    assert server.log_requests == []
+
+
+def test_no_token_gets_into_the_log_even_if_the_server_repeats_it(server: ScriptedServer, start: StartAgent) -> None:
+    secret, job = "wmsr_c2VjcmV0.x-y_z", server.add_job("true")
+    server.script("/matches/", (400, {"code": "odd", "detail": f"not {PILOT_TOKEN}, nor wmsj_abc.def"}))
+    place = [f"--{name}=x" for name in ("vo", "site", "ce", "queue")]
+    agent = start(*place, token=secret)
+    assert agent.wait() == 1
+    assert job in server.waiting
+    for text in (agent.log, server.log):
+        assert "not wmsp_\\u2026, nor wmsj_\\u2026" in text
+        assert not re.search(r"wms[a-z]_\w", text)
+
+
+# ---- the journal -----------------------------------------------------------------------------------------------------
+
+
+def test_processes_forked_later_write_to_the_same_journal() -> None:
+    program = """
+import os
+from pilots.agent.log import journal
+journal.append("parent")
+for number in range(3):
+    if not os.fork():
+        journal.append(f"child {number}")
+        os._exit(0)
+    os.wait()
+journal.append("parent again")
+print(journal.read(0, most=1000), end="")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == "parent\nchild 0\nchild 1\nchild 2\nparent again\n"
+
+
+def test_lines_of_threads_are_not_mixed(journal: Journal) -> None:
+    def write(letter: str) -> None:
+        for _ in range(100):
+            journal.append(letter * 70)
+
+    threads = [threading.Thread(target=partial(write, letter)) for letter in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = journal.read(0, most=JOURNAL_BYTES).splitlines()
+    assert sorted(lines) == sorted(letter * 70 for letter in "abcd" for _ in range(100))
+
+
+def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
+    journal: Journal, server: ScriptedServer, shipping: Shipping
+) -> None:
+    for number in range(2000):
+        journal.append(f"{number:0100}")
+    shipping.ship_rest()
+    kept = server.log.count("\n")
+    assert JOURNAL_BYTES - 8192 < 101 * kept < JOURNAL_BYTES + 8192
+    journal.append("after")
+    shipping.ship_rest()
+    *_, last = server.log.splitlines()
+    assert last == "after"
+    assert f"[{2000 - kept} lines lost: the server could not be told in time]" in server.log
+
+
+def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+    line = "x" * 1000
+    for _ in range(20):
+        for _ in range(30):
+            journal.append(line)
+        shipping.ship_rest()
+    assert server.log == f"{line}\n" * 600
+    assert journal.descriptor is not None
+    assert os.fstat(journal.descriptor).st_blocks * 512 <= 8192
+
+
+def test_a_very_long_line_is_cut(journal: Journal) -> None:
+    journal.append("x" * 10**6)
+    assert len(journal.read(0, most=10**6)) < 20_000
+
+
+def test_without_such_memory_a_file_without_a_name_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    journal = Journal()
+    journal.append("one")
+    journal.append("two")
+    assert journal.read(4, most=100) == "two\n"
+    assert journal.descriptor is not None
+    linux.give_back(journal.descriptor, before=4)
+    assert journal.read(4, most=100) == "two\n"
+    os.close(journal.descriptor)
+
+
+def test_with_neither_the_log_goes_to_standard_error_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.setattr("tempfile.TemporaryFile", _no_file)
+    journal = Journal()
+    monkeypatch.setattr(agent_log, "journal", journal)
+    agent_log.event("it.happened", what="a b")
+    assert journal.read(0, most=100) == ""
+    assert capsys.readouterr().err.endswith(' it.happened what="a b"\n')
+
+
+def _no_file() -> None:
+    raise OSError("no space left on device")
+
+
+# ---- shipping --------------------------------------------------------------------------------------------------------
+
+
+def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+    text = ""
+    for number in range(600):
+        journal.append(f"{number:0100}")
+        text += f"{number:0100}\n"
+    shipping.ship_rest()
+    assert server.log == text
+    assert [len(seen.body["text"]) for seen in server.log_requests] == [0, min(CHUNK_BYTES, len(text))]
+
+
+def test_nothing_is_asked_when_there_is_nothing_new(
+    journal: Journal, server: ScriptedServer, shipping: Shipping
+) -> None:
+    shipping.ship_rest()
+    assert server.log_requests == []
+    journal.append("one")
+    shipping.ship_if_due()
+    journal.append("two")
+    shipping.ship_if_due()  # not yet
+    assert server.log == "one\n"
+    shipping.ship_rest()
+    assert server.log == "one\ntwo\n"
+
+
+def test_it_is_due_again_after_its_period(journal: Journal, server: ScriptedServer, api: Server) -> None:
+    shipping = Shipping(api, lines=journal, period_s=0)
+    for word in ("one", "two"):
+        journal.append(word)
+        shipping.ship_if_due()
+    assert server.log == "one\ntwo\n"
+
+
+def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+    server.script("/pilots/log/", LOSE, None, LOSE, LOSE, LOSE)
+    for word in ("one", "two", "three", "four", "five"):
+        journal.append(word)
+        shipping.ship_rest()
+    assert server.log == "one\ntwo\nthree\nfour\nfive\n"
+
+
+def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+    server.script("/pilots/log/", 503, 503)
+    for word in ("one", "two", "three"):
+        journal.append(word)
+        shipping.ship_rest()
+    assert server.log == "one\ntwo\nthree\n"
+
+
+def test_a_second_pilot_of_the_same_token_goes_on_behind_the_first(
+    journal: Journal, server: ScriptedServer, shipping: Shipping
+) -> None:
+    server.log = "of the first\n"
+    journal.append("of the second")
+    shipping.ship_rest()
+    assert server.log == "of the first\nof the second\n"

@@ -1,0 +1,192 @@
+"""The look at the node before the first job: what is found, what makes it unfit, how fast it is."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilots.agent import benchmark, cgroups, node, surroundings
+from pilots.agent.surroundings import ENOUGH_MB, Scratch, best_scratch
+from tests.agent.conftest import StartAgent
+from tests.agent.scripted import ScriptedServer
+
+
+def facts(server: ScriptedServer) -> dict[str, Any]:
+    told: dict[str, Any] = server.node_reports[0]["node"]
+    return told
+
+
+# ---- what the site offers
+
+
+def test_repositories_are_those_that_are_mounted_and_those_that_were(tmp_path: Path) -> None:
+    for name in ("atlas.cern.ch", "cvmfs-config.cern.ch", "README"):
+        (tmp_path / name).mkdir()
+    mounts = f"proc /proc proc rw 0 0\ncvmfs2 {tmp_path}/lhcb.cern.ch fuse ro 0 0\ncvmfs2 {tmp_path}2/x.y fuse ro 0 0\n"
+    mounts += f"nfs {tmp_path}/lhcb.cern.ch/lib nfs ro 0 0\n"
+
+    found = surroundings.repositories(tmp_path, mounts=mounts)
+
+    assert found == ["atlas.cern.ch", "cvmfs-config.cern.ch", "lhcb.cern.ch"]
+    assert surroundings.repositories(tmp_path / "none", mounts="") == []
+
+
+def test_scratch_directories_are_named_by_their_variables(tmp_path: Path) -> None:
+    environment = {"TMPDIR": str(tmp_path), "_CONDOR_SCRATCH_DIR": str(tmp_path / "none"), "SCRATCH": "relative"}
+
+    condor, temporary, *others = surroundings.scratch_directories(environment)
+
+    assert (condor.variable, condor.flaw) == ("_CONDOR_SCRATCH_DIR", "cannot be written to: No such file or directory")
+    assert (temporary.variable, temporary.path, temporary.flaw) == ("TMPDIR", tmp_path, None)
+    assert temporary.free_mb > 0
+    assert {one.path for one in others} <= {Path("/tmp"), Path("/var/tmp")}
+
+
+def scratch(name: str, *, free_mb: float = 10_000, flaw: str | None = None) -> Scratch:
+    return Scratch(Path("/", name), name, free_mb=free_mb, flaw=flaw)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "best"),
+    [
+        ([scratch("own"), scratch("roomier", free_mb=10**6)], "own"),
+        ([scratch("own", flaw="is full"), scratch("tmp")], "tmp"),
+        ([scratch("own", free_mb=ENOUGH_MB - 1), scratch("tmp")], "tmp"),
+        ([scratch("own", free_mb=1), scratch("tmp", free_mb=2)], "tmp"),
+    ],
+)
+def test_the_best_scratch_is_the_first_with_room(candidates: list[Scratch], best: str) -> None:
+    assert best_scratch(candidates) == Path("/", best)
+
+
+def test_without_any_usable_scratch_there_is_still_a_directory_to_complain_of() -> None:
+    assert best_scratch([scratch("own", flaw="is full")]).is_dir()
+
+
+def test_a_pilot_that_is_told_nothing_works_in_the_scratch_of_its_batch_system(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    server.add_job("pwd")
+    start(work_dir=False, environment={"_CONDOR_SCRATCH_DIR": str(own), "TMPDIR": str(tmp_path)}).wait()
+    assert facts(server)["work_directory"] == str(own)
+    assert server.lease.files()["std.out"].startswith(f"{own}/")
+    assert [one["variable"] for one in facts(server)["scratch"]][:2] == ["_CONDOR_SCRATCH_DIR", "TMPDIR"]
+
+
+# ---- containers
+
+
+def runtime(directory: Path, script: str) -> dict[str, str]:
+    """Return the environment of a node whose container runtime is this script."""
+    (directory / "bin").mkdir()
+    program = directory / "bin" / "apptainer"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"PATH": f"{directory / 'bin'}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("script", "promised", "exit_code", "detail"),
+    [
+        ("echo apptainer version 1.3.0", True, 0, "apptainer version 1.3.0"),
+        ("exit 1", None, 0, "/bin/apptainer does not run"),
+        ("exit 1", True, 1, "/bin/apptainer does not run"),
+    ],
+)
+def test_a_node_without_containers_is_unfit_where_the_queue_promises_them(
+    server: ScriptedServer,
+    start: StartAgent,
+    tmp_path: Path,
+    script: str,
+    promised: bool | None,
+    exit_code: int,
+    detail: str,
+) -> None:
+    server.configuration["place"]["container"] = promised
+
+    assert start(environment=runtime(tmp_path, script)).wait() == exit_code
+
+    (check,) = (check for check in server.node_reports[0]["checks"] if check["name"] == "container")
+    assert check["detail"].endswith(detail)
+    assert check["ok"] is (exit_code == 0)
+    assert isinstance(facts(server)["user_namespaces"], bool)
+    assert bool(server.requests_to("/matches/")) is (exit_code == 0)
+
+
+def test_a_queue_with_containers_and_a_node_without_is_no_place_for_jobs(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    server.configuration["place"]["container"] = True
+    server.add_job("true")
+
+    assert start(environment={"PATH": str(tmp_path)}).wait() == 1
+
+    assert server.leases == []
+    assert {"name": "container", "ok": False, "detail": "there is no apptainer or singularity"} in (
+        server.node_reports[0]["checks"]
+    )
+
+
+# ---- cores
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "cores"),
+    [
+        ("0::/slurm/job_7\n", {"slurm/job_7/cpu.max": "200000 100000", "slurm/cpu.max": "max 100000"}, 2),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "150000 100000"}, 1.5),
+        ("0::/\n", {"cpu.max": "max 100000"}, None),
+        ("0::/\n", {}, None),
+        ("3:cpu,cpuacct:/j\n", {"cpu/j/cpu.cfs_quota_us": "400000", "cpu/j/cpu.cfs_period_us": "100000"}, 4),
+        ("3:cpu:/j\n", {"cpu/j/cpu.cfs_quota_us": "-1", "cpu/j/cpu.cfs_period_us": "100000"}, None),
+        ("0::/\n", {"cpu.max": "100000 0"}, None),
+    ],
+)
+def test_the_quota_of_cores_is_that_of_the_control_groups(
+    tmp_path: Path, membership: str, files: dict[str, str], cores: float | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content + "\n")
+
+    assert cgroups.processor_quota(membership, tmp_path) == cores
+
+
+def test_there_are_no_more_cores_than_the_pilot_may_run_on() -> None:
+    assert 1 <= node.processors() <= len(os.sched_getaffinity(0))
+
+
+# ---- speed
+
+
+def test_the_work_of_the_benchmark_is_always_the_same() -> None:
+    assert benchmark.unit_of_work() == benchmark.unit_of_work() == 349_431
+
+
+def test_the_speed_is_measured_once() -> None:
+    first = benchmark.measured()
+    assert benchmark.measured() is first
+    assert first.units_per_s is not None
+    assert benchmark.SLOWEST <= first.factor <= benchmark.FASTEST
+
+
+@pytest.mark.parametrize(("measured", "factor"), [(0.001, 0.2), (1.23456, 1.235), (100, 5.0)])
+def test_no_core_is_said_to_be_impossibly_slow_or_fast(measured: float, factor: float) -> None:
+    assert benchmark.clipped(measured) == factor
+
+
+def test_the_speed_that_was_found_or_told_is_reported(server: ScriptedServer, start: StartAgent) -> None:
+    start("--speed", "1.5").wait()
+    assert (facts(server)["speed"], facts(server)["benchmark_units_per_s"]) == (1.5, None)
+    server.node_reports.clear()
+    start(measured=True).wait()
+    assert facts(server)["benchmark_units_per_s"] > 0
+    assert 0.2 <= facts(server)["speed"] <= 5
+
+
+@pytest.mark.parametrize("told", ["0", "-1", "nan", "inf", "fast"])
+def test_a_speed_that_is_none_is_a_wrong_usage(start: StartAgent, told: str) -> None:
+    assert start("--speed", told).wait() == 2

@@ -1,0 +1,359 @@
+"""The watchdog: what it measures and judges, and what becomes of real payloads that do too much, or nothing."""
+
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilots.agent import processes
+from pilots.agent.configuration import Margins
+from pilots.agent.execution import Outcome, limits_of
+from pilots.agent.identity import Own
+from pilots.agent.lease import parse_job
+from pilots.agent.payload import End
+from pilots.agent.processes import CPUMeter, Process, Tree
+from pilots.agent.watchdog import PayloadLimits, Verdict, Watchdog
+from pilots.agent.wrapper import conclusion_of
+from tests.agent.conftest import StartAgent
+from tests.agent.running import marker, processes_with
+from tests.agent.scripted import ScriptedServer
+
+NOBODY = 2**30
+
+
+class Watched:
+    """A watchdog whose clock and whose payload are the test's."""
+
+    def __init__(self, directory: Path, **limits: Any) -> None:
+        self.now = 100.0
+        self.memory_mb = 0.0
+        self.disk_mb: float | None = 0.0
+        streams = limits.pop("streams", ())
+        self.watchdog = Watchdog(
+            PayloadLimits(**limits),
+            root=NOBODY,
+            directory=directory,
+            disk_mb=lambda: self.disk_mb,
+            memory_mb=lambda _: self.memory_mb,
+            streams=streams,
+            look_every_s=10,
+            clock=lambda: self.now,
+        )
+
+    def look_after(self, seconds: float, *, cpu_s: float | None = None) -> Verdict | None:
+        self.now += seconds
+        self.watchdog.close(cpu_s=cpu_s, max_memory_mb=None)
+        return self.watchdog.look()
+
+
+def test_usage_never_goes_back_and_verdicts_name_the_limit(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, cpu_s=10, wall_s=60)
+    assert watched.watchdog.look() is None
+
+    watched.watchdog.close(cpu_s=5, max_memory_mb=300)
+    assert watched.look_after(30) is None
+    usage = watched.watchdog.usage
+    assert (usage.cpu_s, usage.memory_mb, usage.wall_s) == (5, 300, 30)
+
+    assert watched.look_after(0, cpu_s=10.01) == Verdict("CPU time limit exceeded: 10.1 s of 10 s")
+    assert watched.watchdog.usage.memory_mb == 300
+
+
+@pytest.mark.parametrize(
+    ("limits", "memory_mb", "disk_mb", "sentence"),
+    [
+        ({"asked_wall_s": 45}, 0, 0, "Wall-clock limit exceeded: 50 s of 45 s"),
+        ({"wall_s": 45.5}, 0, 0, "Wall clock limit of the slot exceeded: 50 s of 45.5 s"),
+        ({"memory_mb": 1100}, 1100.2, 0, "Memory limit exceeded: 1100.2 MB of 1100 MB"),
+        ({"disk_mb": 2000}, 0, 2001, "Disk limit exceeded: 2001 MB of 2000 MB"),
+    ],
+)
+def test_each_limit_has_its_sentence(
+    tmp_path: Path, limits: dict[str, float], memory_mb: float, disk_mb: float, sentence: str
+) -> None:
+    watched = Watched(tmp_path, **limits)
+    watched.memory_mb, watched.disk_mb = memory_mb, disk_mb
+
+    assert watched.look_after(50) == Verdict(sentence)
+
+
+def test_who_is_warned_is_warned_once_and_with_the_same_figures(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, memory_mb=1000, disk_mb=100, warning_fraction=0.9)
+    watched.look_after(1)
+    assert watched.watchdog.warnings() == []
+
+    watched.memory_mb, watched.disk_mb = 950, None
+    watched.look_after(1)
+    assert watched.watchdog.warnings() == ["Near the memory limit: 950 MB of 1000 MB"]
+    watched.memory_mb = 960
+    watched.look_after(1)
+    assert watched.watchdog.warnings() == []
+
+
+def test_a_full_disk_is_the_fault_of_the_node_if_the_job_kept_its_word(tmp_path: Path) -> None:
+    kept_its_word = Watched(tmp_path, min_free_disk_mb=2.0**50, disk_mb=10)
+    verdict = kept_its_word.look_after(1)
+    assert verdict is not None
+    assert verdict.elsewhere
+    assert verdict.sentence.startswith("The disk of the node is full: ")
+
+    said_nothing = Watched(tmp_path, min_free_disk_mb=2.0**50).look_after(1)
+    assert said_nothing is not None
+    assert not said_nothing.elsewhere
+
+
+def test_a_job_that_a_full_disk_ended_is_handed_back_and_one_that_went_too_far_has_failed() -> None:
+    full = conclusion_of(Outcome(End(exit_code=143), verdict=Verdict("The disk of the node is full", elsewhere=True)))
+    assert (full.exit_code, full.minor) == (222, "The disk of the node is full")
+
+    # A verdict wins over whatever the payload ended with.
+    too_far = conclusion_of(Outcome(End(exit_code=0), verdict=Verdict("Disk limit exceeded")))
+    assert (too_far.exit_code, too_far.minor) == (None, "Disk limit exceeded")
+
+
+def test_a_stalled_payload_is_told_from_one_that_works_slowly(tmp_path: Path) -> None:
+    limits = {"stalled_s": 100, "stalled_cpu_fraction": 0.05, "warning_fraction": 0.9}
+    slow, stalled = Watched(tmp_path, **limits), Watched(tmp_path, **limits)
+    cpu_s, warned = 0.0, []
+    for _ in range(30):
+        cpu_s += 0.6
+        assert slow.look_after(10, cpu_s=cpu_s) is None
+        assert slow.watchdog.warnings() == []
+    for look in range(1, 11):
+        verdict = stalled.look_after(10, cpu_s=4.5)
+        warned += [(look, sentence) for sentence in stalled.watchdog.warnings()]
+
+    # At the ninth look, of the last 90 s. The CPU time of the first 10 s counts in neither sum.
+    assert warned[0][0] in {9, 10}
+    assert warned[0][1].startswith("Nearly stalled: ")
+    assert verdict == Verdict("Stalled: 4.5 s of CPU time in 100 s, at least 5 s are expected")
+
+
+def test_a_payload_that_was_suspended_with_the_pilot_is_not_stalled(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, stalled_s=100, stalled_cpu_fraction=0.05)
+    for _ in range(9):
+        assert watched.look_after(10) is None
+
+    assert watched.look_after(5000) is None
+    assert watched.look_after(10) is None
+
+
+def test_limits_are_what_the_job_asked_with_the_servers_margins() -> None:
+    margins = Margins(cpu_factor=1.1, memory_factor=1.2, stalled_s=50, stream_max_mb=7)
+    asked = parse_job(
+        {"id": 1, "executable": "x", "cpu_time_s": 1000, "processors": 4, "memory_mb": 500, "disk_mb": 60}
+        | {"wall_time_s": 90}
+    )
+    limits = limits_of(asked, margins, wall_left_s=70, speed=0.5)
+    assert limits.cpu_s == pytest.approx(8800)
+    assert (limits.wall_s, limits.asked_wall_s) == (70, 90)
+    assert (limits.memory_mb, limits.disk_mb, limits.stream_mb, limits.stalled_s) == (600, 60, 7, 50)
+
+    silent = limits_of(parse_job({"id": 1, "executable": "x"}), Margins(stream_max_mb=0), wall_left_s=1, speed=1.0)
+    assert silent.memory_mb == silent.disk_mb == silent.asked_wall_s == silent.stream_mb == math.inf
+
+
+# ---- measuring
+
+
+def test_cpu_time_that_no_parent_waited_for_is_not_forgotten() -> None:
+    meter = CPUMeter()
+    child = Process(8, 7, 30.0, 0.0, 1.0, started=5)
+    assert meter.add(Tree([Process(7, 1, 1.0, 0.0, 1.0), child], cpu_s=31, memory_mb=2)) == 31
+    # Its parent ignores SIGCHLD; its process id goes to another one.
+    assert meter.add(Tree([Process(7, 1, 2.0, 0.0, 1.0)], cpu_s=2, memory_mb=1)) == 32
+    again = Process(8, 7, 4.0, 0.0, 1.0, started=9)
+    assert meter.add(Tree([Process(7, 1, 2.0, 0.0, 1.0), again], cpu_s=6, memory_mb=2)) == 36
+
+
+@contextmanager
+def _family(script: str) -> Iterator[int]:
+    """Yield the process id of a Python program that has said that it is ready."""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.read(1) == b"x"
+        try:
+            yield program.pid
+        finally:
+            os.killpg(program.pid, signal.SIGKILL)
+
+
+def test_memory_that_forked_processes_share_counts_once() -> None:
+    script = (
+        "import os, time\nkept = b'1' * 60_000_000\n"
+        "for _ in range(4):\n    if not os.fork(): time.sleep(1000)\n"
+        "print('x', end='', flush=True)\ntime.sleep(1000)"
+    )
+    with _family(script) as pid:
+        everyone = [each for each in processes.snapshot().values() if pid in {each.pid, each.parent}]
+        resident_mb = sum(each.memory_mb for each in everyone)
+        used_mb = Own({}).memory_mb(everyone, limit_mb=math.inf)
+
+    assert len(everyone) == 5
+    assert resident_mb > 300
+    assert 60 < used_mb < 150
+
+
+# ---- real payloads
+
+MEMORY = "import time; kept = b'1' * {mb}_000_000; print('kept', flush=True); time.sleep(1000)"
+
+
+def _python(script: str) -> str:
+    return f"-c {shlex.quote(script)}"
+
+
+def _minor(server: ScriptedServer) -> str:
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] is None
+    minor: str = server.lease.finished["minor_status"]
+    return minor
+
+
+def test_a_payload_over_its_memory_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["watchdog"]["memory_factor"] = 1.1
+    server.add_job(sys.executable, _python(MEMORY.format(mb=200)), memory_mb=100)
+
+    assert start().wait() == 0
+
+    assert _minor(server).startswith("Memory limit exceeded: ")
+    assert _minor(server).endswith(" MB of 110 MB")
+    assert server.lease.finished is not None
+    assert server.lease.finished["usage"]["memory_mb"] > 110
+    assert "std.out" in server.lease.files()
+
+
+def test_memory_of_children_counts_and_that_which_they_share_does_not(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    forks = "import os, time; kept = b'1' * 60_000_000; p = [os.fork() for _ in 'ab']; time.sleep(2)"
+    server.add_job(sys.executable, _python(forks), memory_mb=150)
+    each = f"import subprocess, sys; [subprocess.Popen([sys.executable, '-c', {MEMORY.format(mb=60)!r}]) for _ in 'ab']"
+    server.add_job(sys.executable, _python(f"{each}; import time; time.sleep(1000)"), memory_mb=100)
+
+    assert start().wait() == 0
+
+    sharing, separate = server.leases
+    assert sharing.finished is not None
+    assert sharing.finished["exit_code"] == 0
+    assert separate.finished is not None
+    assert separate.finished["minor_status"].startswith("Memory limit exceeded: ")
+
+
+def test_a_payload_over_its_disk_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'head -c 20000000 /dev/urandom > big; sleep 1000'", disk_mb=10)
+
+    assert start().wait() == 0
+
+    assert _minor(server).startswith("Disk limit exceeded: ")
+    assert _minor(server).endswith(" MB of 10 MB")
+
+
+def test_a_payload_that_writes_without_end_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["watchdog"]["stream_max_mb"] = 1
+    server.add_job("/bin/sh", "-c 'yes >&2'")
+
+    assert start("--grace-s", "0.5").wait() == 0
+
+    assert _minor(server).startswith("Limit of standard error exceeded: ")
+    assert _minor(server).endswith(" MB of 1 MB")
+    assert set(server.lease.files()) == {"std.err", "std.out"}
+
+
+def test_a_payload_that_waits_for_ever_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    mark = marker()
+    server.configuration["watchdog"] |= {"stalled_s": 1, "stalled_cpu_fraction": 0.05}
+    server.add_job("/bin/sh", f"-c 'trap \"\" TERM; sleep {mark}; sleep {mark}'")
+
+    assert start("--grace-s", "0.3").wait() == 0
+
+    assert _minor(server).startswith("Stalled: 0")
+    assert processes_with(mark) == []
+
+
+def test_a_payload_over_its_own_wall_clock_time_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("sleep", "1000", wall_time_s=1)
+
+    assert start().wait() == 0
+
+    assert _minor(server).startswith("Wall-clock limit exceeded: 1")
+
+
+def test_cpu_time_of_children_that_detach_counts(server: ScriptedServer, start: StartAgent) -> None:
+    burn = f"setsid {sys.executable} -c 'while True: pass' & exec sleep 1000"
+    server.add_job("/bin/sh", f"-c {shlex.quote(burn)}", cpu_time_s=1)
+
+    assert start().wait() == 0
+
+    assert _minor(server).startswith("CPU time limit exceeded: ")
+
+
+def test_cpu_time_of_short_lived_children_that_nobody_waits_for_counts(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    burn = (
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "while True:\n    if not os.fork():\n"
+        "        while time.process_time() < 0.5: pass\n        os._exit(0)\n    time.sleep(0.6)\n"
+    )
+    server.add_job(sys.executable, _python(burn), cpu_time_s=1)
+
+    assert start().wait() == 0
+
+    assert _minor(server).startswith("CPU time limit exceeded: ")
+
+
+def test_the_owner_is_warned_before_a_limit(server: ScriptedServer, start: StartAgent) -> None:
+    server.configuration["watchdog"]["memory_factor"] = 1.0
+    server.add_job(sys.executable, _python(MEMORY.format(mb=190)), memory_mb=205)
+    agent = start()
+
+    server.wait_until(lambda: any("minor_status" in seen.body for seen in server.requests_to("/status/")))
+    told = [seen.body for seen in server.requests_to("/status/")][-1]
+
+    assert told["status"] == "Running"
+    assert told["minor_status"].startswith("Near the memory limit: ")
+    assert told["minor_status"].endswith(" MB of 205 MB")
+    assert "payload.warned" in agent.log
+    agent.stop()
+    assert agent.wait() == 0
+
+
+def test_processes_are_limited_by_the_system_too(server: ScriptedServer, start: StartAgent) -> None:
+    server.add_job("/bin/sh", "-c 'ulimit -c; ulimit -t; ulimit -n'", cpu_time_s=1000)
+
+    assert start().wait() == 0
+
+    core, cpu_s, files = server.lease.files()["std.out"].split()
+    assert (core, cpu_s) == ("0", "1060")
+    assert (
+        files
+        == subprocess.run(["/bin/sh", "-c", "ulimit -n"], capture_output=True, text=True, check=True).stdout.strip()
+    )
+
+
+def test_a_pilot_that_is_stopped_for_a_while_does_not_take_its_payload_for_stalled(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.configuration["watchdog"] |= {"stalled_s": 2, "stalled_cpu_fraction": 0.05}
+    burn = "import time; time.sleep(1); t = time.monotonic()\nwhile time.monotonic() - t < 1.5: pass"
+    server.add_job(sys.executable, _python(burn))
+    agent = start()
+    server.wait_until(lambda: server.leases and server.lease.heartbeats)
+    agent.process.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    agent.process.send_signal(signal.SIGCONT)
+
+    assert agent.wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0

@@ -1,0 +1,140 @@
+"""The ordinary heartbeat is one statement, writes no index, and leaves to others what is more than a renewal."""
+
+import re
+from datetime import timedelta
+from random import Random
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from matching.models import Match
+from matching.services import leases
+from matching.services.leases import Answer, Usage
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from tests.factories import NOW, make_job, make_pilot
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, JobCommand
+from wms.kernel.db import database_now
+
+pytestmark = pytest.mark.django_db
+
+USAGE = Usage(cpu_s=10.0, wall_s=20.0, memory_mb=30.0, disk_mb=40.0)
+#: By table.
+WRITTEN = {
+    "jobs_job": {"heartbeat_at", "cpu_s", "wall_s", "max_memory_mb", "max_disk_mb", "std_output_tail"},
+    "matching_match": {"expires_at", "reported_at"},
+    "pilots_pilot": {"last_seen_at"},
+}
+
+
+@pytest.fixture
+def lease() -> Match:
+    job = make_job()
+    offer = OfferRequest(cpu_time_s=300_000)
+    match(offer, request_id=uuid4(), pilot_id=make_pilot(vo=job.vo).pk, max_jobs=1, chance=Random(1))
+    return Match.objects.get()
+
+
+def renew(lease: Match, usage: Usage = USAGE, std_output: str | None = None) -> Answer | None:
+    return leases.renew(lease.pk, usage=usage, std_output=std_output)
+
+
+def row_of(table: str) -> dict[str, object]:
+    (model,) = (model for model in (Job, Match, Pilot) if model._meta.db_table == table)
+    return dict(model._default_manager.values().get())
+
+
+def test_it_asks_nothing_by_the_orm(lease: Match, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    with django_assert_num_queries(0):
+        leases.heartbeat(lease.pk, usage=USAGE, std_output="x", acknowledged=[])
+
+
+@pytest.mark.parametrize("table", WRITTEN)
+def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) -> None:
+    """Else each heartbeat would write all indexes of the row, instead of none (HOT)."""
+    before = row_of(table)
+    Pilot.objects.update(last_seen_at=None)
+    assert renew(lease, std_output="x")
+    after = row_of(table)
+    assert {column for column in after if before[column] != after[column]} == WRITTEN[table]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT string_agg(indexdef, ' ') FROM pg_indexes WHERE tablename = %s", [table])
+        (definitions,) = cursor.fetchone()
+    assert not WRITTEN[table] & set(re.findall(r"\w+", definitions))
+
+
+def test_it_notes_the_highest_of_each_measure_and_the_last_lines(lease: Match) -> None:
+    renew(lease, std_output="first")
+    renew(lease, Usage(cpu_s=11.0, wall_s=1.0))
+    renew(lease, Usage(), std_output=None)
+    job = Job.objects.get()
+    assert (job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb) == (11.0, 20.0, 30.0, 40.0)
+    assert job.std_output_tail == "first"
+    assert job.heartbeat_at == Match.objects.get().reported_at
+
+
+def test_what_was_never_measured_stays_unknown(lease: Match) -> None:
+    renew(lease, Usage())
+    job = Job.objects.get()
+    assert (job.cpu_s, job.wall_s, job.max_memory_mb, job.max_disk_mb) == (None, None, None, None)
+
+
+def test_a_lease_that_was_lengthened_is_not_shortened(lease: Match) -> None:
+    later = database_now() + timedelta(hours=5)
+    Match.objects.update(expires_at=later, reported_at=database_now())
+    answer = renew(lease)
+    assert answer is not None
+    assert answer.expires_at == later == Match.objects.get().expires_at
+
+
+def test_the_first_report_ends_the_first_lease_whatever_its_length(lease: Match) -> None:
+    Match.objects.update(expires_at=database_now() + timedelta(hours=5))
+    answer = renew(lease)
+    assert answer is not None
+    assert answer.expires_at < database_now() + timedelta(hours=1)
+
+
+def test_orders_are_told_the_oldest_first_until_they_are_acknowledged(lease: Match) -> None:
+    orders = [
+        JobCommand.objects.create(job_id=lease.job_id, name=name, arguments={"n": name}, created_at=NOW)
+        for name in ("peek", "kill")
+    ]
+    JobCommand.objects.create(job_id=lease.job_id, name="peek", created_at=NOW, acknowledged_at=NOW)
+    for _ in range(2):
+        answer = renew(lease)
+        assert answer is not None
+        assert answer.commands == orders
+        assert [order.arguments for order in answer.commands] == [{"n": "peek"}, {"n": "kill"}]
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "lost_after_s", "is_written"),
+    [(None, 1800, True), (100, 1800, False), (130, 1800, True), (100, 600, True), (3, 20, True), (1, 20, False)],
+)
+def test_the_pilot_is_seen_no_more_often_than_its_loss_can_be_told(
+    lease: Match, settings: Settings, seconds_ago: int | None, lost_after_s: int, is_written: bool
+) -> None:
+    settings.WMS_PILOT_LOST_S = lost_after_s
+    seen_at = None if seconds_ago is None else database_now() - timedelta(seconds=seconds_ago)
+    Pilot.objects.update(last_seen_at=seen_at)
+    assert renew(lease)
+    pilot = Pilot.objects.get()
+    assert (pilot.last_seen_at != seen_at) == is_written
+    assert pilot.last_seen_at is not None
+    assert database_now() - pilot.last_seen_at < timedelta(seconds=lost_after_s / 5)
+
+
+@pytest.mark.parametrize("why", ["unknown", "ended", "revoked", "stalled"])
+def test_it_changes_nothing_where_there_is_more_to_be_done(lease: Match, why: str) -> None:
+    if why == "unknown":
+        lease.pk = uuid4()
+    Match.objects.filter(pk=lease.pk).update(ended_at=NOW if why == "ended" else None)
+    Pilot.objects.update(revoked_at=NOW if why == "revoked" else None)
+    Job.objects.update(status=JobStatus.STALLED if why == "stalled" else JobStatus.RUNNING)
+    before = Job.objects.values().get(), Match.objects.values().get()
+    assert renew(lease, std_output="x") is None
+    assert before == (Job.objects.values().get(), Match.objects.values().get())

@@ -1,0 +1,320 @@
+"""Pilots on the portal: who sees which, what a page tells, and the log that grows while one looks."""
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from pilots.domain import PilotStatus
+from pilots.domain.logs import Part
+from pilots.models import Pilot
+from pilots.services import logs
+from tests.factories import (
+    NOW,
+    make_ce,
+    make_group,
+    make_job,
+    make_match,
+    make_pilot,
+    make_queue,
+    make_site,
+    make_user,
+    make_vo,
+)
+from tests.portal.conftest import ClientOf
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.portal.pages import ROWS_PER_PAGE
+from wms.portal.pilot_presentation import PILOT_BADGES
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def manager(vo: VO, client_of: ClientOf) -> Client:
+    return client_of(make_user(username="bob", manages=[vo]))
+
+
+@pytest.fixture
+def operator(client_of: ClientOf) -> Client:
+    return client_of(make_user(username="olivia", operator=True))
+
+
+def page_of(pilot: Pilot) -> str:
+    return f"/pilots/{pilot.pk}/"
+
+
+def ids_in(response: Any) -> list[int]:
+    return [row.id for row in response.context["rows"]]
+
+
+def text_of(response: Any) -> str:
+    """Return the words of a page, as a person reads them."""
+    return " ".join(re.sub(r"<[^>]*>", " ", response.content.decode()).split())
+
+
+# ---- who sees which --------------------------------------------------------------------------------------------------
+
+
+def test_a_manager_sees_the_pilots_of_the_vo_and_an_operator_all(manager: Client, operator: Client, vo: VO) -> None:
+    mine, others = make_pilot(vo=vo), make_pilot()
+    assert ids_in(manager.get("/pilots/")) == [mine.pk]
+    assert ids_in(operator.get("/pilots/")) == [others.pk, mine.pk]
+    assert manager.get(page_of(others)).status_code == HTTPStatus.NOT_FOUND
+
+
+def test_a_physicist_sees_her_private_pilots_alone(portal: Client, alice: User, group: Group, vo: VO) -> None:
+    make_pilot(vo=vo)
+    make_pilot(group=group, owner=make_user(groups=[group]))
+    private = make_pilot(group=group, owner=alice)
+    assert ids_in(portal.get("/pilots/")) == [private.pk]
+    assert portal.get(page_of(private)).status_code == HTTPStatus.OK
+
+
+@pytest.mark.parametrize("address", ["", "log/", "log.txt"])
+def test_what_one_may_not_see_does_not_exist(portal: Client, vo: VO, address: str) -> None:
+    pilot = make_pilot(vo=vo)
+    logs.append(Part(offset=0, text="secret\n"), pilot_id=pilot.pk, now=NOW)
+    for key in (pilot.pk, 10**15, 10**30):
+        assert portal.get(f"/pilots/{key}/{address}").status_code == HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize("address", ["/pilots/", "/pilots/1/", "/pilots/1/log/", "/pilots/1/log.txt"])
+def test_nobody_is_asked_to_log_in(client: Client, address: str) -> None:
+    assert client.get(address)["Location"].startswith("/accounts/login/")
+
+
+def test_only_who_looks_after_pilots_is_led_to_them(manager: Client, portal: Client) -> None:
+    assert b'href="/pilots/"' in manager.get("/jobs/").content
+    assert b'href="/pilots/"' not in portal.get("/jobs/").content
+
+
+# ---- the list --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def placed(vo: VO) -> list[Pilot]:
+    """Three pilots at two sites, the newest first."""
+    kit, ral = make_site(name="LCG.KIT.de"), make_site(name="LCG.RAL.uk")
+    grid = make_queue(name="grid", ce=make_ce(name="ce01", site=kit))
+    short = make_queue(name="short", ce=make_ce(name="ce02", site=kit))
+    far = make_queue(name="grid", ce=make_ce(name="ce03", site=ral))
+    pilots = [
+        make_pilot(vo=vo, queue=grid),
+        make_pilot(vo=vo, queue=short, status=PilotStatus.FAILED),
+        make_pilot(vo=vo, queue=far, status=PilotStatus.STALLED),
+    ]
+    for number, pilot in enumerate(pilots):
+        Pilot.objects.filter(pk=pilot.pk).update(host_name=f"wn{number}", stamp=f"stamp{number}")
+    return pilots[::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [0, 1, 2]),
+        ("site=LCG.KIT.de", [1, 2]),
+        ("queue=grid", [0, 2]),
+        ("ce=ce02", [1]),
+        ("status=Failed", [1]),
+        ("status=Stalled", [0]),
+        ("status=Nonsense", [0, 1, 2]),
+        ("host=wn0", [2]),
+        ("host=wn", []),
+        ("stamp=stamp1", [1]),
+        ("site=LCG.KIT.de&queue=grid&status=Running", [2]),
+        ("before=x", [0, 1, 2]),
+        ("unknown=1", [0, 1, 2]),
+    ],
+)
+def test_filters_narrow_and_nonsense_does_not_break(
+    manager: Client, placed: list[Pilot], query: str, expected: list[int]
+) -> None:
+    response = manager.get(f"/pilots/?{query}")
+    assert response.status_code == HTTPStatus.OK
+    assert ids_in(response) == [placed[number].pk for number in expected]
+
+
+def test_a_line_tells_where_whose_and_why(manager: Client, placed: list[Pilot], group: Group, alice: User) -> None:
+    Pilot.objects.filter(pk=placed[1].pk).update(status_reason="The node is not fit: disk")
+    make_pilot(group=group, owner=alice)
+    text = text_of(manager.get("/pilots/"))
+    assert "Failed The node is not fit: disk lhcb, generic LCG.KIT.de ce02 / short wn1 2026-06-01 12:00:00 –" in text
+    assert "Running lhcb, private: alice of lhcb_user – – –" in text
+
+
+def test_pages_follow_each_other(manager: Client, vo: VO) -> None:
+    pilots = [make_pilot(vo=vo).pk for _ in range(ROWS_PER_PAGE + 3)]
+    first = manager.get("/pilots/?status=Running")
+    assert ids_in(first) == pilots[: -ROWS_PER_PAGE - 1 : -1]
+    older = manager.get(f"/pilots/?{first.context['page'].older}")
+    assert ids_in(older) == pilots[2::-1]
+    assert ids_in(manager.get(f"/pilots/?{older.context['page'].newer}")) == ids_in(first)
+
+
+def test_an_empty_list_says_why(manager: Client) -> None:
+    assert "A director sends the first ones" in text_of(manager.get("/pilots/"))
+    assert "No pilot fits these filters" in text_of(manager.get("/pilots/?host=x"))
+
+
+def test_the_number_of_queries_does_not_grow(manager: Client, vo: VO, group: Group) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            manager.get("/pilots/")
+        return len(captured)
+
+    make_pilot(vo=vo, queue=make_queue())
+    few = queries()
+    for _ in range(30):
+        make_pilot(group=group, owner=make_user(), queue=make_queue())
+    assert queries() == few
+    assert few < 10
+
+
+def test_every_status_has_a_badge() -> None:
+    assert set(PILOT_BADGES) == set(PilotStatus)
+
+
+# ---- one pilot -------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Client, placed: list[Pilot]) -> None:
+    checks = [
+        {"name": "disk", "ok": True, "detail": "40 GB free"},
+        {"name": "work_directory", "ok": False, "detail": "<b>read only</b>"},
+    ]
+    node = {"ok": False, "batch_id": "4711", "checks": checks, "memory_mb": 8, "swap": None, "gpus": ["a", "b"]}
+    Pilot.objects.filter(pk=placed[1].pk).update(
+        node=node, status_reason="not fit", started_at=NOW, nothing_at=NOW, nothing_left={"site": 3, "platform": 0}
+    )
+    response = manager.get(page_of(placed[1]))
+    text = text_of(response)
+    assert "Failed not fit" in text
+    assert "Site LCG.KIT.de CE and queue ce02 / short Host wn1 Batch id 4711 Stamp stamp1" in text
+    assert "disk fit 40 GB free work directory not fit &lt;b&gt;read only&lt;/b&gt;" in text
+    assert "Gpus a, b Memory (MB) 8 Swap –" in text
+    assert "site 3 platform 0" in text
+    assert "Started 2026-06-01 12:00:00" in text
+    assert "It has had no job." in text
+
+
+def test_the_page_of_a_pilot_that_said_nothing_yet(manager: Client, vo: VO) -> None:
+    text = text_of(manager.get(page_of(make_pilot(vo=vo))))
+    assert "Nothing was reported; a pilot looks at its node" in text
+    assert "A pilot sends what is new each minute" in text
+
+
+def test_the_page_lists_the_jobs_newest_first_and_leads_to_them(manager: Client, vo: VO, group: Group) -> None:
+    pilot = make_pilot(vo=vo)
+    done, running = (
+        make_job(group=group, status=status, job_name=status.lower()) for status in (JobStatus.DONE, JobStatus.RUNNING)
+    )
+    make_match(job=done, pilot=pilot, ended_at=NOW)
+    make_match(job=running, pilot=pilot, leased_at=NOW.replace(hour=13))
+    make_match()
+    response = manager.get(page_of(pilot))
+    assert [lease.job_id for lease in response.context["pilot"].leases] == [running.pk, done.pk]
+    assert f'href="/jobs/{done.pk}/"' in response.content.decode()
+    assert "Jobs (2)" in text_of(response)
+
+
+def test_of_many_jobs_the_newest_are_shown_and_the_others_counted(manager: Client, vo: VO, group: Group) -> None:
+    pilot = make_pilot(vo=vo)
+    for _ in range(52):
+        make_match(job=make_job(group=group, status=JobStatus.DONE), pilot=pilot, ended_at=NOW)
+    assert "Jobs (the newest 50 of 52)" in text_of(manager.get(page_of(pilot)))
+
+
+def test_whoever_sees_a_private_pilot_sees_no_more_jobs_than_elsewhere(
+    portal: Client, alice: User, group: Group
+) -> None:
+    pilot = make_pilot(group=group, owner=alice)
+    mine = make_job(owner=alice, group=group, status=JobStatus.DONE)
+    for job in (mine, make_job(group=group, status=JobStatus.DONE)):
+        make_match(job=job, pilot=pilot, ended_at=NOW)
+    assert [lease.job_id for lease in portal.get(page_of(pilot)).context["pilot"].leases] == [mine.pk]
+
+
+# ---- the log ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_is_shown_escaped_and_grows_while_the_pilot_lives(manager: Client, vo: VO) -> None:
+    pilot = make_pilot(vo=vo)
+    logs.append(Part(offset=0, text="one <script>\n"), pilot_id=pilot.pk, now=NOW)
+    page = manager.get(page_of(pilot)).content.decode()
+    assert "one &lt;script&gt;\n" in page
+    assert f'hx-get="/pilots/{pilot.pk}/log/"' in page
+    assert "htmx-2.0.7.min.js" in page
+    logs.append(Part(offset=13, text="two\n"), pilot_id=pilot.pk, now=NOW)
+    part = manager.get(f"/pilots/{pilot.pk}/log/")
+    assert part.content.decode().strip() == "one &lt;script&gt;\ntwo"
+    assert "HX-Refresh" not in part
+    whole = manager.get(f"/pilots/{pilot.pk}/log.txt")
+    assert (whole.content.decode(), whole["Content-Type"]) == ("one <script>\ntwo\n", "text/plain; charset=utf-8")
+    assert whole["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_page_of_a_pilot_that_has_ended_asks_no_more(manager: Client, vo: VO) -> None:
+    pilot = make_pilot(vo=vo, status=PilotStatus.DONE)
+    page = manager.get(page_of(pilot)).content.decode()
+    assert "hx-get" not in page
+    assert "htmx" not in page
+    assert "It sent nothing, or that was long ago." in page
+    assert manager.get(f"/pilots/{pilot.pk}/log/")["HX-Refresh"] == "true"
+
+
+def test_of_a_long_log_a_page_shows_the_newest_lines(manager: Client, vo: VO) -> None:
+    pilot = make_pilot(vo=vo)
+    text = "".join(f"line {number}\n" for number in range(9000))
+    logs.append(Part(offset=0, text=text[:60_000]), pilot_id=pilot.pk, now=NOW)
+    logs.append(Part(offset=60_000, text=text[60_000:]), pilot_id=pilot.pk, now=NOW)
+    page = manager.get(page_of(pilot)).content.decode()
+    assert "characters left out" in page
+    assert "line 8999\n" in page
+    assert "line 9\n" not in page
+    assert manager.get(f"/pilots/{pilot.pk}/log.txt").content.decode() == text
+
+
+def test_what_the_batch_system_kept_is_shown(manager: Client, vo: VO) -> None:
+    pilot = make_pilot(vo=vo, status=PilotStatus.FAILED)
+    logs.keep_output("python3: <not found>\n", pilot_id=pilot.pk, now=NOW)
+    text = text_of(manager.get(page_of(pilot)))
+    assert "What its batch system kept of its output python3: &lt;not found&gt;" in text
+
+
+# ---- the page of a job -----------------------------------------------------------------------------------------------
+
+
+def test_a_job_names_its_pilot_and_host_and_leads_there_who_may_look(
+    portal: Client, manager: Client, alice: User, group: Group, vo: VO
+) -> None:
+    pilot = make_pilot(vo=vo)
+    Pilot.objects.filter(pk=pilot.pk).update(host_name="wn7.cern.ch")
+    job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=pilot.pk)
+    for client, leads in ((portal, False), (manager, True)):
+        page = client.get(f"/jobs/{job.pk}/").content.decode()
+        assert f"{pilot.pk} on wn7.cern.ch" in page
+        assert (f'href="{page_of(pilot)}"' in page) is leads
+
+
+def test_a_job_leads_its_owner_to_her_private_pilot(portal: Client, alice: User, group: Group) -> None:
+    pilot = make_pilot(group=group, owner=alice)
+    job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=pilot.pk)
+    assert f'<a href="{page_of(pilot)}">{pilot.pk}</a>' in portal.get(f"/jobs/{job.pk}/").content.decode()
+
+
+def test_a_job_without_a_pilot_or_with_one_that_is_gone_names_none(portal: Client, alice: User, group: Group) -> None:
+    for pilot_id in (None, 10**12):
+        job = make_job(owner=alice, group=group, status=JobStatus.RUNNING, pilot_id=pilot_id)
+        assert "Pilot –" in text_of(portal.get(f"/jobs/{job.pk}/"))
+
+
+def test_a_sharing_group_sees_the_pilots_made_for_all_of_it(client_of: ClientOf) -> None:
+    group = make_group(vo=make_vo(), shares_jobs=True)
+    mate = make_user(groups=[group])
+    pilot = make_pilot(group=group)
+    assert ids_in(client_of(mate).get("/pilots/")) == [pilot.pk]

@@ -1,0 +1,228 @@
+"""Pilots as pages show them: every word and badge is decided here, not in a template (STYLE 33)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from django.urls import reverse
+
+from matching.models import Match
+from matching.queries.of_pilots import LeasesOfPilot
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from pilots.queries import KeptLog, PilotOfJob
+from taskqueues.domain.conditions import CONDITIONS
+from wms.portal.presentation import Fact, Moment, badge_of, in_words
+
+#: {status: look of its badge}; the badge says the status in words too.
+PILOT_BADGES: Final = MappingProxyType(
+    {
+        PilotStatus.SUBMITTED: "waiting",
+        PilotStatus.WAITING: "waiting",
+        PilotStatus.RUNNING: "running",
+        PilotStatus.STALLED: "held",
+        PilotStatus.LOST: "failed",
+        PilotStatus.DONE: "done",
+        PilotStatus.FAILED: "failed",
+        PilotStatus.ABORTED: "failed",
+    }
+)
+#: What a report on the node says beside the node's properties; it has its own places on the page.
+_TOLD_ELSEWHERE: Final = frozenset({"ok", "checks", "batch_id"})
+_UNITS: Final = MappingProxyType({"mb": "(MB)", "gb": "(GB)", "s": "(s)", "cpu": "CPU", "cvmfs": "CVMFS"})
+#: Between two looks of an open page at the log of a pilot that lives; the pilot sends it each minute.
+_REFRESH_S: Final = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotRow:
+    """One pilot in a list."""
+
+    id: int
+    status: str
+    badge: str
+    reason: str
+    vo: str
+    #: Generic, or whose.
+    kind: str
+    site: str
+    #: CE and queue.
+    place: str
+    host: str
+    submitted_at: datetime
+    last_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRow:
+    """One thing that the pilot looked at on its node."""
+
+    name: str
+    word: str
+    badge: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow:
+    """One job that the pilot holds or held."""
+
+    job_id: int
+    status: str
+    badge: str
+    job_name: str
+    owner: str
+    leased_at: datetime
+    ended_at: datetime | None
+    #: How the lease ended, which need not be how the job did.
+    end: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotView:
+    """One pilot on its own page."""
+
+    row: PilotRow
+    facts: Sequence[Fact]
+    moments: Sequence[Moment]
+    checks: Sequence[CheckRow]
+    node: Sequence[Fact]
+    #: Task queues that were left after each condition when it got nothing; empty: it never did.
+    left: Sequence[Fact]
+    leases: Sequence[LeaseRow]
+    #: Such as "the newest 50 of 72".
+    how_many: str
+    log: KeptLog
+    #: Seconds between two looks at the log; None: it will not grow.
+    refresh_s: int | None
+
+
+def row_of(pilot: Pilot) -> PilotRow:
+    """Return the line of *pilot*, which comes with its VO, owner, group and place, in a list."""
+    queue = pilot.queue
+    return PilotRow(
+        id=pilot.pk,
+        status=pilot.status,
+        badge=PILOT_BADGES[PilotStatus(pilot.status)],
+        reason=pilot.status_reason,
+        vo=pilot.vo.name,
+        kind=_kind(pilot),
+        site=queue.ce.site.name if queue else "",
+        place=f"{queue.ce.name} / {queue.name}" if queue else "",
+        host=pilot.host_name,
+        submitted_at=pilot.submitted_at,
+        last_seen_at=pilot.last_seen_at,
+    )
+
+
+def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotView:
+    """Return everything that the page of *pilot* shows.
+
+    Args:
+        pilot: with its VO, owner, group and place.
+        leases: the jobs that it was given.
+        log: its newest lines.
+    """
+    row = row_of(pilot)
+    shown, count = len(leases.newest), leases.count
+    return PilotView(
+        row=row,
+        facts=_facts(pilot, row),
+        moments=_moments(pilot),
+        checks=_checks(pilot.node.get("checks", [])),
+        node=[
+            Fact(label=_label(name), value=_told(value))
+            for name, value in sorted(pilot.node.items())
+            if name not in _TOLD_ELSEWHERE
+        ],
+        left=_left(pilot),
+        leases=[_lease(match) for match in leases.newest],
+        how_many=f"the newest {shown} of {count:,}" if shown < count else f"{count}",
+        log=log,
+        refresh_s=_REFRESH_S if pilot.ended_at is None else None,
+    )
+
+
+def pilot_fact(pilot: PilotOfJob | None) -> Fact:
+    """Return what the page of a job says of its pilot, and leads there who may look."""
+    if pilot is None:
+        return Fact(label="Pilot", value="")
+    value = f"{pilot.pilot_id} on {pilot.host_name}" if pilot.host_name else str(pilot.pilot_id)
+    url = reverse("portal:pilot", args=[pilot.pilot_id]) if pilot.is_visible else ""
+    return Fact(label="Pilot", value=value, url=url)
+
+
+def _kind(pilot: Pilot) -> str:
+    if pilot.group is None:
+        return "generic"
+    return f"private: {pilot.owner.username if pilot.owner else 'all'} of {pilot.group.name}"
+
+
+def _label(name: str) -> str:
+    """Return how a property of a node is called on a page: ``memory_mb`` is "Memory (MB)"."""
+    words = " ".join(_UNITS.get(word, word) for word in name.split("_"))
+    return words[:1].upper() + words[1:]
+
+
+def _told(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    return in_words(value)
+
+
+def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
+    return [
+        Fact(label="VO", value=row.vo),
+        Fact(label="Runs jobs of", value="the whole VO" if pilot.group is None else row.kind),
+        Fact(label="Site", value=row.site),
+        Fact(label="CE and queue", value=row.place),
+        Fact(label="Host", value=row.host),
+        Fact(label="Batch id", value=pilot.batch_id or str(pilot.node.get("batch_id", ""))),
+        Fact(label="Stamp", value=pilot.stamp),
+    ]
+
+
+def _moments(pilot: Pilot) -> list[Moment]:
+    moments = (
+        ("Submitted", pilot.submitted_at),
+        ("Started", pilot.started_at),
+        ("First job", pilot.matched_at),
+        ("Last got nothing", pilot.nothing_at),
+        ("Last sign of life", pilot.last_seen_at),
+        ("Ended", pilot.ended_at),
+        ("Revoked", pilot.revoked_at),
+    )
+    return [Moment(label=label, at=at) for label, at in moments if at is not None]
+
+
+def _checks(found: Sequence[dict[str, object]]) -> list[CheckRow]:
+    return [
+        CheckRow(
+            name=str(check["name"]).replace("_", " "),
+            word="fit" if check["ok"] else "not fit",
+            badge="done" if check["ok"] else "failed",
+            detail=str(check.get("detail", "")),
+        )
+        for check in found
+    ]
+
+
+def _left(pilot: Pilot) -> list[Fact]:
+    left = pilot.nothing_left or {}
+    return [Fact(label=name.replace("_", " "), value=str(left[name])) for name in CONDITIONS if name in left]
+
+
+def _lease(match: Match) -> LeaseRow:
+    job = match.job
+    return LeaseRow(
+        job_id=job.pk,
+        status=job.status,
+        badge=badge_of(job.status),
+        job_name=job.job_name,
+        owner=job.owner.username,
+        leased_at=match.leased_at,
+        ended_at=match.ended_at,
+        end=match.end_reason.replace("_", " "),
+    )

@@ -1,0 +1,66 @@
+"""Pilots, and one of them with its log."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from matching.queries.of_pilots import leases_of
+from pilots.models import Pilot
+from pilots.queries import PilotFilter, kept_log, search
+from wms.portal import pilot_presentation
+from wms.portal.forms.pilots import PilotFilterForm
+from wms.portal.pages import filters_in, page_of, show, signed_in
+
+#: What a page shows of a long log, in characters; the whole is a link away.
+NEWEST_LENGTH = 32 * 1024
+JOBS_SHOWN = 50
+
+
+@login_required
+@require_safe
+def pilot_list(request: HttpRequest) -> HttpResponse:
+    """Show the pilots that the query string asks for and the user may see, newest first."""
+    form = PilotFilterForm(request.GET)
+    page = page_of(search(signed_in(request), form.filter()), request.GET)
+    context = {
+        "form": form,
+        "is_narrowed": bool(filters_in(request.GET)),
+        "is_first_page_of_all": not request.GET,
+        "rows": [pilot_presentation.row_of(pilot) for pilot in page.rows],
+        "page": page,
+    }
+    return show(request, "portal/pilots.html", context)
+
+
+@login_required
+@require_safe
+def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one pilot; what the user may not see does not exist."""
+    user = signed_in(request)
+    pilot = get_object_or_404(search(user, PilotFilter()), pk=pk)
+    view = pilot_presentation.pilot_view(
+        pilot,
+        leases=leases_of(pilot, actor=user, most=JOBS_SHOWN),
+        log=kept_log(pilot, newest=NEWEST_LENGTH),
+    )
+    return show(request, "portal/pilot.html", {"pilot": view})
+
+
+@login_required
+@require_safe
+def pilot_log(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the newest lines alone, for a page that is open; once the pilot has ended, it is to be loaded anew."""
+    pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
+    response = render(request, "portal/_pilot_log.html", {"lines": kept_log(pilot, newest=NEWEST_LENGTH).text})
+    if pilot.ended_at is not None:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@login_required
+@require_safe
+def whole_log(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return all that is kept of the log, as plain text."""
+    pilot = get_object_or_404(Pilot.objects.visible_to(signed_in(request)), pk=pk)
+    return HttpResponse(kept_log(pilot).text, content_type="text/plain; charset=utf-8")
