@@ -9,23 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from pilots.backends.commands import CommandLostError
-from pilots.backends.interface import Backend, BackendError, CEDescription, PilotOrder, Slot, Submission
+from pilots.backends.interface import Backend, BackendError, PilotOrder, Slot, Submission
 from pilots.domain import PilotStatus
-from pilots.domain.accounts import flaw_of_accounts, of_backend
 from pilots.domain.pauses import pause_after, paused_until
 from pilots.models import CEHealth, Pilot
 from pilots.queries import latest_outcomes
+from pilots.services.ces import backend_of
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import look_after
-from resources.domain.words import Identity
 from resources.models import ComputingElement
 
 logger = logging.getLogger(__name__)
@@ -37,26 +34,6 @@ _BUSY_FOR = timedelta(minutes=5)
 #: Of one call to the CE; the next pilots go with the next call, so that none is kept waiting by hundreds.
 _AT_ONCE = 50
 _PILOTS_FAIL = "Its last pilots all failed"
-
-
-def backend_of(ce: ComputingElement) -> Backend:
-    """Return the backend of a CE (with its site).
-
-    Raises:
-        BackendError: an option of the CE is unknown or wrong.
-    """
-    if flaw := flaw_of_accounts(ce.options, sudo=ce.identity == Identity.SUDO):
-        raise BackendError(flaw)
-    made: Backend = import_string(settings.WMS_BACKENDS[ce.type])(
-        CEDescription(
-            site=ce.site.name,
-            ce=ce.name,
-            options=of_backend(ce.options),
-            directory=settings.WMS_DATA_DIR / "pilots" / ce.site.name / ce.name,
-            server_url=settings.WMS_SERVER_URL,
-        )
-    )
-    return made
 
 
 def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:

@@ -71,21 +71,27 @@ def test_the_whole_example_is_stored() -> None:
     }
 
 
-def test_what_no_issue_has_built_yet_is_stored_with_a_warning() -> None:
-    warnings = [str(warning).partition(": ")[2] for warning in apply(EXAMPLE).warnings]
-    assert warnings == []
+def test_the_example_warns_of_nothing() -> None:
+    assert not apply(EXAMPLE).warnings
 
 
 @pytest.mark.parametrize(
-    ("text", "path"),
+    ("ce", "sentence"),
     [
-        ("sites: [{name: A, ces: [{name: c, identity: sudo}]}]", "sites[0].ces[0].identity"),
-        ("sites: [{name: A, ces: [{name: c, type: slurm}]}]", "sites[0].ces[0].type"),
-        ("directors: [{name: d, kind: taskqueue}]", "directors[0].kind"),
+        (
+            "type: slurm, options: {partiton: main}",
+            'Did you mean "partition"? Until that is mended no pilots are sent there.',
+        ),
+        (
+            "identity: sudo",
+            "Unix accounts of the nodes that the pilot may become. Until that is mended no pilots are sent there.",
+        ),
     ],
 )
-def test_backends_and_directors_of_later_issues_warn(text: str, path: str) -> None:
-    assert [warning.path for warning in apply(text).warnings] == [path]
+def test_options_that_a_backend_would_refuse_are_stored_with_a_warning(ce: str, sentence: str) -> None:
+    (warning,) = apply(f"sites: [{{name: A, ces: [{{name: c, {ce}}}]}}]").warnings
+    assert str(warning).endswith(sentence)
+    assert warning.path == "sites[0].ces[0].options"
 
 
 def test_a_second_time_changes_nothing() -> None:

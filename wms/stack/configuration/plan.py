@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from pilots.services.ces import flaw_of_options
 from resources.domain.words import SiteTokenPurpose
 from wms.accounts.domain import digest_of
 from wms.kernel.names import did_you_mean
@@ -72,6 +73,7 @@ class Plan:
 def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
     """Return what *file* changes in *world*; the reading's problems and warnings grow by those of references."""
     _check_uses(reading, world=world)
+    reading.warnings += _doubtful_options(file)
     made = Plan()
     for section, identity, entry in _entries(file, world=world):
         _compare(made, section, identity, entry, now=now)
@@ -130,6 +132,15 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
         reading.warnings.append(Remark(use.line, use.path, f"{sentence}; it is left out until there is.{hint}"))
     else:
         reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
+
+
+def _doubtful_options(file: Configuration) -> Iterator[Remark]:
+    """Yield what is wrong with the options of CEs, as far as can be seen from here; their backends ask each time."""
+    for site in file.sites:
+        for ce in site.ces:
+            flaw = flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity)
+            if flaw is not None:
+                yield ce.remark("options", f"{flaw} Until that is mended no pilots are sent there.")
 
 
 # ---- Differences -----------------------------------------------------------------------------------------------------

@@ -67,24 +67,12 @@ class Entry:
 EntryT = TypeVar("EntryT", bound=Entry)
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """Marks a key whose feature a later issue builds: its value is stored, and a warning says so."""
-
-    but_for: tuple[object, ...] = ()
-
-    def concerns(self, value: object) -> bool:
-        """Return whether *value* asks for what does not happen yet."""
-        return value not in {None, (), *self.but_for} if isinstance(value, str | None) else bool(value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One key of a record."""
 
     name: str
     kind: Kind
-    not_yet: NotYet | None
     required: bool
     default: object
 
@@ -107,7 +95,6 @@ def _key(declared: "Field[object]", hint: object) -> Key:
     return Key(
         name=declared.name,
         kind=kind,
-        not_yet=next((note for note in notes if isinstance(note, NotYet)), None),
         required=required,
         default=None if required else _default(declared),
     )
@@ -137,7 +124,7 @@ class RecordOf(Kind, Generic[EntryT]):
                 continue
             lines[key.name] = word.line
             with at.reading.going_on():
-                values[key.name] = self._value(key, word, value, at)
+                values[key.name] = key.kind.read(value, at.key(key.name))
         for key in known.values():
             if key.required and key.name not in lines:
                 at.refuse(node, f"{key.name} is missing")
@@ -151,14 +138,6 @@ class RecordOf(Kind, Generic[EntryT]):
             # What counts as one value is checked here; named entries when they are joined with what is stored.
             at.reading.problems += [entry.remark(key, sentence) for key, sentence in entry.mistakes()]
         return entry
-
-    @staticmethod
-    def _value(key: Key, word: Word, node: Node, at: Place) -> object:
-        value = key.kind.read(node, at.key(key.name))
-        if key.not_yet is not None and key.not_yet.concerns(value):
-            remark = Remark(word.line, at.key(key.name).path, "is stored, but not enforced yet")
-            at.reading.warnings.append(remark)
-        return value
 
     def _register(self, values: Mapping[str, object], at: Place) -> None:
         if self.record.noun and self.record.named_by in values:
