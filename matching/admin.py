@@ -1,9 +1,19 @@
-"""Pages for leases, to look at."""
+"""Pages for leases, to look at, and for how well pilots do."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final
 
 from django.contrib import admin
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
 
-from matching.models import Match
+from matching.models import Match, PilotEfficiency
+from matching.queries.pilot_efficiency import efficiency
+from pilots.models import Pilot
 from wms.accounts.admin.rights import VOLevelLedger
 
 
@@ -21,3 +31,83 @@ class MatchAdmin(VOLevelLedger[Match]):
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the leases of the VOs' jobs."""
         return Q(job__vo__in=vos)
+
+
+class _Choice(admin.SimpleListFilter):
+    """A choice of what the table shows, of which always one is made."""
+
+    options: Mapping[str, str]
+    chosen_at_first: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ANN401, ARG002
+        """Return what there is to choose from."""
+        return list(self.options.items())
+
+    def value(self) -> str:
+        """Return what is chosen."""
+        asked = super().value()
+        return asked if asked is not None and asked in self.options else self.chosen_at_first
+
+    def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401 - Django's own
+        """Return the choices, without one for all."""
+        choices = super().choices(changelist)
+        next(iter(choices))
+        yield from choices
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002 - Django's own
+        """Keep the rows: the table is not made of them."""
+        return queryset
+
+
+class PeriodFilter(_Choice):
+    """How long ago pilots may have been submitted."""
+
+    title = "submitted within"
+    parameter_name = "hours"
+    options = MappingProxyType({"1": "an hour", "24": "a day", "168": "a week"})
+    chosen_at_first = "24"
+
+
+class PlaceFilter(_Choice):
+    """By what pilots are counted."""
+
+    title = "counted by"
+    parameter_name = "by"
+    options = MappingProxyType({"site": "site", "site,ce": "computing element", "site,ce,queue": "queue", "vo": "VO"})
+    chosen_at_first = "site"
+
+
+_HEADS: Final = {"site": "Site", "ce": "CE", "queue": "Queue", "vo": "VO"}
+
+
+@admin.register(PilotEfficiency)
+class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
+    """For operators and managers who ask at which places pilots fail, or find nothing to do (PIL §2.3)."""
+
+    change_list_template = "admin/matching/pilot_efficiency.html"
+    list_filter = (PeriodFilter, PlaceFilter)
+    list_per_page = 1
+    ordering = ("-id",)
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the pilots of the VOs."""
+        return Q(vo__in=vos)
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
+        """Allow the query string to ask for what the filters ask, and for nothing else."""
+        return lookup in {PeriodFilter.parameter_name, PlaceFilter.parameter_name}
+
+    def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None) -> HttpResponse:
+        """Show a table of places in place of the pilots."""
+        response = super().changelist_view(request, dict(extra_context or {}))
+        if isinstance(response, TemplateResponse) and response.context_data and "cl" in response.context_data:
+            chosen = {spec.parameter_name: spec.value() for spec in response.context_data["cl"].filter_specs}
+            group_by = tuple(chosen["by"].split(","))
+            since = timezone.now() - timedelta(hours=int(chosen["hours"]))
+            found = efficiency(self.visible(request, Pilot.objects.all()), group_by=group_by, since=since)
+            response.context_data |= {
+                "title": "Pilot efficiency",
+                "heads": [_HEADS[name] for name in group_by],
+                "rows": [([each.values[name] or "–" for name in group_by], each) for each in found],
+            }
+        return response

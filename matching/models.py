@@ -54,6 +54,15 @@ class Match(models.Model):
         return str(self.pk)
 
 
+class PilotEfficiency(Pilot):
+    """The pilots once more, for a page of the admin that tells how well those of a place do."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "pilot efficiency"
+        verbose_name_plural = "pilot efficiency"
+
+
 class ExpirerRun(models.Model):
     """The one row is the last run of the expirer, by which its own outage is known."""
 

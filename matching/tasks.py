@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from matching.queries.closings import closings_now
-from matching.services import accounting, expiry, limits
+from matching.services import accounting, black_holes, draining, expiry, limits
 from pilots.services import directing
 from pilots.tasks import serve_soon
 
@@ -27,6 +27,18 @@ def count_deliveries() -> None:
 def sum_up_limits() -> None:
     """Every minute: jobs that pilots no longer hold, and CPU time, towards limits (DESIGN §3.6)."""
     limits.sum_up()
+
+
+@shared_task(name="matching.find_black_holes", ignore_result=True, acks_late=True)
+def find_black_holes() -> None:
+    """Every minute: nodes where jobs die fast get none for a while (DESIGN §3.7)."""
+    black_holes.find_black_holes()
+
+
+@shared_task(name="matching.tell_drained_pilots", ignore_result=True, acks_late=True)
+def tell_drained_pilots() -> None:
+    """Every 5 seconds: pilots that are drained, and have jobs, hear of it with the next report on one of these."""
+    draining.tell_drained_pilots(now=timezone.now())
 
 
 @shared_task(name="matching.direct_pilots", ignore_result=True, acks_late=True)

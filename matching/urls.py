@@ -3,6 +3,7 @@ from django.urls import URLPattern, path
 from matching.api.advertisements import AdvertisementsView
 from matching.api.data import LeaseReplicasView
 from matching.api.explain import ExplainView
+from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
@@ -18,5 +19,6 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/advertisements/", AdvertisementsView.as_view(), name="site-advertisements"),
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
+    path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),
     path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
 ]

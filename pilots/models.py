@@ -1,5 +1,6 @@
 """The supply: pilots, their secrets and logs, and the directors that send them."""
 
+from datetime import datetime
 from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
@@ -68,6 +69,25 @@ class Pilot(models.Model):
         null=True, blank=True, editable=False, help_text="When what it had left at its CE was removed."
     )
     revoked_at = models.DateTimeField(null=True, blank=True, help_text="From then on its token opens nothing.")
+    drained_at = models.DateTimeField(
+        null=True, blank=True, help_text="From then on it gets no new job; it leaves after those that it has."
+    )
+    drain_reason = models.CharField(max_length=255, blank=True)
+    drain_told_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When the orders to drain were written, if it had jobs."
+    )
+    # No index, which every report of the pilot would write to: those of a host are found by its site. No constraint,
+    # which the claim would not need either; rows of black holes stay.
+    black_hole = models.ForeignKey(
+        "BlackHole",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        db_constraint=False,
+        help_text="Its host gets no jobs now, and so it gets none.",
+    )
     answered_request_id = models.UUIDField(
         null=True, blank=True, editable=False, help_text="Of the last offer that got fewer jobs than it had room for."
     )
@@ -146,6 +166,54 @@ class CEHealth(models.Model):
 
     def __str__(self) -> str:
         return f"health of {self.ce}"
+
+
+class BlackHoleQuerySet(models.QuerySet["BlackHole"]):
+    """Which of them still matter."""
+
+    def in_force(self, *, now: datetime) -> Self:
+        """Keep those whose hosts get no jobs at *now*."""
+        return self.filter(lifted_at=None, until__gt=now)
+
+
+class BlackHole(models.Model):
+    """One row is one time that jobs ended badly and fast on a host, which got none for a while then."""
+
+    site = models.ForeignKey(Site, models.CASCADE, related_name="black_holes", db_index=False)
+    host_name = models.CharField(max_length=255)
+    found_at = models.DateTimeField()
+    until = models.DateTimeField(help_text="Then it gets jobs again, and is looked at anew.")
+    fetched = models.PositiveIntegerField(help_text="Leases that had ended there within the hour.")
+    failed = models.PositiveIntegerField(help_text="Of these, those that had ended badly and fast.")
+    reason = models.CharField(max_length=255)
+    lifted_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it got jobs again: its time was over, or somebody said so."
+    )
+    lifted_by = models.CharField(max_length=150, blank=True, help_text="Who said so; empty: its time was over.")
+
+    objects = BlackHoleQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="a_host_is_one_black_hole_at_a_time",
+                fields=["site", "host_name"],
+                condition=Q(lifted_at__isnull=True),
+            ),
+            models.CheckConstraint(
+                name="black_hole_ends_after_it_was_found", condition=Q(until__gt=models.F("found_at"))
+            ),
+            models.CheckConstraint(
+                name="black_hole_failed_no_more_than_it_fetched", condition=Q(failed__lte=models.F("fetched"))
+            ),
+        ]
+        indexes = [
+            # Serves the detection: what a host was before, the latest first.
+            models.Index(name="black_hole_of_host", fields=["site", "host_name", "-found_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"black hole {self.host_name} at {self.site}"
 
 
 class DirectorRun(models.Model):

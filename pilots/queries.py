@@ -95,6 +95,8 @@ class JoblessPilots:
     group_id: int | None
     #: None: made for all of a group that shares jobs.
     owner_id: int | None
+    #: As of ``Pilot.slot``.
+    slot: Mapping[str, object]
     #: Of pilots that have ended: when they asked in vain, to the minute; so what waited then is nothing for their like.
     in_vain_at: datetime | None = None
     pilots: int
@@ -144,13 +146,16 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     asking = Q(started_at__isnull=True) | Q(last_seen_at__gt=now - ASKS_WITHIN)
     # Of a CE that does not answer, nobody knows whether it has the pilot.
     lost = Q(status=PilotStatus.SUBMITTED, submitted_at__lte=now - ACCEPTED_WITHIN)
-    jobless = sent.filter(asking, ended_at=None, revoked_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
+    welcome = Q(revoked_at=None, drained_at=None, black_hole=None)
+    jobless = sent.filter(asking, welcome, ended_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
     fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - IN_VAIN_FOR)
-    kinds = ("queue", "vo", "group", "owner", "in_vain_at")
+    kinds = ("queue", "vo", "group", "owner", "slot", "in_vain_at")
     return [
-        JoblessPilots(queue_id=queue, vo_id=vo, group_id=group, owner_id=owner, in_vain_at=in_vain_at, pilots=pilots)
+        JoblessPilots(
+            queue_id=queue, vo_id=vo, group_id=group, owner_id=owner, slot=slot, in_vain_at=in_vain_at, pilots=pilots
+        )
         for rows in (jobless, fruitless.annotate(in_vain_at=TruncMinute("nothing_at")))
-        for queue, vo, group, owner, in_vain_at, pilots in rows.values_list(*kinds)
+        for queue, vo, group, owner, slot, in_vain_at, pilots in rows.values_list(*kinds)
         .annotate(pilots=Count("pk"))
         .order_by(*kinds)
     ]

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from matching.models import Match
 from pilots.domain import ENDED, PilotStatus
-from pilots.models import Pilot
+from pilots.models import BlackHole, Pilot
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
@@ -413,6 +413,25 @@ def make_pilot(
         status=status,
         submitted_at=NOW,
         ended_at=NOW if status in ENDED else None,
+    )
+
+
+def make_black_hole(
+    *,
+    site: Site | None = None,
+    host_name: str = "node1",
+    found_at: datetime = NOW,
+    pause: timedelta = timedelta(hours=1),
+) -> BlackHole:
+    """Return a host that gets no jobs for a while; its pilots are not marked."""
+    return BlackHole.objects.create(
+        site=site or make_site(),
+        host_name=host_name,
+        found_at=found_at,
+        until=found_at + pause,
+        fetched=12,
+        failed=11,
+        reason="11 of the 12 jobs that ended here failed",
     )
 
 

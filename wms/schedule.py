@@ -40,6 +40,10 @@ BEAT: dict[str, Entry] = {
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
     # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".
     "expire-leases": every(5, "matching.expire_leases"),
+    # Marked at once, and so given no job; the order itself hurries as much as one to kill.
+    "tell-drained-pilots": every(5, "matching.tell_drained_pilots"),
+    # A node on which jobs die within seconds takes many in a minute; and lost leases are known some minutes later.
+    "find-black-holes": every(60, "matching.find_black_holes"),
     # DESIGN §3.3: use counts with a half-life of 3 days. Each run reads every open lease: not more often than needed.
     "count-deliveries": every(60, "matching.count_deliveries"),
     # DESIGN §3.6: claims that find a limit full do it themselves; for the others it may not become much.

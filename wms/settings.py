@@ -108,6 +108,11 @@ WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
 WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
 #: The log of a pilot is kept so long after the last line was added.
 WMS_PILOT_LOG_S = env.int("WMS_PILOT_LOG_S", default=30 * 24 * 3600)
+#: A host is a black hole when so many jobs within an hour, most of what it had, failed fast that do well elsewhere; 0:
+#: none is looked for.
+WMS_BLACK_HOLE_FAILURES = env.int("WMS_BLACK_HOLE_FAILURES", default=10)
+#: Fast is so long after the match: software that is missing, or a full disk, ends a payload within seconds.
+WMS_BLACK_HOLE_FAST_S = env.int("WMS_BLACK_HOLE_FAST_S", default=120)
 #: How often a director looks for what waits and sends pilots; `up` asks for more (PIL §2.3: "work in cycles").
 WMS_DIRECTOR_CYCLE_S = env.float("WMS_DIRECTOR_CYCLE_S", default=60.0)
 #: What carries pilots to a computing element, by its type; a further one is a file and a line here.

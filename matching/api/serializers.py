@@ -180,7 +180,7 @@ class CommandOut(serializers.Serializer[Any]):
     """An order to the pilot, repeated until acknowledged."""
 
     id = serializers.IntegerField()
-    name = serializers.CharField(help_text="kill: stop the payload, then acknowledge.")
+    name = serializers.CharField(help_text="kill: stop the payload; drain: ask for no other job. Acknowledge either.")
     arguments = serializers.DictField()
 
 

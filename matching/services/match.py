@@ -20,6 +20,7 @@ from matching.services.full_limits import full_limits
 from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
 from matching.services.site_throttle import THROTTLED, Refusal, SiteThrottle
 from pilots.models import Pilot
+from pilots.services.nodes import why_no_more_jobs
 from resources.models import Queue
 from taskqueues.domain.conditions import within
 from taskqueues.domain.limits import LimitScope
@@ -42,6 +43,8 @@ _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
         "queue_removed": "The queue of this pilot is not configured any more; leave.",
     }
 )
+#: The claim's reasons for which a pilot gets no other job, but keeps those that it has.
+_NO_MORE: Final = frozenset({"black_hole", "pilot_drained"})
 #: The claim's reasons that close one task queue; any other closes all of them.
 _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool"})
 #: What a site's expression may look at is read of so many task queues before, and after, the one that was drawn.
@@ -74,6 +77,7 @@ def match(
 
     Raises:
         PilotNotWelcomeError: the pilot has ended or is revoked.
+        PilotDrainedError, BlackHoleError: it gets no more jobs, nor does its host.
         RejectedError, ForbiddenError: the offer names what does not exist, or is not the pilot's (``offers``).
     """
     asked_at = monotonic()
@@ -162,6 +166,8 @@ class _Search:
         leases = close(self.claimant, left={name: int(np.count_nonzero(mask)) for name, mask in left.items()})
         for lease in leases:
             if lease.answer == Answer.CLOSED:
+                if lease.reason in _NO_MORE:
+                    raise why_no_more_jobs(self.claimant.pilot_id)
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])
         return leases
 

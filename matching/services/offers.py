@@ -9,7 +9,7 @@ from resources.models import Queue
 from resources.queries import Place, resolve_place
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.services.offers import Slot, resolve
-from wms.accounts.models import VO, Group, User
+from wms.accounts.models import VO, Group, Membership, User
 from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.memo import FORGETFUL, Remembered
@@ -134,10 +134,12 @@ def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembe
 
 
 def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
-    if known.ask(_group, bond.group_id).shares_jobs:
-        return None
-    # A pilot of a whole group that has stopped sharing jobs since is nobody's.
-    return NOBODY if bond.owner_id is None else bond.owner_id
+    shares_jobs = known.ask(_group, bond.group_id).shares_jobs
+    if bond.owner_id is None:
+        # A pilot of a whole group that has stopped sharing jobs since is nobody's.
+        return None if shares_jobs else NOBODY
+    # Only members share: whoever has left the group, or is suspended, gets at no job of those who were mates.
+    return None if shares_jobs and known.ask(_is_member, bond.owner_id, bond.group_id) else bond.owner_id
 
 
 def vo_of(pk: int) -> VO:
@@ -147,6 +149,10 @@ def vo_of(pk: int) -> VO:
 
 def _group(pk: int) -> Group:
     return Group.objects.get(pk=pk)
+
+
+def _is_member(user_id: int, group_id: int) -> bool:
+    return Membership.objects.filter(user=user_id, group=group_id, user__is_active=True).exists()
 
 
 def _place(queue_id: int) -> Place:

@@ -4,7 +4,7 @@
 --   leased        the lease; or the one that this request got before, when it is asked again
 --   empty_level   no job of this user priority waits in the queue
 --   contended     jobs wait, but other claims hold all of them at this moment
---   closed        with a reason: pilot_… or request_answered: nothing more is given to this request; site, ce, queue,
+--   closed        with a reason: pilot_…, black_hole or request_answered: nothing more is given to this request; site, ce, queue,
 --                 vo, throttle…: nothing at this place; owner, pool: nothing of this task queue; limit: nothing that
 --                 the limit is on
 --   gone          there is no such task queue any more
@@ -65,11 +65,15 @@ CREATE FUNCTION wms_lock_pilot(the_pilot bigint) RETURNS text LANGUAGE plpgsql A
 DECLARE
     pilot record;
 BEGIN
-    SELECT ended_at, revoked_at INTO pilot FROM pilots_pilot WHERE id = the_pilot FOR NO KEY UPDATE;
+    SELECT ended_at, revoked_at, drained_at, black_hole_id INTO pilot
+      FROM pilots_pilot WHERE id = the_pilot FOR NO KEY UPDATE;
     RETURN CASE
         WHEN NOT FOUND THEN 'pilot_unknown'
         WHEN pilot.revoked_at IS NOT NULL THEN 'pilot_revoked'
         WHEN pilot.ended_at IS NOT NULL THEN 'pilot_ended'
+        -- These two keep what they have got.
+        WHEN pilot.black_hole_id IS NOT NULL THEN 'black_hole'
+        WHEN pilot.drained_at IS NOT NULL THEN 'pilot_drained'
         ELSE ''
     END;
 END
@@ -176,7 +180,7 @@ BEGIN
     -- Locks the pilot: the same request, asked again meanwhile, waits here. Who asks, runs.
     UPDATE pilots_pilot
        SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
-     WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL
+     WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL AND drained_at IS NULL AND black_hole_id IS NULL
     RETURNING answered_request_id, matched_at INTO pilot;
     IF NOT FOUND THEN
         claimed.reason := wms_lock_pilot(the_pilot);
@@ -327,6 +331,13 @@ DECLARE
     refused CONSTANT text := wms_lock_pilot(the_pilot);
     has_some boolean;
 BEGIN
+    IF refused IN ('black_hole', 'pilot_drained') THEN
+        -- Asked again, its answer having been lost, it gets its leases all the same.
+        RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
     IF refused <> '' THEN
         RETURN QUERY SELECT 'closed', refused, NULL::bigint, NULL::integer, NULL::smallint, NULL::uuid, NULL::timestamptz,
                             NULL::bigint, NULL::text, NULL::text, NULL::jsonb, NULL::jsonb;

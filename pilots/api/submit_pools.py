@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from pilots.api.permissions import IsPilot
 from pilots.domain import PilotCredential
-from pilots.models import Pilot
+from pilots.services.reports import living_pilot
 from resources.queries import resolve_place
 from taskqueues.models import SubmitPool
 from taskqueues.queries import MOST_QUEUES, PoolQueues, pools_of_queue, queues_by_pool
@@ -139,7 +139,7 @@ class SubmitPoolsView(APIView):
 
 def _vo_of(request: Request, name: str | None) -> VO:
     if isinstance(request.auth, PilotCredential):
-        visible = VO.objects.filter(pk__in=Pilot.objects.filter(pk=request.auth.pilot_id).values("vo"))
+        visible = VO.objects.filter(pk=living_pilot(request.auth.pilot_id).vo_id)
     else:
         visible = VO.objects.visible_to(user_of(request))
     found = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])

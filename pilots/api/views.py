@@ -87,5 +87,5 @@ class ReportView(APIView):
             pilot = reports.record_flaw(report, pilot_id=credential.pilot_id, now=now)
         else:
             pilot = reports.record_node_check(report, pilot_id=credential.pilot_id, now=now)
-        token = renewed_token(credential, now=now) if pilot.ended_at is None else None
+        token = renewed_token(credential, now=now)
         return Response(ReportOut(pilot, context={"token": token}).data, headers={"Cache-Control": "no-store"})

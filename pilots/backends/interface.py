@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 
 class BackendError(Exception):
     """The computing element cannot be used as it is; the sentence is for its operator."""
@@ -68,6 +70,11 @@ class Slot:
     disk_mb: int = 0
     platforms: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, stored: Mapping[str, object]) -> "Slot":
+        """Return the slot that was stored as JSON."""
+        return msgspec.convert(stored, cls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

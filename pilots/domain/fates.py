@@ -32,6 +32,9 @@ class Seen:
         said: in the batch system's own words, why it waits or how it ended.
         exit_code: of one that is gone; negative for a signal, None when nobody knows.
         banned: its site, CE or queue is.
+        drained: it is to get no job.
+        revoked_at: since when its token opens nothing.
+        why_revoked: who says so.
         last_seen_at: when it last called; None: never.
     """
 
@@ -43,6 +46,9 @@ class Seen:
     said: str = ""
     exit_code: int | None = None
     banned: bool = False
+    drained: bool = False
+    revoked_at: datetime | None = None
+    why_revoked: str = ""
     submitted_at: datetime
     started_at: datetime | None = None
     last_seen_at: datetime | None = None
@@ -66,6 +72,8 @@ def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: dat
         watched_since: since when there was somebody to hear pilots; silence before that says nothing.
         now: the time.
     """
+    if seen.revoked_at is not None:
+        return _fate_of_revoked(seen, since=now - seen.revoked_at, patience=patience)
     if seen.gone:
         return _fate_of_gone(seen)
     if seen.started_at is None:
@@ -76,9 +84,20 @@ def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: dat
     return Fate(status=PilotStatus.LOST, reason=f"Silent for {_words(silent)}", kill=True)
 
 
+def _fate_of_revoked(seen: Seen, *, since: timedelta, patience: Patience) -> Fate:
+    # It hears of it with its next report; without one, it stops its payloads when their leases are over.
+    stops_within = SUBMITTED_WITHIN if seen.started_at is None else patience.silence
+    if seen.gone or (not seen.known and since > stops_within):
+        return Fate(status=PilotStatus.ABORTED, reason=seen.why_revoked, kill=not seen.gone)
+    # Its jobs come back when it is gone; so it must be seen to be. Said again until then.
+    return Fate(status=seen.status, reason=seen.why_revoked, kill=True)
+
+
 def _fate_of_unstarted(seen: Seen, *, waited: timedelta, patience: Patience) -> Fate | None:
     if seen.banned:
         return Fate(status=PilotStatus.ABORTED, reason="Its site was banned before it started", kill=True)
+    if seen.drained:
+        return Fate(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
     if not seen.accepted and waited > SUBMITTED_WITHIN:
         return Fate(status=PilotStatus.ABORTED, reason="It was submitted, and its CE does not know it")
     if waited > patience.start + FORGOTTEN_AFTER and not seen.known:

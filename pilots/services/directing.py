@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from uuid import uuid4
 
@@ -20,6 +20,9 @@ from resources.models import ComputingElement
 from taskqueues.services.closings import ReadClosings
 from taskqueues.services.index.shared import index
 from wms.kernel.db import LockKey, transaction_required, try_lock
+
+#: A CE without pilots is only asked how many it could take: what it said holds for so long.
+IDLE_ASKED_EVERY = timedelta(seconds=30)
 
 
 def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collection[int]:
@@ -71,7 +74,12 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     """
     DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": heard_since(now=now)})
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
-    left_alone = CEHealth.objects.filter(Q(ask_after__gt=now) | Q(busy_until__gt=now), ce=OuterRef("pk"))
+    health = CEHealth.objects.filter(ce=OuterRef("pk"))
+    left_alone = health.filter(Q(ask_after__gt=now) | Q(busy_until__gt=now))
+    answered = health.filter(asked_at__gt=now - IDLE_ASKED_EVERY, failures=0)
+    # Uses index: pilot_not_cleaned_at_queue. How they ended may be a reason to send no more.
+    ended = Pilot.objects.filter(queue__ce=OuterRef("pk"), cleaned_at=None, ended_at__gte=OuterRef("health__asked_at"))
     known = ComputingElement.objects.filter(~Exists(left_alone), type__in=settings.WMS_BACKENDS)
     at_open_queues = {queue.ce_id for queue in open_queues(now=now)}
-    return frozenset(known.filter(Exists(living) | Q(pk__in=at_open_queues)).values_list("pk", flat=True))
+    could_get_some = Q(pk__in=at_open_queues) & ~Exists(answered)
+    return frozenset(known.filter(Exists(living) | Exists(ended) | could_get_some).values_list("pk", flat=True))

@@ -18,7 +18,7 @@ from pilots.services.pictures import Picture, draw
 from pilots.services.slots import slot_for, slot_of
 from resources.domain.words import PilotType, ThrottlePolicy
 from resources.models import Queue, Site
-from taskqueues.domain.columns import Mask
+from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.conditions import within
 from taskqueues.models import TaskQueue
 from taskqueues.services.closings import ReadClosings
@@ -106,9 +106,21 @@ def _serving(jobless: Sequence[JoblessPilots], picture: Picture) -> Iterator[tup
         serves &= picture.takes_generic if kind.group_id is None else picture.takes_private
         if kind.group_id is not None:
             serves &= (columns.group_id == kind.group_id) & (shares | (columns.owner_id == (kind.owner_id or 0)))
+        if kind.slot:  # else it was sent by a server of before
+            serves &= _within(Slot.of(kind.slot), picture.queues[place], columns)
         if kind.in_vain_at is not None:
             serves &= picture.waiting_since < kind.in_vain_at.timestamp()
         yield kind, serves
+
+
+def _within(slot: Slot, queue: Queue, columns: Columns) -> Mask:
+    """Return which task queues ask no more than the slot has, which may be smaller than the batch queue's."""
+    fits: Mask = (columns.processors <= slot.processors) & (columns.gpus <= slot.gpus)
+    if slot.memory_mb:
+        fits &= columns.memory_mb <= slot.memory_mb
+    if slot.wall_time_s is not None and slot.wall_time_s != queue.wall_time_s:
+        fits &= columns.cpu_time_s <= slot.wall_time_s
+    return fits
 
 
 def _coming(bound: Bound, picture: Picture, crowds: Sequence[tuple[JoblessPilots, Crowd]]) -> int:

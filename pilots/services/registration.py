@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
+from pilots.services.nodes import refuse_black_hole
 from pilots.services.reports import living_pilot
 from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token
@@ -94,6 +95,7 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
         UnknownPlaceError: CE or queue do not exist.
         PilotTypeRefusedError: the CE accepts no generic pilots.
         SiteBannedError: site, CE or queue is banned.
+        BlackHoleError: its host gets no jobs now.
     """
     site = Site.objects.get(pk=site_id)
     if wanted.site != site.name:
@@ -105,6 +107,7 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
     if queue is None:  # names are unique within their level, so all three together name one queue
         raise AssertionError("a site, a CE and a queue by name are one queue")
     _refuse_banned(queue, now=now)
+    refuse_black_hole(site_id=site.pk, host_name=wanted.host_name, now=now)
     if queue.ce.pilot_types and PilotType.GENERIC not in queue.ce.pilot_types:
         raise PilotTypeRefusedError(f"{queue.ce.name} accepts {' and '.join(queue.ce.pilot_types)} pilots only.")
     pilot = Pilot.objects.create(
@@ -136,6 +139,7 @@ def register_sent(wanted: Registration, *, pilot_id: int, now: datetime) -> Regi
         PilotRevokedError, PilotEndedError, SecretUsedError: it is too late, or the secret was used.
         NotYourPlaceError: it names another VO or place than its own.
         SiteBannedError: site, CE or queue is banned; the secret may be used when that is over.
+        BlackHoleError: its host gets no jobs now.
     """
     # Locked: the director may be giving it up at the same moment.
     Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first()
@@ -144,6 +148,7 @@ def register_sent(wanted: Registration, *, pilot_id: int, now: datetime) -> Regi
     _refuse_other_place(pilot, wanted)
     if pilot.queue is not None:
         _refuse_banned(pilot.queue, now=now)
+        refuse_black_hole(site_id=pilot.queue.ce.site_id, host_name=wanted.host_name, now=now)
     pilot.status, pilot.status_reason = PilotStatus.RUNNING, ""
     pilot.host_name, pilot.started_at, pilot.last_seen_at = wanted.host_name, now, now
     pilot.save(update_fields=["status", "status_reason", "host_name", "started_at", "last_seen_at"])

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Event, Thread
 
-import msgspec
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
@@ -53,6 +52,14 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
                 break
     except Exception as error:  # noqa: BLE001 - the border to foreign systems: what fails there is noted, and left alone
         _note_failure(ce, _said(error), now=clock())
+
+
+@transaction.atomic(durable=True)
+def ask_again(rows: QuerySet[CEHealth]) -> Sequence[int]:
+    """Forget until when computing elements were to be left alone; return them. How often they failed is kept."""
+    ce_ids = list(rows.order_by("pk").values_list("pk", flat=True))
+    CEHealth.objects.filter(pk__in=ce_ids).update(ask_after=None, send_after=None)
+    return ce_ids
 
 
 def _begin(ce: ComputingElement, *, now: datetime) -> bool:
@@ -109,7 +116,8 @@ def _ordered(ce: ComputingElement) -> Sequence[Pilot]:
     """Return pilots that the CE has not been told of, as far as is known."""
     # Uses index: pilot_alive_at_queue
     ordered = Pilot.objects.filter(queue__ce=ce, ended_at=None, status=PilotStatus.SUBMITTED, batch_id="")
-    return list(ordered.filter(tried_at=None).select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
+    wanted = ordered.filter(tried_at=None, drained_at=None, revoked_at=None)
+    return list(wanted.select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
 
 
 def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, clock: Clock) -> None:
@@ -141,7 +149,7 @@ def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
         site=ce.site.name,
         ce=ce.name,
         queue=pilot.queue.name,
-        slot=msgspec.convert(pilot.slot, Slot),
+        slot=Slot.of(pilot.slot),
     )
 
 

@@ -31,11 +31,13 @@ def credential_of(token: str) -> PilotCredential:
 
 
 def renewed_token(credential: PilotCredential, *, now: datetime) -> str | None:
-    """Return a new token when less than half of one's life is left, else None.
+    """Return a new token when less than half of one's life is left and the pilot lives, else None.
 
-    For answers to reports, where the caller has seen that the pilot is neither revoked nor ended.
+    An ended pilot may still have a lease for some seconds, and report on it; no token must come of that.
     """
     if credential.expires_at - now >= _lifetime() / 2:
+        return None
+    if not Pilot.objects.filter(pk=credential.pilot_id, ended_at__isnull=True, revoked_at__isnull=True).exists():
         return None
     return _issue(credential.pilot_id, expires_at=now + _lifetime()).token
 

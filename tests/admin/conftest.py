@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from matching.models import Match
-from pilots.models import Director, Pilot
+from matching.models import Match, PilotEfficiency
+from pilots.models import BlackHole, CEHealth, Director, Pilot
 from resources.domain.words import RequirementKind, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
@@ -25,6 +25,7 @@ from resources.services import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import (
     NOW,
+    make_black_hole,
     make_ce,
     make_group,
     make_job,
@@ -60,6 +61,9 @@ class World:
     definition: RequirementDefinition
     job: Job
     pilot: Pilot
+    efficiency: PilotEfficiency
+    black_hole: BlackHole
+    ce_health: CEHealth
     match: Match
     task_queue: TaskQueue
     submit_pool: SubmitPool
@@ -98,6 +102,9 @@ def make_world(name: str) -> World:
         definition=make_requirement_definition(name=f"{name}Memory", kind=RequirementKind.CAPACITY, vos=[vo]),
         job=running,
         pilot=pilot,
+        efficiency=PilotEfficiency.objects.get(pk=pilot.pk),
+        black_hole=make_black_hole(site=site),
+        ce_health=CEHealth.objects.create(ce=ce, trouble="It does not answer", failures=3),
         match=match,
         task_queue=TaskQueue.objects.get(vo=vo),
         submit_pool=pool,

@@ -8,8 +8,8 @@ from django.db import models
 from django.test import Client
 from django.urls import reverse
 
-from matching.models import Match
-from pilots.models import Director, Pilot
+from matching.models import Match, PilotEfficiency
+from pilots.models import BlackHole, CEHealth, Director, Pilot
 from resources.models import (
     ComputingElement,
     Platform,
@@ -40,6 +40,9 @@ OF_A_VO: dict[type[models.Model], str] = {
     RequirementDefinition: "definition",
     Job: "job",
     Pilot: "pilot",
+    PilotEfficiency: "efficiency",
+    BlackHole: "black_hole",
+    CEHealth: "ce_health",
     Match: "match",
     TaskQueue: "task_queue",
     SubmitPool: "submit_pool",

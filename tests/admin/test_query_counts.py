@@ -9,8 +9,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from matching.models import Match
-from pilots.models import Director, Pilot
+from matching.models import Match, PilotEfficiency
+from pilots.models import BlackHole, CEHealth, Director, Pilot
 from resources.domain.words import RequirementKind, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
@@ -29,6 +29,7 @@ from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.admin.conftest import World
 from tests.factories import (
     NOW,
+    make_black_hole,
     make_ce,
     make_group,
     make_job,
@@ -115,6 +116,9 @@ ROWS: Mapping[type[models.Model], Callable[[World], object]] = {
     SubmitPool: new_pool,
     Job: new_job,
     Pilot: lambda world: make_pilot(vo=world.vo, queue=new_queue(world)),
+    PilotEfficiency: lambda world: make_pilot(vo=world.vo, queue=new_queue(world)),
+    BlackHole: lambda world: make_black_hole(site=make_site(vos=[world.vo])),
+    CEHealth: lambda world: CEHealth.objects.create(ce=new_ce(world)),
     Director: new_director,
     Match: new_match,
     Limit: lambda world: Limit.objects.create(

@@ -21,7 +21,7 @@ MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
 TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
 
 #: Numbers that may be 0: no rescheduling at all is a rule that a site may want.
-MAY_BE_ZERO = frozenset({"WMS_MAX_RESCHEDULES", "WMS_TASK_QUEUE_INDEX_MAX_AGE_S"})
+MAY_BE_ZERO = frozenset({"WMS_BLACK_HOLE_FAILURES", "WMS_MAX_RESCHEDULES", "WMS_TASK_QUEUE_INDEX_MAX_AGE_S"})
 
 
 class UnsafeStartError(SystemExit):

@@ -53,6 +53,7 @@ ADDRESSES = [
     "POST /api/matches/{match_id}/finish/",
     "POST /api/matches/preview/",
     "GET /api/submit-pools/",
+    "GET /api/pilots/summary/",
 ]
 
 Operation = Mapping[str, Any]

@@ -10,9 +10,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from matching.models import Match
+from matching.services import draining
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
+from pilots.services import nodes
+from pilots.services.nodes import PilotDrainedError
 from taskqueues.models import QueuedJob
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once, until_somebody_waits_for_a_lock
@@ -165,3 +168,39 @@ def test_a_job_committed_before_the_request_is_found_however_old_the_index_is(gr
     assert ask(pilot, chance=Random(1)) == []
     jobs = [make_job(group=group).pk for _ in range(20)]
     assert sorted(ask(pilot, chance=Random(1))[0] for _ in jobs) == jobs
+
+
+def test_a_pilot_that_is_drained_while_it_claims_has_that_job_at_most(group: Group) -> None:
+    for _ in range(2):
+        make_job(group=group)
+    pilot = make_pilot(vo=group.vo, queue=make_queue(processors=2))
+
+    def drain() -> None:
+        nodes.drain(Pilot.objects.filter(pk=pilot.pk), reason="", now=timezone.now())
+
+    # Between the first claim and the second of one request.
+    assert len(ask(pilot, chance=Interrupted(lambda: None, drain), max_jobs=2, processors=2)) == 1
+    with pytest.raises(PilotDrainedError):
+        ask(pilot, chance=Random(1))
+    assert Match.objects.count() == 1
+    assert draining.tell_drained_pilots(now=timezone.now()) == 1
+
+
+def test_a_claim_waits_for_who_drains_its_pilot(group: Group) -> None:
+    make_job(group=group)
+    pilot = make_pilot(vo=group.vo)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            Pilot.objects.filter(pk=pilot.pk).update(drained_at=timezone.now())
+            asking: Future[object] = pool.submit(_ask_and_disconnect, pilot)
+            until_somebody_waits_for_a_lock(or_done=asking)
+        with pytest.raises(PilotDrainedError):
+            asking.result(timeout=60)
+    assert QueuedJob.objects.count() == 1
+
+
+def _ask_and_disconnect(pilot: Pilot) -> list[int]:
+    try:
+        return ask(pilot, chance=Random(1))
+    finally:
+        connection.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from pilots.backends.interface import PilotOrder, Submission
+from pilots.backends.interface import PilotOrder, Slot, Submission
 from pilots.domain import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets
@@ -238,6 +238,95 @@ def test_a_director_looks_at_its_own_sites_and_job_types(fleet: Fleet, group: Gr
 
     assert cycle(fleet) == 3
     assert set(Pilot.objects.values_list("queue", flat=True)) == {here.pk}
+
+
+# ---- what is asked of the batch system -------------------------------------------------------------------------------
+
+
+def test_a_site_director_asks_for_the_slot_that_the_batch_queue_promises(
+    fleet: Fleet, backend: ScriptedBackend, group: Group
+) -> None:
+    make_queue(
+        name="long", wall_time_s=345_600, processors=8, memory_mb=16_000, gpus=1, platforms=["x86_64-el9"], tags=["Big"]
+    )
+    waiting(1, group=group)
+    assert cycle(fleet) == 1
+    assert backend.orders[0].slot == Slot(
+        queue="long",
+        wall_time_s=345_600,
+        processors=8,
+        memory_mb=16_000,
+        gpus=1,
+        platforms=("x86_64-el9",),
+        tags=("Big",),
+    )
+
+
+def test_a_task_queue_director_asks_for_what_the_jobs_need(
+    fleet: Fleet, backend: ScriptedBackend, group: Group
+) -> None:
+    Director.objects.create(name="exact", kind="taskqueue")
+    make_queue(name="long", wall_time_s=345_600, processors=8, memory_mb=16_000, platforms=["x86_64-el9", "x86_64-el8"])
+    waiting(1, group=group, cpu_time_s=5000, processors=2, memory_mb=3000, platforms=["x86_64-el8"])
+    assert cycle(fleet) == 1
+    assert backend.orders[0].slot == Slot(
+        queue="long", wall_time_s=8400, processors=2, memory_mb=3000, platforms=("x86_64-el8",)
+    )
+
+
+def test_pilots_of_small_slots_do_not_stand_for_large_jobs(
+    fleet: Fleet, backend: ScriptedBackend, group: Group
+) -> None:
+    Director.objects.create(name="exact", kind="taskqueue")
+    make_queue(processors=8, memory_mb=16_000, cpu_time_s=300_000)
+    waiting(3, group=group, cpu_time_s=500)
+    assert cycle(fleet) == 3
+    waiting(2, group=group, processors=4)
+    waiting(2, group=group, cpu_time_s=300_000)
+    assert cycle(fleet) == 4
+    assert cycle(fleet) == 0
+
+
+# ---- where nothing was found -----------------------------------------------------------------------------------------
+
+
+def found_nothing(queue: Queue, *, vo: VO, number: int, at: timedelta, ended: bool = True) -> None:
+    columns = {"status": PilotStatus.DONE, "ended_at": NOW + at} if ended else {"last_seen_at": NOW + at}
+    sent_pilots(queue, vo=vo, number=number, started_at=NOW, nothing_at=NOW + at, **columns)
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "sent"),
+    [(timedelta(minutes=-1), 5), (timedelta(minutes=5), 2), (timedelta(minutes=5, seconds=-20), 2)],
+)
+def test_pilots_that_left_without_a_job_stand_for_jobs_that_waited_then(
+    fleet: Fleet, queue: Queue, group: Group, asked_at: timedelta, sent: int
+) -> None:
+    waiting(5, group=group)
+    TaskQueue.objects.update(created_at=NOW)
+    found_nothing(queue, vo=group.vo, number=3, at=asked_at)
+    assert cycle(fleet, after=timedelta(minutes=6)) == sent
+
+
+def test_they_do_so_for_ten_minutes(fleet: Fleet, queue: Queue, group: Group) -> None:
+    waiting(5, group=group)
+    TaskQueue.objects.update(created_at=NOW - timedelta(hours=1))
+    found_nothing(queue, vo=group.vo, number=3, at=timedelta())
+    assert cycle(fleet, after=timedelta(minutes=9)) == 2
+    assert cycle(fleet, after=timedelta(minutes=11)) == 3
+
+
+def test_a_queue_where_pilots_find_nothing_gets_none_until_a_while_has_passed(
+    fleet: Fleet, queue: Queue, group: Group
+) -> None:
+    waiting(40, group=group)
+    TaskQueue.objects.update(created_at=NOW - timedelta(hours=1))
+    found_nothing(queue, vo=group.vo, number=12, at=timedelta())
+    assert cycle(fleet, after=timedelta(minutes=12)) == 0
+    waiting(2, group=group, job_type="Other")
+    TaskQueue.objects.filter(job_type="Other").update(created_at=NOW + timedelta(minutes=12))
+    assert cycle(fleet, after=timedelta(minutes=13)) == 2
+    assert cycle(fleet, after=timedelta(minutes=16)) == 40
 
 
 # ---- private pilots --------------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from pytest_django import Settings
 from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
-from pilots.services import rounds
+from pilots.services import nodes, rounds
 from pilots.services.reports import leave
 from resources.domain.words import ResourceState
 from resources.models import Queue, Site
-from tests.database.pilots.conftest import Fleet, ScriptedBackend
+from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.end_to_end.stack.running import wait_for
 from tests.factories import NOW, make_ce, make_pilot, make_queue, make_vo
@@ -118,6 +118,16 @@ def test_a_ce_that_does_not_answer_is_asked_less_and_less_often(fleet: Fleet, ba
     assert pilot.queue is not None
     health = CEHealth.objects.get(ce=pilot.queue.ce)
     assert (health.trouble, health.failures, health.free_slots) == ("", 0, 1000)
+
+
+def test_a_ce_without_pilots_is_asked_twice_a_minute(fleet: Fleet, backend: ScriptedBackend) -> None:
+    make_queue()
+    told = []
+    for second in range(0, 120, 2):
+        backend.free = second
+        fleet.serve(after=timedelta(seconds=second))
+        told.append(CEHealth.objects.get().free_slots)
+    assert list(dict.fromkeys(told)) == [0, 30, 60, 90]
 
 
 def test_a_round_that_died_does_not_keep_the_ce_for_ever(fleet: Fleet, backend: ScriptedBackend) -> None:
@@ -258,3 +268,46 @@ def test_a_ban_removes_the_pilots_that_wait_there_and_a_drain_does_not(fleet: Fl
     assert state_of(pilot) == (PilotStatus.ABORTED, "Its site was banned before it started")
     assert state_of(other)[0] == PilotStatus.RUNNING
     assert backend.killed == [pilot.stamp]
+
+
+def test_a_revoked_pilot_is_killed_at_its_ce_and_then_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:
+    pilot = running_at()
+    revoked = nodes.revoke(Pilot.objects.all(), by="bob", now=NOW)
+    assert (revoked.pilots, set(revoked.ce_ids)) == (1, set(ce_ids()))
+    assert round_(fleet) == 0
+    assert backend.killed == [pilot.stamp]
+    assert state_of(pilot) == (PilotStatus.RUNNING, "Revoked by bob")
+    backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-15)
+    assert round_(fleet, after=timedelta(seconds=5)) == 1
+    assert state_of(pilot) == (PilotStatus.ABORTED, "Revoked by bob")
+    assert nodes.revoke(Pilot.objects.all(), by="olivia", now=NOW).pilots == 0
+
+
+@pytest.mark.parametrize("by", ["drained", "revoked"])
+def test_a_pilot_that_nobody_wants_any_more_is_not_submitted(fleet: Fleet, backend: ScriptedBackend, by: str) -> None:
+    pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED)
+    if by == "drained":
+        assert nodes.drain(Pilot.objects.all(), reason="no more", now=NOW) == 1
+    else:
+        nodes.revoke(Pilot.objects.all(), by="bob", now=NOW)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
+    round_(fleet)
+    round_(fleet, after=timedelta(minutes=11))
+    assert backend.orders == []
+    assert state_of(pilot)[0] == PilotStatus.ABORTED
+
+
+def test_a_ce_is_asked_again_when_somebody_says_so(fleet: Fleet, backend: ScriptedBackend) -> None:
+    running_at()
+    backend.fails = BackendError("no answer")
+    for minute in range(3):
+        round_(fleet, after=timedelta(minutes=10 * minute))
+    backend.fails, backend.asked = None, 0
+    now = timedelta(minutes=20, seconds=1)
+    round_(fleet, after=now)
+    assert backend.asked == 0
+    assert rounds.ask_again(CEHealth.objects.all()) == list(CEHealth.objects.values_list("pk", flat=True))
+    assert CEHealth.objects.get().failures == 3
+    round_(fleet, after=now)
+    assert backend.asked == 1
+    assert (CEHealth.objects.get().failures, CEHealth.objects.get().trouble) == (0, "")

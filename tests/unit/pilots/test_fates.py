@@ -55,6 +55,48 @@ def test_a_pilot_that_is_gone_has_ended(seen: Seen, exit_code: int | None, statu
     assert fate(replace(seen, gone=True, exit_code=exit_code)) == Fate(status=status, reason=reason)
 
 
+REVOKED = replace(RUNNING, revoked_at=NOW - timedelta(minutes=1), why_revoked="Revoked by bob")
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        # Killed until it is seen to be gone: its jobs may run elsewhere only then.
+        (REVOKED, Fate(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True)),
+        (replace(REVOKED, known=False), Fate(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True)),
+        (
+            replace(REVOKED, started_at=None, status=PilotStatus.STALLED, submitted_at=LONG_AGO),
+            Fate(status=PilotStatus.STALLED, reason="Revoked by bob", kill=True),
+        ),
+        (
+            replace(REVOKED, gone=True, exit_code=0, said="CANCELLED"),
+            Fate(status=PilotStatus.ABORTED, reason="Revoked by bob"),
+        ),
+        # Nobody says where it is: it has stopped by itself when it could renew no lease any more.
+        (
+            replace(REVOKED, known=False, revoked_at=NOW - PATIENCE.silence - timedelta(seconds=1)),
+            Fate(status=PilotStatus.ABORTED, reason="Revoked by bob", kill=True),
+        ),
+        (
+            replace(REVOKED, known=False, started_at=None, revoked_at=NOW - SUBMITTED_WITHIN - timedelta(seconds=1)),
+            Fate(status=PilotStatus.ABORTED, reason="Revoked by bob", kill=True),
+        ),
+        (
+            replace(REVOKED, revoked_at=LONG_AGO, last_seen_at=LONG_AGO),
+            Fate(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True),
+        ),
+    ],
+)
+def test_a_revoked_pilot_is_killed_until_it_is_gone(seen: Seen, expected: Fate) -> None:
+    assert fate(seen) == expected
+
+
+def test_a_drained_pilot_runs_on_but_does_not_begin() -> None:
+    assert fate(replace(RUNNING, drained=True)) is None
+    aborted = Fate(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
+    assert fate(replace(WAITING, drained=True)) == aborted
+
+
 def test_a_pilot_that_has_not_started_in_time_is_stalled_and_killed_until_it_is_gone() -> None:
     late = replace(WAITING, submitted_at=NOW - PATIENCE.start - timedelta(seconds=1))
     stalled = Fate(status=PilotStatus.STALLED, reason="Not started within 6.0 h", kill=True)

@@ -7,15 +7,19 @@ from datetime import datetime
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from pilots.models import Director, Pilot
 from pilots.queries import kept_log
+from pilots.services import nodes
+from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
+from wms.kernel.nudge import nudge
 
 #: Characters of a log; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
@@ -25,6 +29,7 @@ _MOMENTS = {
     "matched_at": "first job",
     "nothing_at": "last got nothing",
     "last_seen_at": "last sign of life",
+    "drained_at": "drained",
     "ended_at": "ended",
     "revoked_at": "revoked",
 }
@@ -46,11 +51,18 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         "got_nothing_at",
     )
     list_select_related = ("vo", "queue__ce__site")
-    list_filter = ("status", ("vo", SeenRelatedFilter))
+    list_filter = (
+        "status",
+        ("vo", SeenRelatedFilter),
+        ("drained_at", admin.EmptyFieldListFilter),
+        ("black_hole", admin.EmptyFieldListFilter),
+    )
     search_fields = ("=id", "stamp", "host_name")
     ordering = ("-id",)
+    actions = ("drain", "kill")
     fieldsets = (
         (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "queue", "host_name")}),
+        ("Gets no jobs", {"fields": ("drain_reason", "black_hole")}),
         ("Batch system", {"fields": ("stamp", "batch_id")}),
         ("Life", {"fields": ("times",)}),
         ("When it last got nothing", {"fields": ("left_by_condition",)}),
@@ -69,6 +81,22 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the pilots of the VOs."""
         return Q(vo__in=vos)
+
+    @admin.action(description="Drain selected pilots: no new jobs")
+    def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
+        """Let pilots finish the jobs that they have, and leave."""
+        rows = self.changeable(request, queryset)
+        drained = nodes.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
+        self.message_user(request, f"{drained} pilots get no new jobs; they leave after those that they have.")
+
+    @admin.action(description="Kill selected pilots: revoke them, and end them at their CE")
+    def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
+        """Take their credentials from pilots at once; their jobs wait again when they are gone."""
+        rows = self.changeable(request, queryset)
+        revoked = nodes.revoke(rows, by=str(request.user), now=timezone.now())
+        for ce_id in sorted(revoked.ce_ids):
+            nudge(serve_ce, ce_id=ce_id)
+        self.message_user(request, f"{revoked.pilots} pilots revoked; their CEs are asked to end them.")
 
     @admin.display(description="place")
     def place(self, pilot: Pilot) -> str:

@@ -1,0 +1,96 @@
+"""GET /api/pilots/summary/: how well pilots do, by place and VO."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by
+from wms.accounts.api.permissions import IsManager, user_of
+from wms.kernel.names import did_you_mean
+from wms.kernel.rest import StrictSerializer, error_responses
+
+#: What is asked for when nothing is said, and the longest: older pilots are not kept in mind.
+DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
+
+
+class GroupBy(serializers.CharField):
+    """Names of what pilots are counted by, with commas."""
+
+    def to_internal_value(self, data: object) -> tuple[str, ...]:  # type: ignore[override]  # not one text
+        """Return the names, each once, in their order."""
+        names = [name.strip() for name in str(data).split(",")]
+        for name in names:
+            if name not in GROUP_BY:
+                hint = did_you_mean(name[:64], GROUP_BY) or f" Count by any of {', '.join(GROUP_BY)}."
+                raise serializers.ValidationError(f'Pilots cannot be counted by "{name[:64]}".{hint}')
+        return tuple(dict.fromkeys(names))
+
+
+class PilotSummaryIn(StrictSerializer):
+    """Query string of GET /api/pilots/summary/."""
+
+    group_by = GroupBy(
+        required=False, max_length=255, help_text=f"Any of {', '.join(GROUP_BY)}, with commas; default: site."
+    )
+    hours = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MAX_HOURS,
+        help_text=f"Pilots submitted within so many hours; default: {DEFAULT_HOURS}.",
+    )
+
+
+class PilotTallyOut(serializers.Serializer[Efficiency]):
+    """The pilots of one place or VO."""
+
+    values = serializers.DictField(
+        child=serializers.CharField(allow_null=True), help_text="By name of group_by; null: made by hand, at no queue."
+    )
+    submitted = serializers.IntegerField(help_text="All of them; also those that registered themselves.")
+    waiting = serializers.IntegerField(help_text="Not started yet, and not stalled.")
+    running = serializers.IntegerField(help_text="Started, and not ended.")
+    matched = serializers.IntegerField(help_text="Have had a job.")
+    empty = serializers.IntegerField(help_text="Ran and ended well, and never had a job.")
+    aborted = serializers.IntegerField(help_text="Never got as far as to run, or were killed.")
+    failed = serializers.IntegerField(help_text="Ended badly.")
+    lost = serializers.IntegerField(help_text="Went silent.")
+    jobs = serializers.IntegerField(help_text="Leases that they have had.")
+    jobs_per_pilot = serializers.FloatField(allow_null=True, help_text="Over those that had a job; null: none had.")
+    efficiency = serializers.FloatField(
+        allow_null=True, help_text="matched over those that have ended or had a job, 0 to 1; null: there is none."
+    )
+
+
+class PilotSummaryOut(serializers.Serializer[Any]):
+    """How well pilots do."""
+
+    since = serializers.DateTimeField(help_text="Beginning of the period.")
+    group_by = serializers.ListField(child=serializers.ChoiceField(choices=list(GROUP_BY)), help_text="In this order.")
+    results = PilotTallyOut(many=True, help_text="One for each combination that occurs.")
+
+
+class PilotSummaryView(APIView):
+    """How well pilots do, for managers and operators."""
+
+    permission_classes = (IsManager,)
+
+    @extend_schema(
+        operation_id="pilots_summary",
+        summary="Count pilots and tell how well they do, by site, CE, queue or VO",
+        tags=["matching"],
+        parameters=[PilotSummaryIn],
+        responses={200: PilotSummaryOut, **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Count the pilots of the VOs that the caller manages; an operator's are all."""
+        asked = PilotSummaryIn.checked(request.query_params)
+        group_by = asked.get("group_by", ("site",))
+        since = timezone.now() - timedelta(hours=asked.get("hours", DEFAULT_HOURS))
+        results = efficiency(pilots_seen_by(user_of(request)), group_by=group_by, since=since)
+        return Response(PilotSummaryOut({"since": since, "group_by": group_by, "results": results}).data)

@@ -1,0 +1,74 @@
+"""How jobs ended on each host lately."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+
+from matching.domain.black_holes import Host, Kind, Tally
+from matching.models import Match
+from pilots.models import BlackHole
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import JobHistory
+
+#: So long a lease tells how its host is.
+WITHIN = timedelta(hours=1)
+_PLACE = "queue__ce__site"
+_HOST = "pilot__host_name"
+
+
+def failing_hosts(*, fast: timedelta, failures: int, now: datetime) -> bool:
+    """Return whether there may be a black hole: a host on which many leases were short.
+
+    Most of the time there is none, and nothing else need be asked.
+    """
+    # Uses index: match_ended
+    short = _ended_lately(now=now).filter(_short(fast)).values(_PLACE, _HOST).annotate(leases=Count("pk"))
+    many: bool = short.filter(leases__gte=failures).exists()
+    return many
+
+
+def tallies(*, fast: timedelta, now: datetime) -> Sequence[Tally]:
+    """Return how the leases of the last hour ended, of every host that gets jobs.
+
+    What ended before a host was last said to be good again does not count any more.
+
+    Args:
+        fast: a lease that ended badly within so long of its match has failed fast.
+        now: by the database's clock.
+    """
+    barred = BlackHole.objects.filter(
+        Q(lifted_at=None) | Q(lifted_at__gte=OuterRef("leased_at")),
+        site=OuterRef(_PLACE),
+        host_name=OuterRef(_HOST),
+    )
+    # Written in the transaction that ended the lease, with the same time.
+    bad = JobHistory.objects.filter(
+        job=OuterRef("job"), changed_at=OuterRef("ended_at"), status__in=[JobStatus.FAILED, JobStatus.RESCHEDULED]
+    )
+    # Uses indexes: match_ended, history_of_job
+    counts = (
+        _ended_lately(now=now)
+        .filter(~Exists(barred))
+        .values_list(_PLACE, _HOST, "job__owner", "job__job_type", "cpu_segment_s")
+        .annotate(
+            fetched=Count("pk"),
+            # A pilot that is drained, or goes with its node, hands its jobs back; that is no fault.
+            failed=Count("pk", filter=_short(fast) & Q(pilot__drained_at=None) & Q(Exists(bad))),
+        )
+        .order_by()
+    )
+    return [
+        Tally(host=Host(site_id, name), kind=Kind(*kind), fetched=fetched, failed=failed)
+        for site_id, name, *kind, fetched, failed in counts
+    ]
+
+
+def _ended_lately(*, now: datetime) -> QuerySet[Match]:
+    # Killed ones were ended by people; of pilots made by hand nobody knows the site.
+    lately = Match.objects.filter(ended_at__gt=now - WITHIN).exclude(end_reason="killed")
+    return lately.filter(queue__isnull=False).exclude(pilot__host_name="")
+
+
+def _short(fast: timedelta) -> Q:
+    return Q(ended_at__lt=F("leased_at") + fast)

@@ -1,0 +1,115 @@
+"""How well pilots do: what became of those that were sent, and how many jobs they got (PIL §2.3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from django.db.models import Count, F, Q, QuerySet
+
+from matching.models import Match
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from wms.accounts.models import VO, User
+
+#: By what pilots may be counted, and the columns where that stands.
+GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {"site": "queue__ce__site__name", "ce": "queue__ce__name", "queue": "queue__name", "vo": "vo__name"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """The pilots of one place or VO that were submitted within a period.
+
+    Args:
+        values: by name of GROUP_BY; None: made by hand, at no queue.
+        submitted: all of them; also those that registered themselves.
+        waiting: not started yet, and not stalled.
+        running: started, and not ended.
+        matched: have had a job.
+        empty: ran and ended well, and never had a job.
+        aborted, failed, lost: ended so.
+        jobs: leases that they have had.
+    """
+
+    values: Mapping[str, str | None]
+    submitted: int
+    waiting: int
+    running: int
+    matched: int
+    empty: int
+    aborted: int
+    failed: int
+    lost: int
+    jobs: int
+    #: Ended, or matched: of the others nobody knows yet what they are good for.
+    settled: int
+
+    @property
+    def jobs_per_pilot(self) -> float | None:
+        """Mean over the pilots that had a job; None: none had."""
+        return self.jobs / self.matched if self.matched else None
+
+    @property
+    def efficiency(self) -> float | None:
+        """Part of the pilots that had a job, 0 to 1, among those that have ended or had one; None: there is none."""
+        return self.matched / self.settled if self.settled else None
+
+    @property
+    def percentage(self) -> str | None:
+        """The efficiency as people write it."""
+        return None if self.efficiency is None else f"{self.efficiency:.0%}"
+
+
+def pilots_seen_by(actor: User) -> QuerySet[Pilot]:
+    """Return the pilots of the VOs that the actor manages; an operator sees all."""
+    return Pilot.objects.all() if actor.is_operator else Pilot.objects.filter(vo__in=VO.objects.managed_by(actor))
+
+
+def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datetime) -> Sequence[Efficiency]:
+    """Return how the pilots do that were submitted since then, by the values of *group_by*, in their order.
+
+    Two statements, however many there are.
+
+    Args:
+        pilots: those that may be looked at.
+        group_by: names of GROUP_BY, at least one.
+        since: beginning of the period.
+    """
+    columns = [GROUP_BY[name] for name in group_by]
+    # Uses index: pilot_submitted_at
+    lately = pilots.filter(submitted_at__gt=since).order_by()
+    rows = lately.values_list(*columns).annotate(
+        submitted=Count("pk"),
+        waiting=Count("pk", filter=Q(ended_at=None, started_at=None) & ~Q(status=PilotStatus.STALLED)),
+        running=Count("pk", filter=Q(ended_at=None, started_at__isnull=False)),
+        matched=Count("pk", filter=Q(matched_at__isnull=False)),
+        empty=Count("pk", filter=Q(status=PilotStatus.DONE, matched_at=None)),
+        aborted=Count("pk", filter=Q(status=PilotStatus.ABORTED)),
+        failed=Count("pk", filter=Q(status=PilotStatus.FAILED)),
+        lost=Count("pk", filter=Q(status=PilotStatus.LOST)),
+        settled=Count("pk", filter=Q(ended_at__isnull=False) | Q(matched_at__isnull=False)),
+    )
+    counts = rows.values(*columns, *_COUNTS).order_by(*(F(column).asc(nulls_last=True) for column in columns))
+    jobs = _jobs(lately, columns=columns)
+    return [
+        Efficiency(
+            values={name: row[GROUP_BY[name]] for name in group_by},
+            jobs=jobs.get(tuple(row[column] for column in columns), 0),
+            **{name: row[name] for name in _COUNTS},
+        )
+        for row in counts
+    ]
+
+
+_COUNTS: Final = ("submitted", "waiting", "running", "matched", "empty", "aborted", "failed", "lost", "settled")
+
+
+def _jobs(pilots: QuerySet[Pilot], *, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
+    """Return how many leases the pilots have had, by the values of *columns*."""
+    # Uses index: a_request_of_a_pilot_gets_its_leases_once
+    leases = Match.objects.filter(pilot__in=pilots.filter(matched_at__isnull=False).values("pk"))
+    places = [f"pilot__{column}" for column in columns]
+    return {tuple(values): jobs for *values, jobs in leases.values_list(*places).annotate(Count("pk")).order_by()}

@@ -1,0 +1,87 @@
+"""Pages for what the server learns of computing elements and of their nodes."""
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from pilots.models import BlackHole, CEHealth
+from pilots.services import nodes, rounds
+from pilots.tasks import serve_ce
+from resources.admin.rights import sites_serving, sites_serving_only
+from wms.accounts.admin.rights import VOLevelLedger
+from wms.kernel.nudge import nudge
+
+
+@admin.register(CEHealth)
+class CEHealthAdmin(VOLevelLedger[CEHealth]):
+    """For operators and managers who ask why a computing element gets no pilots."""
+
+    list_display = ("ce", "site", "trouble", "failures", "free_slots", "asked_at", "ask_after", "send_after")
+    list_select_related = ("ce__site",)
+    list_filter = (("trouble", admin.EmptyFieldListFilter),)
+    search_fields = ("ce__name", "ce__site__name")
+    ordering = ("ce__site__name", "ce__name")
+    actions = ("ask_again",)
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the CEs of sites that serve the VOs."""
+        return Q(ce__site__in=sites_serving(vos))
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the CEs of sites that serve the VOs and no other."""
+        return Q(ce__site__in=sites_serving_only(vos))
+
+    @admin.display(description="site", ordering="ce__site__name")
+    def site(self, health: CEHealth) -> str:
+        """Return the site of the CE."""
+        return health.ce.site.name
+
+    @admin.action(description="Ask selected computing elements again now")
+    def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
+        """Forget until when they were to be left alone."""
+        ce_ids = rounds.ask_again(self.changeable(request, queryset))
+        for ce_id in ce_ids:
+            nudge(serve_ce, ce_id=ce_id)
+        self.message_user(request, f"{len(ce_ids)} computing elements are asked again now.")
+
+
+@admin.register(BlackHole)
+class BlackHoleAdmin(VOLevelLedger[BlackHole]):
+    """For operators and managers who ask why a host gets no jobs, and who have had it repaired."""
+
+    list_display = (
+        "host_name",
+        "site",
+        "found_at",
+        "until",
+        "fetched",
+        "failed",
+        "is_in_force",
+        "lifted_at",
+        "lifted_by",
+    )
+    list_select_related = ("site",)
+    list_filter = (("lifted_at", admin.EmptyFieldListFilter),)
+    search_fields = ("host_name", "site__name")
+    ordering = ("-found_at", "-pk")
+    actions = ("lift",)
+
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return the hosts of sites that serve the VOs."""
+        return Q(site__in=sites_serving(vos))
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the hosts of sites that serve the VOs and no other."""
+        return Q(site__in=sites_serving_only(vos))
+
+    @admin.display(description="gets no jobs", boolean=True)
+    def is_in_force(self, found: BlackHole) -> bool:
+        """Return whether the host gets no jobs now."""
+        return found.lifted_at is None and found.until > timezone.now()
+
+    @admin.action(description="Let selected hosts get jobs again")
+    def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
+        """End the time without jobs; what ended there before is not looked at again."""
+        lifted = nodes.lift(self.changeable(request, queryset), by=str(request.user), now=timezone.now())
+        self.message_user(request, f"{lifted} hosts get jobs again.")

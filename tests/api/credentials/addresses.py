@@ -1,0 +1,75 @@
+"""Every address that the system answers, found by a walk through its URL configuration."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+#: What stands for an argument: ``<int:pk>`` of a path, ``(?P<url>.*)`` of a regular expression.
+_ARGUMENT: Final = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()]|\([^()]*\))*\)")
+#: What a regular expression says beside its text.
+_MARKS: Final = re.compile(r"[\^$]|\\Z")
+API: Final = "/api/"
+METHODS: Final = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+#: Whatever else a page of people answers, a caller by token does not come so far.
+METHODS_OF_PAGES: Final = ("GET", "POST")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """One row of the URL configuration."""
+
+    #: With its namespace; of one without a name, what it looks like.
+    name: str
+    #: With its arguments as the configuration writes them.
+    route: str
+    #: That its view has code for; of a function, those that forms use.
+    answers: frozenset[str]
+
+    @property
+    def is_api(self) -> bool:
+        """Whether tokens are looked at there."""
+        return self.route.startswith(API)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What is tried there."""
+        return METHODS if self.is_api else METHODS_OF_PAGES
+
+    def url(self, arguments: Mapping[str, object]) -> str:
+        """Return the address with its arguments, which are told by name, or by name of the address and name.
+
+        Raises:
+            KeyError: an argument that is new; say what stands for it.
+        """
+
+        def value(found: re.Match[str]) -> str:
+            argument = found[1] or found[2]
+            return str(arguments.get(f"{self.name} {argument}", None) or arguments[argument])
+
+        return _ARGUMENT.sub(value, self.route)
+
+
+def every_address() -> Iterator[Address]:
+    """Yield all of them."""
+    yield from _below(get_resolver(), route="/", namespace="")
+
+
+def _below(resolver: URLResolver, *, route: str, namespace: str) -> Iterator[Address]:
+    for pattern in resolver.url_patterns:
+        here = route + _MARKS.sub("", str(pattern.pattern))
+        if isinstance(pattern, URLPattern):
+            yield Address(name=namespace + (pattern.name or here), route=here, answers=_answers(pattern))
+        else:
+            inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
+            yield from _below(pattern, route=here, namespace=inner)
+
+
+def _answers(pattern: URLPattern) -> frozenset[str]:
+    view = getattr(pattern.callback, "view_class", None) or getattr(pattern.callback, "cls", None)
+    if view is None:
+        return frozenset(METHODS_OF_PAGES)
+    has = {method for method in METHODS if method != "OPTIONS" and hasattr(view, method.lower())}
+    return frozenset(has | ({"HEAD"} if "GET" in has else set()))

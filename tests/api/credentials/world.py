@@ -1,0 +1,253 @@
+"""A system at work, and every credential that somebody could have stolen from it."""
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import jwt
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import transaction
+from django.utils import timezone
+
+from matching.models import Match
+from matching.services import job_tokens
+from pilots.domain import PilotStatus
+from pilots.models import Pilot, PilotSecret
+from pilots.services.secrets import issue_secrets, secret_of
+from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
+from resources.models import Queue, Site, SiteToken, StorageElement
+from resources.services import issue_site_token
+from tests import factories
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import sandboxes
+from wms.kernel.tokens import PREFIXES, TokenKind
+
+#: In what only Alice, and her pilot, may read.
+HERS: Final = "for-the-eyes-of-alice"
+PASSWORD: Final = "correct horse"
+STORAGE_CREDENTIAL: Final = "hush-hush"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Alice's job runs in a pilot at a site; beside her and it is everybody who should not get at it."""
+
+    vo: VO
+    group: Group
+    alice: User
+    site: Site
+    queue: Queue
+    storage_element: StorageElement
+    pilot: Pilot
+    job: Job
+    match: Match
+    sandbox: str
+
+    def arguments(self) -> Mapping[str, object]:
+        """Return what stands in addresses: everywhere what is Alice's."""
+        return {
+            "match_id": self.match.pk,
+            "match-sandbox digest": self.sandbox,
+            "pk": self.job.pk,
+            "pilot-log-read pk": self.pilot.pk,
+            "site-advertisements name": self.site.name,
+            "group-shares name": self.group.name,
+            "id": self.alice.pk,
+            "object_id": self.job.pk,
+            "content_type_id": 1,
+            "app_label": "jobs",
+            "url": "nowhere",
+        }
+
+    def body(self, name: str) -> Mapping[str, Any]:
+        """Return what is sent to an address, as good as it gets; to those that want nothing, nothing."""
+        replica = {
+            "lfn": f"/{self.vo.name}/user/a/alice/{self.job.pk}/out",
+            "storage_element": self.storage_element.name,
+        }
+        bodies: Mapping[str, Mapping[str, Any]] = {
+            "matches": {"cpu_time_s": 300_000, "memory_mb": 4000, "request_id": str(uuid4())},
+            "match-preview": {"vo": self.vo.name, "cpu_time_s": 300_000},
+            "match-status": {"status": "Running"},
+            "match-heartbeat": {"cpu_s": 1.0},
+            "match-finish": {"exit_code": 0, "usage": {}},
+            "match-replicas": replica,
+            "match-sandboxes": {"file": SimpleUploadedFile("out.tar.gz", archive(b"out"))},
+            "sandboxes": {"file": SimpleUploadedFile("in.tar.gz", archive(b"in"))},
+            "site-advertisements": {
+                "current_submitting_jobs": 0, "current_gathering_output_jobs": 0, "current_jobs": 0,
+            },
+            "pilot-register": place_of(self.pilot),
+            "pilot-log": {"offset": 0, "text": "2026-06-01T12:00:00Z pilot.started\n"},
+            "pilot-report": {"host_name": "wn1", "ok": True, "checks": [], "node": {}},
+            "jobs": {"executable": "run.sh"},
+            "jobs-bulk": {"action": "kill", "ids": [self.job.pk]},
+            "job": {"priority": 5},
+            "job-hold": {"reason": "why not"},
+            "replicas": {"vo": self.vo.name, "replicas": [replica]},
+            "replicas-remove": {"vo": self.vo.name, "replicas": [replica]},
+            "auth-token": {"username": "alice", "password": PASSWORD},
+        }  # fmt: skip
+        return bodies.get(name, {})
+
+
+def archive(content: bytes) -> bytes:
+    """Return a .tar.gz of one file."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        entry = tarfile.TarInfo("a")
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(packed.getvalue(), mtime=0)
+
+
+def place_of(pilot: Pilot) -> dict[str, str]:
+    assert pilot.queue is not None
+    place = pilot.queue
+    return {"vo": pilot.vo.name, "site": place.ce.site.name, "ce": place.ce.name, "queue": place.name}
+
+
+def make_world() -> World:
+    now = timezone.now()
+    vo = factories.make_vo(name="lhcb")
+    group = factories.make_group(name="lhcb_user", vo=vo)
+    alice = factories.make_user(username="alice", groups=[group], password=PASSWORD)
+    site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
+    site.throttle_policy, site.max_submitting_jobs = ThrottlePolicy.LEVEL0, 100
+    site.save()
+    element = factories.make_storage_element(name="CERN-DST", credential=STORAGE_CREDENTIAL, sites=[site])
+    queue = factories.make_queue(name="grid", ce=factories.make_ce(name="ce01.cern.ch", site=site))
+    given = sandboxes.upload(io.BytesIO(archive(HERS.encode())), file_name="in.tar.gz", owner=alice, now=now)
+    reference = sandboxes.reference_of(given.sandbox)
+    pilot = factories.make_pilot(vo=vo, queue=queue)
+    job = factories.make_job(
+        owner=alice, group=group, status=JobStatus.RUNNING, site=site, queue=queue, pilot_id=pilot.pk,
+        job_name=HERS, std_output_tail=HERS, output_data=["out"], input_sandbox=[reference],
+    )  # fmt: skip
+    Job.objects.filter(pk=job.pk).update(output_sandbox=given.sandbox)
+    job.input_sandboxes.create(sandbox=given.sandbox, file_name="in.tar.gz")
+    match = factories.make_match(job=job, pilot=pilot, leased_at=now)
+    Match.objects.filter(pk=match.pk).update(queue=queue, expires_at=now + timedelta(hours=1))
+    return World(
+        vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
+        match=match, sandbox=reference,
+    )  # fmt: skip
+
+
+# ---- credentials, by what they are -----------------------------------------------------------------------------------
+
+_HOUR: Final = timedelta(hours=1)
+Maker = Callable[[World], str]
+
+
+def _user(*, vo: bool = False, **what: Any) -> Maker:
+    def make(world: World) -> str:
+        groups = [world.group] if vo else [factories.make_group()]
+        return factories.make_token(factories.make_user(groups=groups, **what))
+
+    return make
+
+
+def _of_alice(**columns: datetime) -> Maker:
+    return lambda world: factories.make_token(world.alice, **columns)
+
+
+def _pilot_of(world: World, status: PilotStatus = PilotStatus.RUNNING, **columns: Any) -> Pilot:
+    pilot = factories.make_pilot(vo=world.vo, queue=world.queue, status=status)
+    Pilot.objects.filter(pk=pilot.pk).update(**columns)
+    return pilot
+
+
+def _job_token(match: Match, *, now: datetime | None = None) -> str:
+    return job_tokens.issue(match.pk, job_id=match.job_id, now=now or timezone.now())
+
+
+def _lease_of(world: World, **columns: Any) -> Match:
+    """Return a lease beside the other, on another job of Alice."""
+    job = factories.make_job(owner=world.alice, group=world.group, status=JobStatus.RUNNING)
+    return factories.make_match(job=job, pilot=_pilot_of(world), leased_at=timezone.now(), **columns)
+
+
+def _forged(kind: TokenKind, *, algorithm: str = "HS256") -> Maker:
+    def make(world: World) -> str:
+        said: dict[str, object] = {"pilot": world.pilot.pk, "match": str(world.match.pk), "job": world.job.pk}
+        claims = {**said, "kind": str(kind), "exp": int((timezone.now() + _HOUR).timestamp())}
+        key = "" if algorithm == "none" else "k" * 48
+        return PREFIXES[kind] + jwt.encode(claims, key, algorithm=algorithm)
+
+    return make
+
+
+def _disguised(token: str, kind: TokenKind) -> str:
+    return PREFIXES[kind] + token.partition("_")[2]
+
+
+def _sent(world: World, *, queue: Queue | None = None, **columns: Any) -> str:
+    """Return the secret of a pilot that a director has sent; *columns* are of the secret."""
+    now = timezone.now()
+    pilot = Pilot.objects.create(
+        vo=world.vo, queue=queue or world.queue, stamp=uuid4().hex, status=PilotStatus.WAITING, submitted_at=now
+    )
+    with transaction.atomic():
+        issue_secrets([pilot], now=now)
+    PilotSecret.objects.filter(pilot=pilot).update(**columns)
+    return secret_of(pilot)
+
+
+def _site_token(purpose: SiteTokenPurpose, *, own: bool = True, revoked: bool = False) -> Maker:
+    def make(world: World) -> str:
+        site = world.site if own else factories.make_site()
+        token = issue_site_token(site, purpose=purpose, now=timezone.now())
+        if revoked:
+            newest = SiteToken.objects.order_by("-pk").values_list("pk", flat=True)[0]
+            SiteToken.objects.filter(pk=newest).update(revoked_at=timezone.now())
+        return token
+
+    return make
+
+
+_PAST: Final = timezone.now() - _HOUR
+#: Whatever somebody may come with.
+CREDENTIALS: Final[Mapping[str, Maker]] = {
+    "owner": _of_alice(),
+    "manager": lambda world: factories.make_token(factories.make_user(manages=[world.vo])),
+    "stranger": _user(),
+    "member who shares nothing": _user(vo=True),
+    "suspended user": _user(vo=True, suspended=True),
+    "expired user": _of_alice(expires_at=_PAST),
+    "revoked user": _of_alice(revoked_at=_PAST),
+    "unknown user": lambda _: "wmsu_" + "x" * 43,
+    "pilot": lambda world: factories.make_pilot_token(world.pilot),
+    "other pilot": lambda world: factories.make_pilot_token(_pilot_of(world)),
+    "ended pilot": lambda world: factories.make_pilot_token(_pilot_of(world, status=PilotStatus.DONE)),
+    "revoked pilot": lambda world: factories.make_pilot_token(_pilot_of(world, revoked_at=_PAST)),
+    "expired pilot": lambda world: factories.make_pilot_token(world.pilot, lifetime=-_HOUR),
+    "forged pilot": _forged(TokenKind.PILOT),
+    "pilot without signature": _forged(TokenKind.PILOT, algorithm="none"),
+    "job": lambda world: _job_token(world.match),
+    "job of another lease": lambda world: _job_token(_lease_of(world)),
+    "job of an ended lease": lambda world: _job_token(_lease_of(world, ended_at=timezone.now())),
+    "expired job": lambda world: _job_token(world.match, now=timezone.now() - timedelta(days=30)),
+    "forged job": _forged(TokenKind.JOB),
+    "job without signature": _forged(TokenKind.JOB, algorithm="none"),
+    "job disguised as pilot": lambda world: _disguised(_job_token(world.match), TokenKind.PILOT),
+    "pilot disguised as job": lambda world: _disguised(factories.make_pilot_token(world.pilot), TokenKind.JOB),
+    "secret": _sent,
+    "used secret": lambda world: _sent(world, used_at=_PAST),
+    "expired secret": lambda world: _sent(world, expires_at=_PAST),
+    "secret for another place": lambda world: _sent(world, queue=factories.make_queue()),
+    "registering site": _site_token(SiteTokenPurpose.REGISTER),
+    "other registering site": _site_token(SiteTokenPurpose.REGISTER, own=False),
+    "revoked registering site": _site_token(SiteTokenPurpose.REGISTER, revoked=True),
+    "advertising site": _site_token(SiteTokenPurpose.ADVERTISE),
+    "other advertising site": _site_token(SiteTokenPurpose.ADVERTISE, own=False),
+    "revoked advertising site": _site_token(SiteTokenPurpose.ADVERTISE, revoked=True),
+    "nothing known": lambda _: "open-sesame",
+}

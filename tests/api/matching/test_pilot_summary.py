@@ -1,0 +1,155 @@
+"""GET /api/pilots/summary/: how well pilots do, for managers and operators (PIL §2.3)."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+from rest_framework.test import APIClient
+
+from pilots.domain import ENDED, PilotStatus
+from pilots.models import Pilot
+from resources.models import Queue
+from tests.api.matching.conftest import World
+from tests.factories import make_ce, make_group, make_job, make_match, make_pilot, make_queue, make_site
+from wms.accounts.models import VO, User
+from wms.jobs.domain.lifecycle import JobStatus
+
+Clients = Callable[[User | Pilot], APIClient]
+
+
+@pytest.fixture(autouse=True)
+def _only_own_pilots(world: World) -> None:
+    Pilot.objects.update(submitted_at=timezone.now() - timedelta(days=40))
+
+
+def sent(
+    vo: VO,
+    queue: Queue | None,
+    status: PilotStatus,
+    *,
+    started: bool = True,
+    jobs: int = 0,
+    ago: timedelta = timedelta(minutes=5),
+) -> None:
+    now: datetime = timezone.now()
+    pilot = make_pilot(vo=vo, queue=queue, status=status)
+    pilot.submitted_at = now - ago
+    pilot.started_at = now if started else None
+    pilot.matched_at = now if jobs else None
+    pilot.ended_at = now if status in ENDED else None
+    pilot.save()
+    group = make_group(vo=vo)
+    for _ in range(jobs):
+        make_match(pilot=pilot, job=make_job(group=group, status=JobStatus.DONE), leased_at=now, ended_at=now)
+
+
+def asked(client: APIClient, **query: str) -> list[dict[str, Any]]:
+    answer = client.get("/api/pilots/summary/", query)
+    assert answer.status_code == 200, answer.content
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
+
+
+def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> None:
+    sent(world.vo, world.queue, PilotStatus.WAITING, started=False)
+    sent(world.vo, world.queue, PilotStatus.SUBMITTED, started=False)
+    sent(world.vo, world.queue, PilotStatus.STALLED, started=False)
+    sent(world.vo, world.queue, PilotStatus.RUNNING)
+    sent(world.vo, world.queue, PilotStatus.RUNNING, jobs=3)
+    sent(world.vo, world.queue, PilotStatus.DONE, jobs=2)
+    sent(world.vo, world.queue, PilotStatus.DONE)
+    sent(world.vo, world.queue, PilotStatus.ABORTED, started=False)
+    sent(world.vo, world.queue, PilotStatus.FAILED)
+    sent(world.vo, world.queue, PilotStatus.LOST, jobs=1)
+    sent(world.vo, world.queue, PilotStatus.DONE, ago=timedelta(hours=25))
+    answer = client_of(world.mallory).get("/api/pilots/summary/").json()
+    assert answer["group_by"] == ["site"]
+    assert timezone.now() - datetime.fromisoformat(answer["since"]) >= timedelta(hours=24)
+    assert answer["results"] == [
+        {
+            "values": {"site": "LCG.CERN.ch"},
+            "submitted": 10,
+            "waiting": 2,
+            "running": 2,
+            "matched": 3,
+            "empty": 1,
+            "aborted": 1,
+            "failed": 1,
+            "lost": 1,
+            "jobs": 6,
+            "jobs_per_pilot": 2.0,
+            "efficiency": 0.5,  # three of the five that have ended and the one that runs a job
+        }
+    ]
+
+
+def test_pilots_are_counted_by_place_and_vo(world: World, client_of: Clients) -> None:
+    other = make_queue(name="grid", ce=make_ce(name="ce02.cern.ch", site=world.queue.ce.site))
+    far = make_queue(name="far", ce=make_ce(name="ce.ral.uk", site=make_site(name="LCG.RAL.uk")))
+    for queue in (world.queue, other, other, far, None):
+        sent(world.vo, queue, PilotStatus.RUNNING)
+    client = client_of(world.olga)
+
+    def counts(group_by: str) -> dict[tuple[str | None, ...], int]:
+        return {tuple(row["values"].values()): row["submitted"] for row in asked(client, group_by=group_by)}
+
+    assert counts("site") == {("LCG.CERN.ch",): 3, ("LCG.RAL.uk",): 1, (None,): 1}
+    assert counts("ce, queue")[("ce02.cern.ch", "grid")] == 2
+    assert counts("vo") == {("lhcb",): 5}
+    assert next(iter(counts("vo,site,ce,queue"))) == ("lhcb", "LCG.CERN.ch", "ce01.cern.ch", "grid")
+    assert (asked(client)[0]["efficiency"], asked(client)[0]["jobs_per_pilot"]) == (None, None)
+
+
+def test_the_period_is_chosen(world: World, client_of: Clients) -> None:
+    for hours in (0.5, 5, 50):
+        sent(world.vo, world.queue, PilotStatus.DONE, ago=timedelta(hours=hours))
+    client = client_of(world.mallory)
+    assert [asked(client, hours=hours)[0]["submitted"] for hours in ("1", "24", "744")] == [1, 2, 3]
+
+
+def test_a_manager_sees_the_pilots_of_the_own_vo_and_an_operator_all(world: World, client_of: Clients) -> None:
+    sent(world.vo, world.queue, PilotStatus.RUNNING)
+    sent(make_group().vo, world.queue, PilotStatus.RUNNING, jobs=1)
+    mallory, olga = (asked(client_of(who))[0] for who in (world.mallory, world.olga))
+    assert (mallory["submitted"], mallory["jobs"]) == (1, 0)
+    assert (olga["submitted"], olga["jobs"]) == (2, 1)
+
+
+def test_users_and_pilots_are_refused(world: World, client_of: Clients) -> None:
+    for who in (world.alice, world.charlie, world.pilot):
+        assert client_of(who).get("/api/pilots/summary/").status_code == 403
+    assert APIClient().get("/api/pilots/summary/").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"group_by": "sites"}, "group_by"),
+        ({"group_by": ""}, "group_by"),
+        ({"hours": "0"}, "hours"),
+        ({"hours": "745"}, "hours"),
+        ({"hours": "day"}, "hours"),
+        ({"our": "1"}, "our"),
+    ],
+)
+def test_what_cannot_be_asked(world: World, client_of: Clients, query: dict[str, str], field: str) -> None:
+    answer = client_of(world.mallory).get("/api/pilots/summary/", query)
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
+
+
+def test_the_nearest_name_is_told(world: World, client_of: Clients) -> None:
+    answer = client_of(world.mallory).get("/api/pilots/summary/", {"group_by": "sites"})
+    assert 'Did you mean "site"' in str(answer.json())
+
+
+def test_the_number_of_statements_does_not_grow(
+    world: World, client_of: Clients, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    client = client_of(world.olga)
+    for _ in range(3):
+        sent(world.vo, make_queue(), PilotStatus.DONE, jobs=2)
+    with django_assert_num_queries(3):  # who asks; pilots; leases
+        assert len(asked(client)) == 3

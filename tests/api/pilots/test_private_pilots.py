@@ -1,0 +1,201 @@
+"""What private and generic pilots get, from the director that makes them to the match (DESIGN §3.5, PIL §3.1)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from matching.models import Match
+from matching.queries.closings import closings_now
+from matching.services import job_tokens
+from matching.services.expiry import expire_leases
+from pilots.domain import PilotStatus
+from pilots.models import CEHealth, Director, Pilot
+from pilots.services import nodes
+from pilots.services.directing import direct
+from pilots.services.secrets import secret_of
+from resources.domain.words import PilotType
+from tests import factories
+from wms.accounts.models import VO, Group, Membership, User
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Alice and Bob share the jobs of one group, and are in another that shares none."""
+
+    vo: VO
+    alone: Group
+    sharing: Group
+    alice: User
+    bob: User
+
+
+@pytest.fixture
+def world() -> World:
+    vo = factories.make_vo(name="lhcb")
+    alone, sharing = factories.make_group(vo=vo), factories.make_group(vo=vo, shares_jobs=True)
+    alice, bob = (factories.make_user(groups=[alone, sharing]) for _ in range(2))
+    return World(vo=vo, alone=alone, sharing=sharing, alice=alice, bob=bob)
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
+    """Have a director send one pilot for what waits, and the pilot register; return its token."""
+    ce = factories.make_ce(pilot_types=pilot_types)
+    factories.make_queue(ce=ce)
+    now = timezone.now()
+    CEHealth.objects.create(ce=ce, asked_at=now, free_slots=1)
+    Director.objects.get_or_create(name="all")
+    direct(closings=closings_now, chance=Random(1), now=now)
+    pilot = Pilot.objects.get(secret__isnull=False, queue__ce=ce)
+    assert pilot.queue is not None
+    place = {"vo": pilot.vo.name, "site": ce.site.name, "ce": ce.name, "queue": pilot.queue.name}
+    answer = Client().post(
+        "/api/pilots/register/", place, content_type="application/json", headers=bearer(secret_of(pilot))
+    )
+    assert answer.status_code == 201, answer.content
+    token: str = answer.json()["token"]
+    return token
+
+
+def got(token: str) -> int | None:
+    """Return the job that a pilot gets; None: nothing."""
+    offer = {"cpu_time_s": 300_000, "memory_mb": 4000, "request_id": str(uuid4())}
+    answer = Client().post("/api/matches/", offer, content_type="application/json", headers=bearer(token))
+    assert answer.status_code in {201, 204}, answer.content
+    job: int | None = answer.json()["job"]["id"] if answer.status_code == 201 else None
+    return job
+
+
+Waits = Callable[[World], Job]
+JOBS: dict[str, Waits] = {
+    "alice alone": lambda world: factories.make_job(owner=world.alice, group=world.alone),
+    "alice sharing": lambda world: factories.make_job(owner=world.alice, group=world.sharing),
+    "bob alone": lambda world: factories.make_job(owner=world.bob, group=world.alone),
+    "bob sharing": lambda world: factories.make_job(owner=world.bob, group=world.sharing),
+    "alice for generic ones": lambda world: factories.make_job(
+        owner=world.alice, group=world.alone, pilot_types=["generic"]
+    ),
+    "alice for private ones": lambda world: factories.make_job(
+        owner=world.alice, group=world.alone, pilot_types=["private"]
+    ),
+    "another group of the VO": lambda world: factories.make_job(
+        owner=world.alice, group=factories.make_group(vo=world.vo, shares_jobs=True)
+    ),
+    "another VO": lambda world: factories.make_job(owner=world.alice, group=factories.make_group(shares_jobs=True)),
+}
+GETS = {
+    "alone": {"alice alone", "alice for private ones"},
+    "sharing": {"alice sharing", "bob sharing"},
+    "generic": {"alice alone", "alice sharing", "bob alone", "bob sharing", "alice for generic ones",
+                "another group of the VO"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("pilot", GETS)
+def test_a_pilot_of_a_director_gets_the_jobs_that_it_was_sent_for(world: World, pilot: str, job: str) -> None:
+    group = world.sharing if pilot == "sharing" else world.alone
+    reason = factories.make_job(owner=world.alice, group=group)
+    token = sent_by_a_director(pilot_types=(PilotType.GENERIC if pilot == "generic" else PilotType.PRIVATE,))
+    sent = Pilot.objects.get()
+    assert (sent.group, sent.owner) == {
+        "alone": (world.alone, world.alice), "sharing": (world.sharing, None), "generic": (None, None),
+    }[pilot]  # fmt: skip
+    assert got(token) == reason.pk
+
+    waiting = JOBS[job](world)
+
+    assert got(token) == (waiting.pk if job in GETS[pilot] else None)
+
+
+def made_by_hand(world: World, group: Group, owner: User | None) -> str:
+    return factories.make_pilot_token(factories.make_pilot(group=group, owner=owner))
+
+
+@pytest.mark.parametrize("job", ["alice alone", "bob alone"])
+def test_a_pilot_of_a_suspended_owner_gets_nothing(world: World, job: str) -> None:
+    token = made_by_hand(world, world.alone, world.alice)
+    User.objects.filter(pk=world.alice.pk).update(is_active=False)
+    JOBS[job](world)
+    assert got(token) is None
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_only_members_share_whoever_left_or_is_suspended_gets_no_job_of_former_mates(
+    world: World, leaves: bool
+) -> None:
+    token = made_by_hand(world, world.sharing, world.alice)
+    first = JOBS["bob sharing"](world)
+    assert got(token) == first.pk
+    if leaves:
+        Membership.objects.filter(user=world.alice, group=world.sharing).delete()
+    else:
+        User.objects.filter(pk=world.alice.pk).update(is_active=False)
+    JOBS["bob sharing"](world)
+
+    assert got(made_by_hand(world, world.sharing, world.alice)) is None
+
+
+def test_who_left_a_group_still_runs_the_jobs_that_wait_there(world: World) -> None:
+    """They are still the owner's, and a generic pilot would run them too."""
+    waiting = JOBS["alice sharing"](world)
+    Membership.objects.filter(user=world.alice, group=world.sharing).delete()
+    assert got(made_by_hand(world, world.sharing, world.alice)) == waiting.pk
+
+
+# ---- the end of credentials ------------------------------------------------------------------------------------------
+
+
+def test_a_revoked_pilot_and_its_jobs_are_refused_everywhere_at_once(world: World) -> None:
+    JOBS["alice alone"](world)
+    pilot = factories.make_pilot(vo=world.vo, queue=factories.make_queue())
+    token = factories.make_pilot_token(pilot)
+    job = got(token)
+    lease = Match.objects.get(job=job)
+    of_job = job_tokens.issue(lease.pk, job_id=lease.job_id, now=timezone.now())
+    assert nodes.revoke(Pilot.objects.filter(pk=pilot.pk), by="olivia", now=timezone.now()).pilots == 1
+
+    reported = {
+        "status": {"status": "Running"}, "heartbeat": {}, "finish": {"exit_code": 0, "usage": {}},
+    }  # fmt: skip
+    for each in (token, of_job):
+        for what, body in reported.items():
+            url = f"/api/matches/{lease.pk}/{what}/"
+            answer = Client().post(url, body, content_type="application/json", headers=bearer(each))
+            assert (answer.status_code, answer.json()["code"]) == (403, "pilot_revoked"), what
+    for url in ("/api/pilots/config/", "/api/submit-pools/"):
+        answer = Client().get(url, headers=bearer(token))
+        assert (answer.status_code, answer.json()["code"]) == (403, "pilot_revoked"), url
+    lease.refresh_from_db()
+    assert (lease.reported_at, lease.ended_at) == (None, None)
+
+
+def test_a_token_is_renewed_by_heartbeats_until_the_pilot_has_ended(world: World) -> None:
+    JOBS["alice alone"](world)
+    pilot = factories.make_pilot(vo=world.vo, queue=factories.make_queue())
+    job = got(factories.make_pilot_token(pilot))
+    lease = Match.objects.get(job=job)
+    old = factories.make_pilot_token(pilot, lifetime=timedelta(minutes=20))
+
+    def heartbeat() -> tuple[int, bool]:
+        url = f"/api/matches/{lease.pk}/heartbeat/"
+        answer = Client().post(url, {}, content_type="application/json", headers=bearer(old))
+        return answer.status_code, "token" in answer.json()
+
+    assert heartbeat() == (200, True)
+    Pilot.objects.update(status=PilotStatus.DONE, ended_at=timezone.now())
+    assert heartbeat() == (200, False)
+    expire_leases()
+    assert heartbeat() == (409, False)

@@ -1,0 +1,107 @@
+"""Which hosts are black holes, and for how long."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from matching.domain.black_holes import Earlier, Found, Host, Kind, Tally, black_holes, pause_of
+from tests.factories import NOW
+
+SITE = 1
+ALICE, BOB = Kind(1, "User", 500), Kind(2, "MCSimulation", 300_000)
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Failed, of so many that ended, of a kind of jobs on a host."""
+
+    host: str
+    kind: Kind
+    failed: int
+    fetched: int
+
+
+def found(*seen: Seen, failures: int = 10) -> dict[str, tuple[int, int]]:
+    tallies = [
+        Tally(host=Host(SITE, each.host), kind=each.kind, fetched=each.fetched, failed=each.failed) for each in seen
+    ]
+    return {host.name: (bad.failed, bad.fetched) for host, bad in black_holes(tallies, failures=failures).items()}
+
+
+WELL = Seen("good", ALICE, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("what", "seen", "expected"),
+    [
+        ("nothing happened", [], {}),
+        ("too few failures", [WELL, Seen("bad", ALICE, 9, 9)], {}),
+        ("enough", [WELL, Seen("bad", ALICE, 10, 10)], {"bad": (10, 10)}),
+        ("a few good jobs do not excuse it", [WELL, Seen("bad", ALICE, 40, 50)], {"bad": (40, 50)}),
+        ("many do", [WELL, Seen("bad", ALICE, 39, 50)], {}),
+        ("jobs that ran nowhere else tell nothing", [Seen("bad", ALICE, 500, 500)], {}),
+        ("nor do those that fail elsewhere too", [Seen("bad", ALICE, 50, 50), Seen("good", ALICE, 3, 3)], {}),
+        (
+            "of two hosts elsewhere one is enough",
+            [Seen("bad", ALICE, 50, 50), WELL, Seen("c", ALICE, 3, 3)],
+            {"bad": (50, 50)},
+        ),
+        (
+            "of three it is not: perhaps luck",
+            [Seen("bad", ALICE, 50, 50), WELL, Seen("c", ALICE, 3, 3), Seen("d", ALICE, 3, 3)],
+            {},
+        ),
+        (
+            "two at once are no excuse for each other",
+            [Seen("bad", ALICE, 50, 50), Seen("worse", ALICE, 500, 500), WELL],
+            {"bad": (50, 50), "worse": (500, 500)},
+        ),
+        ("everything fails everywhere", [Seen(f"n{n}", kind, 50, 50) for n in range(9) for kind in (ALICE, BOB)], {}),
+        (
+            "wrong jobs beside good ones do not count against the host",
+            [Seen("bad", ALICE, 50, 50), Seen("good", ALICE, 9, 9), Seen("bad", BOB, 2, 4), Seen("good", BOB, 0, 4)],
+            {},
+        ),
+        (
+            "nor for it",
+            [Seen("bad", ALICE, 50, 50), Seen("good", ALICE, 9, 9), Seen("bad", BOB, 11, 12), Seen("good", BOB, 0, 4)],
+            {"bad": (11, 12)},
+        ),
+        ("half that end well are well", [Seen("bad", ALICE, 10, 10), Seen("good", ALICE, 2, 4)], {"bad": (10, 10)}),
+    ],
+)
+def test_a_host_is_a_black_hole_when_jobs_fail_there_that_do_well_elsewhere(
+    what: str, seen: list[Seen], expected: dict[str, tuple[int, int]]
+) -> None:
+    assert found(*seen) == expected, what
+
+
+def test_hosts_of_one_name_at_two_sites_are_two() -> None:
+    bad, good = (
+        Tally(host=Host(site, "node1"), kind=ALICE, fetched=10, failed=failed) for site, failed in ((1, 10), (2, 0))
+    )
+    assert black_holes([bad, good], failures=10) == {Host(1, "node1"): Found(fetched=10, failed=10)}
+
+
+def earlier(*, pause: timedelta, ended_ago: timedelta = HOUR, by_somebody: bool = False) -> Earlier:
+    lifted_at = NOW - ended_ago
+    return Earlier(found_at=lifted_at - pause, until=lifted_at, lifted_at=lifted_at, by_somebody=by_somebody)
+
+
+@pytest.mark.parametrize(
+    ("before", "hours"),
+    [
+        (None, 1),
+        (earlier(pause=HOUR), 2),
+        (earlier(pause=8 * HOUR), 16),
+        (earlier(pause=16 * HOUR), 24),
+        (earlier(pause=24 * HOUR), 24),
+        (earlier(pause=8 * HOUR, ended_ago=24 * HOUR), 16),
+        (earlier(pause=8 * HOUR, ended_ago=25 * HOUR), 1),
+        (earlier(pause=8 * HOUR, by_somebody=True), 1),
+    ],
+)
+def test_the_time_without_jobs_doubles_when_it_is_found_again_soon(before: Earlier | None, hours: int) -> None:
+    assert pause_of(before, now=NOW) == hours * HOUR
