@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 
 from pilots.agent import log
+from pilots.agent.bell import StopRequest
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, Margins
 from pilots.agent.heartbeat import Heartbeat, tail_of
 from pilots.agent.identity import Identity, NoIdentityError, Streams
-from pilots.agent.lease import ENDED, Job, Lease
-from pilots.agent.payload import End, NotStartedError, Payload
+from pilots.agent.lease import ENDED, STOPPED, Job, Lease
+from pilots.agent.payload import SIGNAL_BASE, End, NotStartedError, Payload
 from pilots.agent.preparation import RESCHEDULE, CannotRunError
 from pilots.agent.program import Program
 from pilots.agent.server import Usage
@@ -21,6 +22,9 @@ from pilots.agent.workspace import Workspace
 
 #: Beyond the limit of the whole payload, which the watchdog sees, so far a single process of it can go by itself.
 _BEYOND_CPU_S = 60.0
+#: A batch system signals one process of a slot after the other; those of the payload may be among the first.
+_SIGNALS_COME_WITHIN_S = 1.0
+_STOPPED_BY_SIGNAL = frozenset(SIGNAL_BASE + number for number in StopRequest.SIGNALS)
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,24 @@ class Execution:
                 payload.kill()
                 kill_at = now + self._slot.grace_s
         end = payload.ended()
+        if reason is None and verdict is None and self._was_stopped_with_the_pilot(end):
+            reason = STOPPED
         # An order that came together with the payload's own end changes nothing of how it ended.
         return Outcome(end, reason=reason, verdict=None if reason else verdict)
+
+    def _was_stopped_with_the_pilot(self, end: End) -> bool:
+        """Return whether the payload failed because all of the slot was told to stop, which is no fault of its own.
+
+        Slurm, for one, cancels a job by a signal to each of its processes, and a payload may answer that by any exit
+        code. One that failed by itself just then is run once more, which does little harm.
+        """
+        if end.exit_code == 0 or end.error_number is not None:
+            return False
+        if end.exit_code in _STOPPED_BY_SIGNAL:
+            give_up_at = monotonic() + _SIGNALS_COME_WITHIN_S
+            while not self._slot.stop and (left_s := give_up_at - monotonic()) > 0:
+                self._slot.bell.wait(left_s)
+        return bool(self._slot.stop)
 
     def _look(self, watchdog: Watchdog, heartbeat: Heartbeat) -> Verdict | None:
         verdict = watchdog.look()

@@ -166,11 +166,12 @@ class SlurmBackend:
     def _submit_new(self, orders: Sequence[PilotOrder]) -> Iterator[Submission]:
         if not orders:
             return
+        life = ("--max-idle-s", str(self._options.max_idle_s))
         files = {
             f"{order.stamp}/{name}": content
             for order in orders
             for name, content in (
-                ("pilot.sh", pilot_script(order, server_url=self._server_url, secret_file=_SECRET)),
+                ("pilot.sh", pilot_script(order, server_url=self._server_url, secret_file=_SECRET, more=life)),
                 (_SECRET, f"{order.secret}\n"),
             )
         }

@@ -9,6 +9,7 @@ from pilots.backends.interface import BackendError, Slot
 
 #: Between telling a pilot to leave and the end of its slot; Slurm may tell it up to a minute sooner.
 NOTICE_S = 60
+_MAX_IDLE_S = 300
 #: Options of sbatch that have an option of the CE, or a field of the queue, for them.
 _ASKED_ELSEWHERE = {
     "account": "the option account",
@@ -43,6 +44,7 @@ class SlurmOptions:
         constraint: features that every node must have; empty: none.
         features: {platform or tag: feature of the nodes that have it}.
         max_pending: so many pilots may wait in Slurm beyond those for which there is an idle core.
+        max_idle_s: after which a pilot that got no job leaves.
         submit_arguments: further options of sbatch.
     """
 
@@ -54,6 +56,7 @@ class SlurmOptions:
     constraint: str
     features: Mapping[str, str]
     max_pending: int
+    max_idle_s: int
     submit_arguments: tuple[str, ...]
 
     def arguments_for(self, slot: Slot) -> list[str]:
@@ -107,6 +110,7 @@ def parse_options(options: Mapping[str, object]) -> SlurmOptions:
         constraint=read.text(options, "constraint"),
         features=_features(options.get("features", {})),
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
+        max_idle_s=read.number(options, "max_idle_s", default=_MAX_IDLE_S),
         submit_arguments=_submit_arguments(options.get("submit_arguments", [])),
     )
 

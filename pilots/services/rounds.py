@@ -5,10 +5,12 @@ longer and longer, and says why.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from threading import Event, Thread
 
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -28,8 +30,9 @@ logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
-#: Longer than any round takes; after it the round's process must have died.
-_BUSY_FOR = timedelta(minutes=5)
+#: Renewed while a round is under way; when it is over, the round's process has died, and another may begin.
+_BUSY_FOR = timedelta(seconds=60)
+_RENEWED_EVERY_S = 15.0
 #: Of one call to the CE; the next pilots go with the next call, so that none is kept waiting by hundreds.
 _AT_ONCE = 50
 _PILOTS_FAIL = "Its last pilots all failed"
@@ -43,7 +46,8 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
     try:
         # What was decided meanwhile found the CE busy; it goes at once too.
         while _begin(ce, now=clock()):
-            _round(ce, clock=clock)
+            with _kept_busy(ce, clock=clock):
+                _round(ce, clock=clock)
             if not _ordered(ce):
                 break
     except Exception as error:  # noqa: BLE001 - the border to foreign systems: what fails there is noted, and left alone
@@ -63,6 +67,28 @@ def _begin(ce: ComputingElement, *, now: datetime) -> bool:
     free = Q(busy_until=None) | Q(busy_until__lte=now)
     awake = Q(ask_after=None) | Q(ask_after__lte=now)
     return bool(CEHealth.objects.filter(free, awake, ce=ce).update(busy_until=now + _BUSY_FOR))
+
+
+@contextmanager
+def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
+    """Renew the mark that a round is under way; hundreds of pilots, or a slow batch system, take minutes."""
+    over = Event()
+
+    def renew() -> None:
+        try:
+            while not over.wait(_RENEWED_EVERY_S):
+                marked = CEHealth.objects.filter(ce=ce, busy_until__isnull=False)
+                marked.update(busy_until=clock() + _BUSY_FOR)
+        except DatabaseError as error:  # of which the round will have more to say
+            logger.warning("ce.not_marked: %s", error, extra={"ce_id": ce.pk})
+        finally:
+            connection.close()  # this thread's own
+
+    Thread(target=renew, name=f"busy at {ce.name}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _round(ce: ComputingElement, *, clock: Clock) -> None:

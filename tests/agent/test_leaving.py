@@ -1,9 +1,11 @@
 """How a pilot that is to leave sees to its jobs: drained by a file, an order or the server, stopped by a signal."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -150,6 +152,42 @@ def test_after_sigterm_a_job_ends_by_itself_if_it_can_and_else_is_handed_back(
     assert list(agent.work.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "payload_first"),
+    [("exec sleep {mark}", True), ("exec sleep {mark}", False), ("trap 'exit 7' TERM; sleep {mark} & wait", False)],
+)
+def test_a_payload_that_a_batch_system_signals_together_with_its_pilot_is_handed_back(
+    server: ScriptedServer, start: StartAgent, answer: str, payload_first: bool
+) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", f"-c {shlex.quote(answer.format(mark=mark))}")
+    agent = start()
+    running(server, 1)
+    payload = sorted(processes_with(mark))
+    for pid in [*payload, agent.process.pid] if payload_first else [agent.process.pid, *payload]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+    assert agent.wait() == 0, agent.log
+    assert finished(server.leases) == [222]
+    assert [lease.finished and lease.finished["minor_status"] for lease in server.leases] == ["Pilot was stopped"]
+    assert processes_with(mark) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_payload_that_somebody_else_ends_has_failed(
+    server: ScriptedServer, start: StartAgent, number: signal.Signals
+) -> None:
+    mark = marker()
+    server.add_job("sleep", mark)
+    start()
+    running(server, 1)
+    for pid in processes_with(mark):
+        os.kill(pid, number)
+    server.wait_until(lambda: server.lease.finished is not None)
+    assert finished(server.leases) == [128 + number]
+
+
 def test_a_pilot_is_stopped_in_time_also_without_a_server(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("sleep", mark)
@@ -200,7 +238,7 @@ def test_a_job_that_was_given_while_the_signal_came_is_handed_back_at_once(
     assert server.lease.statuses == []
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 222
-    assert server.lease.finished["minor_status"] == "Pilot was stopped"
+    assert [lease.finished and lease.finished["minor_status"] for lease in server.leases] == ["Pilot was stopped"]
 
 
 # ---- the agent in trouble

@@ -15,6 +15,7 @@ from resources.domain.words import ResourceState
 from resources.models import Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots
+from tests.end_to_end.stack.running import wait_for
 from tests.factories import NOW, make_ce, make_pilot, make_queue, make_vo
 
 pytestmark = pytest.mark.django_db
@@ -132,11 +133,34 @@ def test_a_ce_without_pilots_is_asked_twice_a_minute(fleet: Fleet, backend: Scri
 def test_a_round_that_died_does_not_keep_the_ce_for_ever(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     assert pilot.queue is not None
-    CEHealth.objects.create(ce=pilot.queue.ce, busy_until=NOW + timedelta(minutes=5))
+    CEHealth.objects.create(ce=pilot.queue.ce, busy_until=NOW + timedelta(minutes=1))
     fleet.serve()
     assert backend.asked == 0
-    fleet.serve(after=timedelta(minutes=5))
+    fleet.serve(after=timedelta(minutes=1))
     assert backend.asked == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_round_that_takes_long_keeps_others_from_the_ce(
+    backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pilot = running_at()
+    assert pilot.queue is not None
+    ce_id, ask = pilot.queue.ce_id, backend.status
+    now = [NOW]
+
+    def takes_long(handles: Any) -> Any:
+        now[0] = NOW + timedelta(minutes=10)
+        # Renewed from elsewhere, for here nothing can be done meanwhile.
+        wait_for(lambda: CEHealth.objects.filter(ce=ce_id, busy_until__gt=now[0]).exists(), 60)
+        rounds.serve(ce_id, clock=lambda: now[0])
+        return ask(handles)
+
+    monkeypatch.setattr(rounds, "_RENEWED_EVERY_S", 0.01)
+    monkeypatch.setattr(backend, "status", takes_long)
+    rounds.serve(ce_id, clock=lambda: now[0])
+    assert backend.asked == 1
+    assert CEHealth.objects.get(ce=ce_id).busy_until is None
 
 
 def test_a_pilot_whose_submission_got_lost_is_found_by_its_stamp(fleet: Fleet, backend: ScriptedBackend) -> None:
