@@ -22,6 +22,8 @@ from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBac
 
 #: From asking pilots to leave, which hand their jobs back then, to killing them.
 LEAVE_WITHIN_S = 8.0
+#: So their jobs are stopped at once, and handed back before that.
+_GRACE_S, _STOP_WITHIN_S = 2, 7
 #: After SIGKILL only the kernel stands between a process and its end.
 _KILLED_WITHIN_S = 5.0
 _POLL_S = 0.05
@@ -56,6 +58,7 @@ class LocalBackend(PlainHostBackend):
         place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue)
         token = ("--token-file", SECRET_FILE, "--remove-token-file")
         life = ("--max-idle-s", str(self._max_idle_s), "--max-wait-s", str(_MAX_WAIT_S), "--work-dir", WORK_DIRECTORY)
+        life += ("--grace-s", str(_GRACE_S), "--stop-within-s", str(_STOP_WITHIN_S))
         program = (self._python, "-I", str(_unpacked(self._place)), "--server", self._server_url)
         return f"exec {shlex.join((*program, *token, *place, '--stamp', order.stamp, *life))}\n"
 

@@ -250,7 +250,7 @@ def test_of_a_pilot_that_is_killed_nothing_is_left(server: ScriptedServer, start
     running(server, 3)
     workers = children(agent.process.pid)
     assert len(workers) == 3
-    assert len(processes_with(mark)) >= 3
+    server.poll(lambda: len(processes_with(mark)) >= 3)
 
     agent.process.kill()
     agent.process.wait()

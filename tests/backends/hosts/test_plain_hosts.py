@@ -138,7 +138,6 @@ def test_killed_pilots_have_ended_by_that_signal_whoever_killed_them(plain: Host
     plain.backend().kill([Handle(stamp=ours), Handle(stamp=stubborn), Handle(stamp="never")])
     for stamp in (ours, others, stubborn):
         assert ended(plain, stamp).exit_code == -9
-        assert ended(plain, stamp).reason == "It was ended by signal 9."
     plain.backend().kill([Handle(stamp=ours)])
     assert plain.backend(max_processes=3).capacity() == 3
 

@@ -18,7 +18,7 @@ from matching.services.offers import OfferRequest
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
-from tests.clock import pass_time, reset_clock
+from tests.clock import pass_time, reset_clock, stop_clock
 from tests.factories import NOW, make_group, make_job, make_pilot
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -197,6 +197,7 @@ def test_an_outage_of_the_server_ends_no_lease(holder: Holder) -> None:
 
 def test_a_lease_that_was_renewed_during_the_outage_gets_back_only_what_has_passed_since(holder: Holder) -> None:
     """The web answers again some seconds before the expirer runs; a pilot that dies then must not keep its job."""
+    stop_clock()
     holder.status(JobStatus.RUNNING)
     pass_time(hours=5)
     holder.beat()
@@ -209,6 +210,7 @@ def test_a_lease_that_was_renewed_during_the_outage_gets_back_only_what_has_pass
 @override_settings(WMS_LEASE_GRACE_S=1)
 def test_a_short_grace_ends_leases_all_the_same(holder: Holder) -> None:
     """The pauses between the expirer's own runs, longer than the grace, are no outage."""
+    stop_clock()
     holder.beat()
     assert live_through(seconds=1790) == 0
     assert live_through(seconds=30) == 1
