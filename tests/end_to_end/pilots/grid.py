@@ -24,7 +24,7 @@ from tests.ssh import SSHHost, ssh_host
 
 #: Of anything that is waited for here, on a machine that does other things too.
 WITHIN_S = 240.0
-#: A job that is not held back has so long from one end of the system to the other.
+#: Everything as often as can be, and leases that are soon over; else as it comes.
 SETTINGS = {
     "WMS_DIRECTOR_CYCLE_S": "1",
     "WMS_HEARTBEAT_S": "2",
@@ -35,6 +35,8 @@ SETTINGS = {
     "WMS_PILOT_LOST_S": "40",
     # Whom of many jobs fate meets more than three times is no question here.
     "WMS_MAX_RESCHEDULES": "20",
+    # All nodes are one host, where some jobs are made to fail.
+    "WMS_BLACK_HOLE_FAILURES": "0",
 }
 USERS = {"alice": ["physics"], "bob": ["physics", "production"], "charlie": ["production"]}
 FIRST, SECOND, PLAIN = "LCG.First.org", "LCG.Second.org", "LCG.Plain.org"

@@ -21,6 +21,7 @@ from tests.end_to_end.pilots.grid import (
     until,
 )
 from tests.end_to_end.pilots.workload import CALM, WORDS, Expected, Workload, lives, twice_at_once
+from tests.end_to_end.stack.running import processes_of
 from tests.slurm import SlurmCluster
 
 pytestmark = pytest.mark.timeout(900)
@@ -179,6 +180,7 @@ def check_nothing_is_left(grid: Farms, system: System) -> None:
         assert cluster.run("squeue", "--noheader", "--states=PENDING,RUNNING,SUSPENDED") == ""
     until(lambda: not grid.processes(), 30, what=grid.processes)
     assert system.stop(signal.SIGINT) == 0
+    assert processes_of(system.data) == []
     assert "Traceback" not in system.output
     assert "ERROR" not in system.output
 

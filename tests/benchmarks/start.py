@@ -1,0 +1,61 @@
+"""``start``: one job after another for an idle computing element of this machine, and how soon its payload begins."""
+
+import time
+from contextlib import ExitStack
+from http import HTTPStatus
+from pathlib import Path
+
+from pilots.backends.local import dismiss
+from pilots.models import Pilot
+from tests.benchmarks.measuring import NotMeasurableError, Report
+from tests.benchmarks.options import Options
+from tests.benchmarks.people import Person, person
+from tests.benchmarks.submit import PATH
+from tests.benchmarks.surroundings import Surroundings, running
+from tests.factories import make_ce, make_group, make_queue, make_site, make_user
+from wms.stack import services
+
+#: Less than the pilots' first wait for a job, so that each leaves at once when there is none.
+_MAX_IDLE_S = 1
+_WITHIN_S = 120.0
+_POLL_S = 0.02
+
+
+def run(ready: Surroundings, options: Options) -> Report:
+    """Submit a job when the pilot of the one before has left, wait until its payload has begun, and again."""
+    group = make_group()
+    owner = make_user(groups=[group])
+    ce = make_ce(site=make_site(vos=[group.vo]), options={"max_idle_s": _MAX_IDLE_S})
+    make_queue(ce=ce, max_waiting_pilots=4, max_pilots=4)
+    report = Report(benchmark="start", sizes={"jobs": options.repeat, "director's cycle in s": _cycle_s(ready)})
+    with ExitStack() as stack:
+        stack.callback(dismiss, ready.system.directory.path / "pilots")
+        for part in (
+            services._web(ready.system), *services._workers(ready.system), services._beat(ready.system)
+        ):  # fmt: skip
+            stack.enter_context(running(part, ready.logs))
+        someone = stack.enter_context(person(owner, port=ready.system.options.port))
+        _started_s(someone, ready.logs / "warm-up")
+        report.add(
+            "from the submission to the payload's start",
+            [_started_s(someone, ready.logs / f"started-{number}") for number in range(options.repeat)],
+        )
+    return report
+
+
+def _started_s(owner: Person, file: Path) -> float:
+    """Return how many seconds after it was submitted a job's payload began."""
+    command = f"date +%s.%N > {file}.unfinished; mv {file}.unfinished {file}"
+    submitted_at = time.time()
+    body = {"executable": "/bin/sh", "arguments": ["-c", command], "cpu_time_s": 300}
+    owner.post(PATH, body, expected=HTTPStatus.CREATED)
+    give_up_at = time.monotonic() + _WITHIN_S
+    while not file.exists() or Pilot.objects.filter(ended_at=None).exists():
+        if time.monotonic() > give_up_at:
+            raise NotMeasurableError(f"The job did not start, or its pilot did not leave, within {_WITHIN_S:.0f} s.")
+        time.sleep(_POLL_S)
+    return float(file.read_text()) - submitted_at
+
+
+def _cycle_s(ready: Surroundings) -> str:
+    return ready.system.environment["WMS_DIRECTOR_CYCLE_S"]
