@@ -57,7 +57,14 @@ class LocalBackend(PlainHostBackend):
         """Return a script that starts the agent from this machine's copy: nothing has to be fetched."""
         place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue)
         token = ("--token-file", SECRET_FILE, "--remove-token-file")
-        life = ("--max-idle-s", str(self._max_idle_s), "--max-wait-s", str(_MAX_WAIT_S), "--work-dir", WORK_DIRECTORY)
+        life: tuple[str, ...] = (
+            "--max-idle-s",
+            str(self._max_idle_s),
+            "--max-wait-s",
+            str(_MAX_WAIT_S),
+            "--work-dir",
+            WORK_DIRECTORY,
+        )
         life += ("--grace-s", str(_GRACE_S), "--stop-within-s", str(_STOP_WITHIN_S))
         program = (self._python, "-I", str(_unpacked(self._place)), "--server", self._server_url)
         return f"exec {shlex.join((*program, *token, *place, '--stamp', order.stamp, *life))}\n"

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from pilots.domain import PilotStatus
+from pilots import sql
 from pilots.models import CEHealth, DirectorRun, Pilot
 from pilots.queries import free_slots, heard_since, open_queues
 from pilots.services import planning
@@ -51,20 +51,19 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
 
 @transaction_required
 def _commit(planned: Sequence[PlannedPilot], *, now: datetime) -> None:
-    pilots = Pilot.objects.bulk_create(
-        Pilot(
-            vo_id=one.vo_id,
-            group_id=one.group_id,
-            owner_id=one.owner_id,
-            queue=one.queue,
-            stamp=uuid4().hex,
-            slot=asdict(one.slot),
-            status=PilotStatus.SUBMITTED,
-            submitted_at=now,
-        )
+    rows = [
+        {
+            "vo_id": one.vo_id,
+            "group_id": one.group_id,
+            "owner_id": one.owner_id,
+            "queue_id": one.queue.pk,
+            "stamp": uuid4().hex,
+            "slot": asdict(one.slot),
+            "submitted_at": now.isoformat(),
+        }
         for one in planned
-    )
-    issue_secrets(pilots, now=now)
+    ]
+    issue_secrets([Pilot(pk=pk, stamp=stamp) for stamp, pk in sql.insert_pilots(rows).items()], now=now)
 
 
 def begin_rounds(*, now: datetime) -> Collection[int]:

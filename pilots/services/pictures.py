@@ -70,7 +70,9 @@ def draw(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> Pictu
         for place, queue in enumerate(queues):
             offer = offer_of_queue(queue, vo=vo, now=now, known=answers)
             # Each task queue is of one VO, so what they accept is put together without loss.
-            there[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[rows]
+            np.logical_or(
+                there[place], snapshot.masks.accepting(offer, but_for="pilot_type").take(rows), out=there[place]
+            )
     for place, queue in enumerate(queues):
         if queue.ce.pilot_types == [PilotType.GENERIC]:
             there[place] &= takes_generic

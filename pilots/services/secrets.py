@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
+from pilots import sql
 from pilots.domain import PILOT_SECRET_PREFIX, SecretCredential
 from pilots.models import Pilot, PilotSecret
 from wms.accounts.domain import digest_of
@@ -34,9 +35,8 @@ def secret_of(pilot: Pilot) -> str:
 def issue_secrets(pilots: Sequence[Pilot], *, now: datetime) -> None:
     """Let the secrets of new pilots open a registration each; only their SHA-256 is stored."""
     expires_at = now + timedelta(seconds=settings.WMS_PILOT_SECRET_S)
-    PilotSecret.objects.bulk_create(
-        PilotSecret(pilot=pilot, digest=digest_of(secret_of(pilot)), expires_at=expires_at) for pilot in pilots
-    )
+    digests = {pilot.pk: digest_of(secret_of(pilot)) for pilot in pilots}
+    sql.insert_secrets(digests, expires_at=expires_at.isoformat())
 
 
 def secret_credential(secret: str, *, now: datetime) -> SecretCredential | None:

@@ -1,0 +1,42 @@
+"""The statements that the ORM cannot say."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from django.db import connection
+
+from pilots.domain import PilotStatus
+from wms.kernel.db import transaction_required
+
+#: One statement with one parameter for what a cycle of the directors sends, which may be thousands of pilots: the ORM
+#: writes and binds each value of each row, which took longer than to decide where they go.
+_INSERT_PILOTS = """
+INSERT INTO pilots_pilot (
+       vo_id, group_id, owner_id, queue_id, stamp, slot, submitted_at, status, batch_id, status_reason, host_name, node,
+       drain_reason)
+SELECT vo_id, group_id, owner_id, queue_id, stamp, slot, submitted_at, %s, '', '', '', '{}', ''
+  FROM json_populate_recordset(NULL::pilots_pilot, %s)
+RETURNING id, stamp
+"""
+_INSERT_SECRETS = """
+INSERT INTO pilots_pilotsecret (pilot_id, digest, expires_at)
+SELECT pilot_id, digest, expires_at FROM json_populate_recordset(NULL::pilots_pilotsecret, %s)
+"""
+
+
+@transaction_required
+def insert_pilots(rows: Iterable[Mapping[str, object]]) -> Mapping[str, int]:
+    """Insert pilots that are to be submitted, of {column: value as JSON} each; return {stamp: primary key}."""
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_PILOTS, [PilotStatus.SUBMITTED, json.dumps(list(rows))])
+        return {stamp: pk for pk, stamp in cursor.fetchall()}
+
+
+@transaction_required
+def insert_secrets(digests: Mapping[int, bytes], *, expires_at: str) -> None:
+    """Insert the secrets of pilots, given as {pilot's primary key: SHA-256}."""
+    rows = [
+        {"pilot_id": pk, "digest": f"\\x{digest.hex()}", "expires_at": expires_at} for pk, digest in digests.items()
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_SECRETS, [json.dumps(rows)])
