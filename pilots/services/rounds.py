@@ -23,7 +23,7 @@ from pilots.queries import latest_outcomes
 from pilots.services.ces import backend_of
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
-from pilots.services.status_agent import look_after
+from pilots.services.status_agent import look_after, note_silence
 from resources.models import ComputingElement
 
 logger = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
                 break
     except Exception as error:  # noqa: BLE001 - the border to foreign systems: what fails there is noted, and left alone
         _note_failure(ce, _said(error), now=clock())
+        note_silence(ce, now=clock())
 
 
 @transaction.atomic(durable=True)

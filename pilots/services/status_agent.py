@@ -51,6 +51,13 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
     _clean(ce, backend, now=now)
 
 
+def note_silence(ce: ComputingElement, *, now: datetime) -> None:
+    """Look at the pilots of a CE that cannot be asked: those that have started are heard, or not, all the same."""
+    # Uses index: pilot_alive_at_queue
+    started = Pilot.objects.filter(ended_at=None, queue__ce=ce, started_at__isnull=False)
+    _judge(list(started.select_related("queue__ce__site", "secret").order_by("pk")), {}, now=now)
+
+
 def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: datetime) -> Mapping[Pilot, Fate]:
     """Commit what becomes of the pilots; return it."""
     patience = Patience(

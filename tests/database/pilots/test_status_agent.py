@@ -103,6 +103,14 @@ def test_a_ce_that_cannot_be_asked_ends_no_pilot_keeps_no_other_back_and_says_wh
     assert (health.trouble, health.failures, health.busy_until) == ("The batch system is away.", 1, None)
 
 
+def test_a_silent_pilot_is_lost_also_where_the_ce_cannot_be_asked(fleet: Fleet, backend: ScriptedBackend) -> None:
+    silent, waiting = running_at(), pilot_at(batch_id="", status=PilotStatus.SUBMITTED, tried_at=NOW)
+    backend.fails = BackendError("The batch system is away.")
+    assert round_(fleet, after=timedelta(seconds=1801)) == 1
+    assert state_of(silent)[0] == PilotStatus.LOST
+    assert state_of(waiting)[0] == PilotStatus.SUBMITTED
+
+
 def test_a_ce_that_does_not_answer_is_asked_less_and_less_often(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     backend.fails = OSError("the network is down")
