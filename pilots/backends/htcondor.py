@@ -154,11 +154,17 @@ class HTCondorBackend:
             f"{order.stamp}/{name}": content
             for order in orders
             for name, content in (
-                ("pilot.sh", pilot_script(order, server_url=self._server_url, secret_file=_SECRET, more=_more(order))),
+                ("pilot.sh", self._script(order)),
                 (_SECRET, f"{order.secret}\n"),
             )
         }
         return str(self._ask_host(do="write", directory=self._directory, files=files))
+
+    def _script(self, order: PilotOrder) -> str:
+        """Return the pilot's script: its place is the directory that HTCondor made, counts, and removes."""
+        limit = ("--wall-time-s", str(order.slot.wall_time_s)) if order.slot.wall_time_s else ()
+        life = ("--work-dir", ".", "--max-idle-s", str(self._options.max_idle_s), *limit)
+        return pilot_script(order, server_url=self._server_url, secret_file=_SECRET, more=life)
 
     def _submit_alike(self, orders: Sequence[PilotOrder], *, directory: str) -> Mapping[str, str]:
         """Submit pilots for slots of one kind; return {stamp: id}, of none if HTCondor did not tell."""
@@ -190,12 +196,6 @@ class HTCondorBackend:
 
     def _ask_host(self, **request: object) -> object:
         return ask_host(self._commands, request, python=self._options.python)
-
-
-def _more(order: PilotOrder) -> tuple[str, ...]:
-    """Return arguments of the agent: its place is the directory that HTCondor made, counts, and removes."""
-    limit = ("--wall-time-s", str(order.slot.wall_time_s)) if order.slot.wall_time_s else ()
-    return ("--work-dir", ".", *limit)
 
 
 def _by_slot(orders: Sequence[PilotOrder]) -> Iterator[list[PilotOrder]]:

@@ -13,6 +13,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_ATTRIBUTES = ("WmsStamp", "WmsCE", "Requirements", "PeriodicRemove", "PeriodicRemoveReason", "MaxWallTime")
 #: Between asking a pilot that is evicted to leave and killing it; a machine may give less.
 _LEAVE_WITHIN_S = 30
+_MAX_IDLE_S = 300
 #: Held by a person, who may have reasons and may release it. All other holds are for troubles of the job.
 HELD_BY_A_PERSON = 1
 #: The secret is single-use: a pilot that was evicted would start in vain, again and again. NB: the machine looks at
@@ -55,6 +56,7 @@ class HTCondorOptions:
         attributes: {name: ClassAd expression} of the jobs, such as an accounting group.
         features: {platform or tag: ClassAd expression that is true of the slots that have it}.
         max_pending: so many pilots may wait in the schedd beyond those for which there is an unclaimed core.
+        max_idle_s: after which a pilot that got no job leaves.
     """
 
     directory: str
@@ -63,6 +65,7 @@ class HTCondorOptions:
     attributes: Mapping[str, str]
     features: Mapping[str, str]
     max_pending: int
+    max_idle_s: int
 
     def description_for(self, slot: Slot, *, place: str, directory: str, stamps: Sequence[str]) -> str:
         """Return the submit description of pilots for slots of one kind.
@@ -130,6 +133,7 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
         attributes=attributes,
         features=_expressions(options, "features"),
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
+        max_idle_s=read.number(options, "max_idle_s", default=_MAX_IDLE_S),
     )
 
 

@@ -17,7 +17,7 @@ def test_a_pilot_installs_itself_runs_and_ends_with_its_exit_code(ce: CE) -> Non
     output = ce.backend().output(handle)
     assert f"backwards {order.secret[::-1]} 0o600" in output
     assert f"--site CERN --ce {order.ce} --queue exit7 --stamp {order.stamp}" in output
-    assert "--work-dir . --wall-time-s 3600" in output
+    assert "--work-dir . --max-idle-s 300 --wall-time-s 3600" in output
 
 
 def test_a_pilot_that_a_signal_ended_has_its_negative_number(ce: CE) -> None:

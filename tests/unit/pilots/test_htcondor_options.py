@@ -23,7 +23,13 @@ def line_of(lines: list[str], name: str) -> str:
 
 def test_without_options_all_have_their_defaults() -> None:
     assert parse_options({}) == HTCondorOptions(
-        directory="wms-pilots", python="python3", requirements="", attributes={}, features={}, max_pending=10
+        directory="wms-pilots",
+        python="python3",
+        requirements="",
+        attributes={},
+        features={},
+        max_pending=10,
+        max_idle_s=300,
     )
 
 
