@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ CredType=cred/none
 SlurmctldPidFile={directory}/slurmctld.pid
 SlurmdPidFile={directory}/slurmd.pid
 StateSaveLocation={directory}/state
-SlurmdSpoolDir={directory}/spool
+SlurmdSpoolDir={spool}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
@@ -138,19 +139,20 @@ def slurm_cluster(name: str, directory: Path) -> Iterator[SlurmCluster]:
     """
     needed("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo", "sacct", "scontrol")
     slurmctld_port, slurmd_port = _free_ports()
-    for made in ("state", "spool"):
-        (directory / made).mkdir()
+    (directory / "state").mkdir()
+    # Its sockets are in there, whose paths may have 107 bytes; a longer one ends each job before it begins.
+    spool = Path(tempfile.mkdtemp(prefix="wms-slurmd-", dir="/tmp"))
     gpus = [directory / f"gpu{number}" for number in range(GPUS)]
     for file in gpus:  # where there would be devices; without any the node is not taken
         file.touch()
     (directory / "gres.conf").write_text("".join(f"Name=gpu File={file}\n" for file in gpus))
     (directory / "slurm.conf").write_text(
         _CONFIGURATION.format(
-            name=name, directory=directory, user=getpass.getuser(), slurmctld_port=slurmctld_port,
+            name=name, directory=directory, spool=spool, user=getpass.getuser(), slurmctld_port=slurmctld_port,
             slurmd_port=slurmd_port, cores=CORES, memory_mb=MEMORY_MB, gpus=GPUS, short_minutes=SHORT_MINUTES,
         )
     )  # fmt: skip
-    guard = Guard()
+    guard = Guard(paths=[spool])
     cluster = SlurmCluster(name=name, directory=directory, marks=guard.environment)
     try:
         cluster.start("slurmctld")

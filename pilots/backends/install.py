@@ -72,7 +72,9 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         raise InstallationError(UNREACHABLE, sentence) from error
     try:
         file.write_bytes(program)
-        os.execv(sys.executable, [sys.executable, "-I", str(file), "--remove-program", *arguments])  # noqa: S606
+        # Where there is no PATH, as in jobs of HTCondor, Python does not know where it is.
+        python = sys.executable or os.readlink("/proc/self/exe")
+        os.execv(python, [python, "-I", str(file), "--remove-program", *arguments])  # noqa: S606
     except OSError as error:
         sentence = f"The pilot agent could not be started from {file}: {error.strerror}."
         raise InstallationError(REFUSED, sentence) from error

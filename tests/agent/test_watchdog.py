@@ -265,7 +265,8 @@ def test_a_payload_that_writes_without_end_is_stopped(server: ScriptedServer, st
     assert start("--grace-s", "0.5").wait() == 0
 
     assert _minor(server).startswith("Limit of standard error exceeded: ")
-    assert _minor(server).endswith(" MB of 1 MB")
+    # On a slow machine it has written more than a sandbox may hold, which is said too.
+    assert " MB of 1 MB" in _minor(server)
     assert set(server.lease.files()) == {"std.err", "std.out"}
 
 

@@ -69,12 +69,12 @@ def test_sigkill_leaves_no_process_not_even_of_pilots_and_payloads(directory: Pa
     with log.open("wb") as output:
         demo = subprocess.Popen(manage(*options(directory)), env=environment(), stdout=output, stderr=subprocess.STDOUT)
     try:
-        wait_for(lambda: " Running" in log.read_text() or demo.poll() is not None, READY_WITHIN_S)
+        wait_for(lambda: " pilots, " in log.read_text() or demo.poll() is not None, READY_WITHIN_S)
     finally:
         demo.kill()
         demo.wait()
 
-    assert " Running" in log.read_text()
+    assert " pilots, " in log.read_text()
     wait_for(lambda: processes_of(directory) == [], 10)
 
 
