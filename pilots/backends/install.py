@@ -73,7 +73,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
     try:
         file.write_bytes(program)
         # Where there is no PATH, as in jobs of HTCondor, Python does not know where it is.
-        python = sys.executable or os.readlink("/proc/self/exe")
+        python = sys.executable or str(Path("/proc/self/exe").readlink())
         os.execv(python, [python, "-I", str(file), "--remove-program", *arguments])  # noqa: S606
     except OSError as error:
         sentence = f"The pilot agent could not be started from {file}: {error.strerror}."
