@@ -12,32 +12,16 @@ from rest_framework.views import APIView
 
 from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, pilots_seen_by
 from wms.accounts.api.permissions import IsManager, user_of
-from wms.kernel.names import did_you_mean
-from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest import GroupBy, StrictSerializer, error_responses
 
 #: What is asked for when nothing is said, and the longest: older pilots are not kept in mind.
 DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
 
 
-class GroupBy(serializers.CharField):
-    """Names of what pilots are counted by, with commas."""
-
-    def to_internal_value(self, data: object) -> tuple[str, ...]:  # type: ignore[override]  # not one text
-        """Return the names, each once, in their order."""
-        names = [name.strip() for name in str(data).split(",")]
-        for name in names:
-            if name not in GROUP_BY:
-                hint = did_you_mean(name[:64], GROUP_BY) or f" Count by any of {', '.join(GROUP_BY)}."
-                raise serializers.ValidationError(f'Pilots cannot be counted by "{name[:64]}".{hint}')
-        return tuple(dict.fromkeys(names))
-
-
 class PilotSummaryIn(StrictSerializer):
     """Query string of GET /api/pilots/summary/."""
 
-    group_by = GroupBy(
-        required=False, max_length=255, help_text=f"Any of {', '.join(GROUP_BY)}, with commas; default: site."
-    )
+    group_by = GroupBy(tuple(GROUP_BY), counted="Pilots", default_name="site")
     hours = serializers.IntegerField(
         required=False,
         min_value=1,

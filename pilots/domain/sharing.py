@@ -3,18 +3,17 @@
 Task queues and batch queues are positions here: 0 to the number of them. So thousands of each are compared as arrays.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilots.domain.demand import Chance
 from pilots.domain.pressure import NONE, Pressure
 from resources.domain.words import PilotType
 from taskqueues.domain.columns import Mask
 
-#: Uniform in [0, 1), drawn anew by each call.
-Chance = Callable[[], float]
 Numbers = NDArray[np.int64]
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilots.domain.demand import Chance
 from pilots.domain.pressure import NONE, Pressure, pressure_of
-from pilots.domain.sharing import Bound, Chance, Crowd, Places, Sent, covered, share_out
+from pilots.domain.sharing import Bound, Crowd, Places, Sent, covered, share_out
 from resources.domain.words import PilotType
 from taskqueues.domain.columns import Mask
 

@@ -13,7 +13,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.queries import GROUP_BY, JobFilter
 from wms.jobs.services.bulk import MAX_JOBS
 from wms.kernel.names import did_you_mean
-from wms.kernel.rest import PageQuery, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import GroupBy, PageQuery, StrictSerializer, Text, WholeNumber
 
 _STATUSES = {status.casefold(): status for status in JobStatus}
 _ACTIONS = ", ".join(Action)
@@ -75,25 +75,10 @@ class JobListIn(JobFilterIn, PageQuery):
     """Query string of GET /api/jobs/."""
 
 
-class GroupBy(serializers.CharField):
-    """Names of what jobs are counted by, with commas."""
-
-    def to_internal_value(self, data: object) -> tuple[str, ...]:  # type: ignore[override]  # not one text
-        """Return the names, each once, in their order."""
-        names = [name.strip() for name in str(data).split(",")]
-        for name in names:
-            if name not in GROUP_BY:
-                hint = did_you_mean(name[:64], GROUP_BY) or f" Count by any of {', '.join(GROUP_BY)}."
-                raise serializers.ValidationError(f'Jobs cannot be counted by "{name[:64]}".{hint}')
-        return tuple(dict.fromkeys(names))
-
-
 class SummaryIn(JobFilterIn):
     """Query string of GET /api/jobs/summary/."""
 
-    group_by = GroupBy(
-        required=False, max_length=255, help_text=f"Any of {', '.join(GROUP_BY)}, with commas; default: status."
-    )
+    group_by = GroupBy(tuple(GROUP_BY), counted="Jobs", default_name="status")
 
 
 class NothingIn(StrictSerializer):

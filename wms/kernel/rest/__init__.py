@@ -8,6 +8,7 @@ from wms.kernel.rest.authentication import BearerAuthentication, bearer_token, h
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
+from wms.kernel.rest.grouping import GroupBy
 from wms.kernel.rest.negotiation import AnyClientNegotiation
 from wms.kernel.rest.pages import CursorPages, PageParameters, PageQuery
 from wms.kernel.rest.parsers import StrictJSONParser
@@ -21,6 +22,7 @@ __all__ = [
     "CursorPages",
     "ErrorAnswer",
     "Flag",
+    "GroupBy",
     "InvalidJSONError",
     "Number",
     "PageParameters",
