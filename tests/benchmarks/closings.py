@@ -16,7 +16,7 @@ from matching.services.throttles import advertise
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
-from taskqueues.models import Limit, SubmitPool, TaskQueue
+from taskqueues.models import Limit, Membership, SubmitPool, TaskQueue
 from taskqueues.services.index.shared import index
 from tests.benchmarks.match import match_often, match_once
 from tests.benchmarks.measuring import Report
@@ -41,6 +41,7 @@ IDLE = Advertisement(numbers={SUBMITTING: 0, GATHERING: 0, CURRENT: 0})
 def run(ready: Surroundings, options: Options) -> Report:
     """Match under each of the conditions, one after the other, round after round."""
     world = load(options.shape(), seed=options.seed)
+    _make_pools(world)
     report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": ROUNDS})
     conditions: dict[str, Callable[[World], AbstractContextManager[None]]] = {
         "match, nothing limits it": _nothing,
@@ -99,25 +100,34 @@ def _throttles(_world: World) -> Iterator[None]:
 
 
 @contextmanager
-def _pools(world: World) -> Iterator[None]:
+def _pools(_world: World) -> Iterator[None]:
+    of_pool = list(TaskQueue.objects.order_by("pk")[:POOLS])
+    for row, pool_id in zip(of_pool, SubmitPool.objects.order_by("pk").values_list("pk", flat=True), strict=False):
+        row.submit_pools = [pool_id]
+    TaskQueue.objects.bulk_update(of_pool, ["submit_pools"])
+    yield
+    TaskQueue.objects.filter(pk__in=[row.pk for row in of_pool]).update(submit_pools=[])
+
+
+def _make_pools(world: World) -> None:
+    """Make pools of half of all batch queues each, which no task queue is of yet."""
     now, chance = timezone.now(), Random(1)
-    queues = list(Queue.objects.order_by("pk"))
-    pools = [
+    queue_ids = list(Queue.objects.order_by("pk").values_list("pk", flat=True))
+    pools = SubmitPool.objects.bulk_create(
         SubmitPool(
             id=f"{number:064x}", vo=world.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now
         )
         for number in range(POOLS)
-    ]
-    SubmitPool.objects.bulk_create(pools)
-    for pool in pools:
-        pool.queues.set(chance.sample(queues, len(queues) // 2))
-    of_pool = list(TaskQueue.objects.order_by("pk")[:POOLS])
-    for row, pool in zip(of_pool, pools, strict=False):
-        row.submit_pools = [pool.pk]
-    TaskQueue.objects.bulk_update(of_pool, ["submit_pools"])
-    yield
-    TaskQueue.objects.filter(pk__in=[row.pk for row in of_pool]).update(submit_pools=[])
-    SubmitPool.objects.all().delete()
+    )
+    # As rows: a thousand calls of set() take longer than all that is measured.
+    Membership.objects.bulk_create(
+        (
+            Membership(submitpool_id=pool.pk, queue_id=queue_id)
+            for pool in pools
+            for queue_id in chance.sample(queue_ids, len(queue_ids) // 2)
+        ),
+        batch_size=10_000,
+    )
 
 
 @contextmanager
