@@ -8,5 +8,9 @@ from wms.kernel.checks import refuse_unsafe_start
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 
-application = get_wsgi_application()
+_django = get_wsgi_application()
 refuse_unsafe_start()
+
+from matching.api.plain_heartbeats import PlainHeartbeats  # noqa: E402 - only now are there models
+
+application = PlainHeartbeats(_django)

@@ -1,6 +1,6 @@
 """Who may work on a lease."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from rest_framework.permissions import BasePermission
@@ -14,27 +14,7 @@ from wms.kernel.errors import NotFoundError
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name our authentication
 
-#: So many leases are known to be those of their pilots, each some 250 bytes; then they are looked up anew.
-REMEMBERED: Final = 50_000
-#: (Lease, its pilot): that never changes. Refusals are not remembered, so that whoever tries out leases displaces none.
-_HELD: Final[set[tuple[UUID, int]]] = set()
 _NO_SUCH_LEASE = "There is no such lease for this token."
-
-
-def is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
-    """Return whether the token is that of the lease, or of the pilot that holds it or held it."""
-    if isinstance(credential, JobCredential):
-        return credential.match_id == match_id
-    return (match_id, credential.pilot_id) in _HELD or _is_held_by(match_id, credential.pilot_id)
-
-
-def _is_held_by(match_id: UUID, pilot_id: int) -> bool:
-    if not Match.objects.filter(pk=match_id, pilot=pilot_id).exists():
-        return False
-    if len(_HELD) >= REMEMBERED:
-        _HELD.clear()
-    _HELD.add((match_id, pilot_id))
-    return True
 
 
 class IsLeaseHolder(BasePermission):
@@ -50,7 +30,7 @@ class IsLeaseHolder(BasePermission):
         """
         if not isinstance(request.auth, JobCredential | PilotCredential):
             return False
-        if not is_holder(request.auth, view.kwargs["match_id"]):
+        if not _is_holder(request.auth, view.kwargs["match_id"]):
             raise NotFoundError(_NO_SUCH_LEASE)
         return True
 
@@ -71,3 +51,10 @@ class IsJobOfLease(BasePermission):
         if request.auth.match_id != view.kwargs["match_id"]:
             raise NotFoundError(_NO_SUCH_LEASE)
         return True
+
+
+def _is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
+    """Return whether the token is that of the lease, or of the pilot that holds it or held it."""
+    if isinstance(credential, JobCredential):
+        return credential.match_id == match_id
+    return Match.objects.filter(pk=match_id, pilot=credential.pilot_id).exists()

@@ -5,76 +5,104 @@ one thing to do. The view (matching.api.views.HeartbeatView) is what is document
 """
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Iterable
+from http import HTTPStatus
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import msgspec
-from django.core.exceptions import BadRequest, SuspiciousOperation
-from django.http import HttpRequest, HttpResponse, UnreadablePostError
-from rest_framework.exceptions import APIException
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 
 from matching.api.authentication import JobCredential, JobTokenAuthentication
-from matching.api.permissions import is_holder
 from matching.api.renewal import renewed_token
 from matching.api.serializers import HeartbeatIn, UsageIn, answer_out
 from matching.services import leases
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
-from wms.kernel.errors import WmsError
-from wms.kernel.rest import bearer_token, load_json
+from wms.kernel.rest import load_json
 from wms.kernel.rest.machines import is_plain
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 _PATH: Final = re.compile(r"/api/matches/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/heartbeat/")
 _CALLERS: Final = (JobTokenAuthentication(), PilotTokenAuthentication())
+_OK: Final = f"{HTTPStatus.OK.value} {HTTPStatus.OK.phrase}"
+#: As the frameworks set them.
+_HEADERS: Final = (
+    ("Content-Type", "application/json"),
+    ("Allow", "POST, OPTIONS"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("X-Frame-Options", "DENY"),
+)
 
 
 class PlainHeartbeats:
     """Answers plain requests to renew an open lease, by who holds it, without orders obeyed.
 
-    Everything else, whatever is wrong with a request included, goes on to the view as if this were not there.
-
-    NB: below this in the settings, what is to see every request does not see these.
+    Everything else, whatever is wrong with a request included, goes on to the application as if this were not there.
     """
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
+    def __init__(self, application: "WSGIApplication") -> None:
+        self._application = application
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer the request."""
-        address = _PATH.fullmatch(request.path)
-        if address is None or not is_plain(request) or request.META.get("QUERY_STRING"):
-            return self.get_response(request)
-        request.get_host()  # refuses names that are not ours
+        address = _PATH.fullmatch(environ["PATH_INFO"])
+        if address is None or not is_plain(environ) or environ.get("QUERY_STRING") or not _is_ours(environ):
+            return self._application(environ, start_response)
         try:
-            answer = _answer(request, UUID(address[1]))
-        except UnreadablePostError as error:
-            raise BadRequest("The request broke off.") from error
-        except (WmsError, APIException, SuspiciousOperation):
-            answer = None  # to be said by the view
-        return answer or self.get_response(request)
+            answer = _answer(environ["HTTP_AUTHORIZATION"], UUID(address[1]), _body(environ))
+        except Exception:  # noqa: BLE001 - a heartbeat may come twice: the view meets the same, and says it
+            answer = None
+        if answer is None:
+            return self._application(environ, start_response)
+        start_response(_OK, [*_HEADERS, ("Content-Length", str(len(answer)))])
+        return [answer]
 
 
-def _answer(request: HttpRequest, match_id: UUID) -> HttpResponse | None:
+def _is_ours(environ: "WSGIEnvironment") -> bool:
+    """Return whether the request came to a name of ours."""
+    domain, _ = split_domain_port(environ.get("HTTP_HOST", ""))
+    return validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def _body(environ: "WSGIEnvironment") -> bytes:
+    """Return the body, which stays there for the view to read; nothing of one that is too long."""
+    length = int(environ["CONTENT_LENGTH"])
+    if length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        return b""
+    body: bytes = environ["wsgi.input"].read(length)
+    environ["wsgi.input"] = BytesIO(body)
+    return body
+
+
+def _answer(authorization: str, match_id: UUID, body: bytes) -> bytes | None:
     """Return the answer to a heartbeat; None, and nothing has changed, if it is not an ordinary one."""
-    credential = _credential_of(request)
-    if credential is None or not is_holder(credential, match_id):
+    credential = _credential_of(authorization)
+    if credential is None or (isinstance(credential, JobCredential) and credential.match_id != match_id):
         return None
-    values = HeartbeatIn.plainly(load_json(request.body))
+    values = HeartbeatIn.plainly(load_json(body))
     if values is None or values.get("acknowledged"):
         return None
-    renewed = leases.renew(match_id, usage=UsageIn.usage_of(values), std_output=values.get("std_output"))
+    renewed = leases.renew(
+        match_id,
+        of=credential.pilot_id if isinstance(credential, PilotCredential) else None,
+        usage=UsageIn.usage_of(values),
+        std_output=values.get("std_output"),
+    )
     if renewed is None:
         return None
-    body = msgspec.json.encode(answer_out(renewed, token=renewed_token(credential, match_id)))
-    # As the framework sets them.
-    headers = {"Allow": "POST, OPTIONS", "Content-Length": str(len(body))}
-    return HttpResponse(body, content_type="application/json", headers=headers)
+    return msgspec.json.encode(answer_out(renewed, token=renewed_token(credential, match_id)))
 
 
-def _credential_of(request: HttpRequest) -> JobCredential | PilotCredential | None:
-    token = bearer_token(request)
+def _credential_of(authorization: str) -> JobCredential | PilotCredential | None:
+    scheme, _, token = authorization.partition(" ")
     for caller in _CALLERS:
-        if token is not None and token.startswith(caller.prefix):
+        if scheme == "Bearer" and token.startswith(caller.prefix):
             _, credential = caller.principal_of(token)
             return credential
     return None

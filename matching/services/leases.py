@@ -12,9 +12,10 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce, Greatest
+from psycopg.errors import NoDataFound
 
 from matching.models import Match
 from pilots.models import Pilot
@@ -33,7 +34,7 @@ PART_OF_SILENCE: Final = 0.1
 
 _RENEW: Final = (
     "SELECT lease_end::text, orders::text FROM wms_heartbeat("
-    "$1::uuid, $2::float8, $3::float8, $4::float8, $5::float8, $6::text, $7::float8, $8::float8)"
+    "$1::uuid, $2::bigint, $3::float8, $4::float8, $5::float8, $6::float8, $7::text, $8::float8, $9::float8)"
 )
 
 
@@ -138,22 +139,33 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
         return _renewed(match, now=now)
 
 
-def renew(match_id: UUID, *, usage: Usage, std_output: str | None) -> Answer | None:
+def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: str | None) -> Answer | None:
     """Do what nearly every heartbeat comes to, in one round trip to the database; its text is ``sql/heartbeat.sql``.
+
+    Args:
+        match_id: the lease.
+        of: the pilot, by its primary key, that must be the one which holds it; None: that was seen to.
+        usage: of the payload so far.
+        std_output: its last lines; None: as before.
 
     Returns:
         None where there is more to be done, or to be refused: nothing has changed.
     """
     measures = (usage.cpu_s, usage.wall_s, usage.memory_mb, usage.disk_mb)
-    rows = ask_directly(
-        "heartbeat",
-        _RENEW,
-        str(match_id),
-        *(None if value is None else repr(value) for value in measures),
-        std_output,
-        repr(settings.WMS_LEASE_S),
-        repr(min(SEEN_WITHIN_S, PART_OF_SILENCE * settings.WMS_PILOT_LOST_S)),
-    )
+    try:
+        rows = ask_directly(
+            "heartbeat",
+            _RENEW,
+            str(match_id),
+            *(None if value is None else repr(value) for value in (of, *measures)),
+            std_output,
+            repr(settings.WMS_LEASE_S),
+            repr(min(SEEN_WITHIN_S, PART_OF_SILENCE * settings.WMS_PILOT_LOST_S)),
+        )
+    except DatabaseError as error:
+        if isinstance(error.__cause__, NoDataFound):
+            return None  # somebody has ended the lease meanwhile
+        raise
     if not rows:
         return None
     ((lease_end, orders),) = rows

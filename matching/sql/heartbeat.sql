@@ -1,10 +1,14 @@
 -- The ordinary heartbeat: one round trip that is one transaction, for thousands of pilots send one every 30 s. It renews
 -- the lease and notes what the payload has used; or answers nothing, and has changed nothing of lease and job, where
--- there is more to be done: the lease has ended or is not known, the pilot was revoked, the job is Stalled.
+-- there is more to be done: the lease has ended, is not known or another pilot's, the pilot was revoked, the job is
+-- Stalled. If the lease is ended in the very moment, an error (no_data_found)
+-- takes back what was written of the job.
 --
 -- Locks: Pilot → Job → Match. No indexed column is written, so that no index is (HOT).
 CREATE FUNCTION wms_heartbeat(
     the_match uuid,
+    -- Null: the caller has shown that the lease is its own.
+    the_pilot bigint,
     -- Null: not measured.
     the_cpu_s double precision,
     the_wall_s double precision,
@@ -26,7 +30,8 @@ DECLARE
 BEGIN
     SELECT its.job_id, its.pilot_id, pilot.last_seen_at INTO lease
       FROM matching_match AS its JOIN pilots_pilot AS pilot ON pilot.id = its.pilot_id
-     WHERE its.id = the_match AND its.ended_at IS NULL AND pilot.revoked_at IS NULL;
+     WHERE its.id = the_match AND its.ended_at IS NULL AND pilot.revoked_at IS NULL
+       AND (the_pilot IS NULL OR its.pilot_id = the_pilot);
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -36,7 +41,16 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    PERFORM FROM jobs_job WHERE id = lease.job_id AND status <> 'Stalled' FOR NO KEY UPDATE;
+    UPDATE jobs_job
+       SET heartbeat_at = right_now,
+           -- Highest seen, and of nulls no notice is taken: a report that was delayed on its way must not turn the
+           -- clock back.
+           cpu_s = greatest(cpu_s, the_cpu_s),
+           wall_s = greatest(wall_s, the_wall_s),
+           max_memory_mb = greatest(max_memory_mb, the_memory_mb),
+           max_disk_mb = greatest(max_disk_mb, the_disk_mb),
+           std_output_tail = coalesce(the_std_output_tail, std_output_tail)
+     WHERE id = lease.job_id AND status <> 'Stalled';
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -52,18 +66,8 @@ BEGIN
                 WHERE command.job_id = lease.job_id AND command.acknowledged_at IS NULL)
          INTO lease_end, orders;
     IF NOT FOUND THEN
-        RETURN;
+        RAISE NO_DATA_FOUND USING MESSAGE = 'The lease has just ended.';
     END IF;
-    UPDATE jobs_job
-       SET heartbeat_at = right_now,
-           -- Highest seen, and of nulls no notice is taken: a report that was delayed on its way must not turn the
-           -- clock back.
-           cpu_s = greatest(cpu_s, the_cpu_s),
-           wall_s = greatest(wall_s, the_wall_s),
-           max_memory_mb = greatest(max_memory_mb, the_memory_mb),
-           max_disk_mb = greatest(max_disk_mb, the_disk_mb),
-           std_output_tail = coalesce(the_std_output_tail, std_output_tail)
-     WHERE id = lease.job_id;
     RETURN NEXT;
 END
 $$;

@@ -67,6 +67,19 @@ def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stal
     assert Job.objects.get().status == JobStatus.MATCHED
 
 
+def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in_the_job() -> None:
+    (lease,) = leased()
+    beat = partial(leases.renew, lease.pk, usage=Usage(cpu_s=5.0), std_output="of the past")
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=lease.job_id)
+        pool, beating = while_it_waits(beat)
+        Match.objects.filter(pk=lease.pk).update(ended_at=database_now(), end_reason="expired")
+    assert beating.result(timeout=60) is None
+    pool.shutdown()
+    job = Job.objects.get()
+    assert (job.cpu_s, job.std_output_tail, job.heartbeat_at) == (None, "", None)
+
+
 def test_a_heartbeat_that_comes_while_a_lease_ends_keeps_it() -> None:
     (lease,) = leased()
     Match.objects.update(expires_at=database_now() - timedelta(hours=1))

@@ -67,6 +67,14 @@ def test_it_writes_no_column_that_an_index_looks_at(lease: Match, table: str) ->
     assert not WRITTEN[table] & set(re.findall(r"\w+", definitions))
 
 
+def test_it_renews_the_lease_of_the_pilot_that_says_it_is_its_own_and_no_other(lease: Match) -> None:
+    other = make_pilot(vo=Pilot.objects.get().vo)
+    assert leases.renew(lease.pk, of=other.pk, usage=USAGE, std_output=None) is None
+    assert Job.objects.get().cpu_s is None
+    assert leases.renew(lease.pk, of=lease.pilot_id, usage=USAGE, std_output=None)
+    assert Job.objects.get().cpu_s == USAGE.cpu_s
+
+
 def test_it_notes_the_highest_of_each_measure_and_the_last_lines(lease: Match) -> None:
     renew(lease, std_output="first")
     renew(lease, Usage(cpu_s=11.0, wall_s=1.0))

@@ -57,7 +57,7 @@ class MachineView(APIView):
 
     def initialize_request(self, request: HttpRequest, *args: object, **kwargs: object) -> Request:
         """Return the request as the view's method gets it."""
-        caller = self._caller(request) if is_plain(request) else None
+        caller = self._caller(request) if is_plain(request.META) else None
         if caller is None:
             return super().initialize_request(request, *args, **kwargs)
         return PlainRequest(request, authenticators=(caller,), negotiator=self.get_content_negotiator())
@@ -75,12 +75,11 @@ class MachineView(APIView):
         return next((each for each in self.callers if header.startswith(f"Bearer {each.prefix}")), None)
 
 
-def is_plain(request: HttpRequest) -> bool:
-    """Return whether the request is a POST of JSON, of a length that is told, that takes JSON as the answer."""
-    header = request.META
+def is_plain(meta: Mapping[str, Any]) -> bool:
+    """Return whether a request, by its headers, POSTs JSON of a length that is told, and takes JSON as the answer."""
     return (
-        request.method == "POST"
-        and header.get("CONTENT_TYPE") == _JSON
-        and header.get("HTTP_ACCEPT", "*/*") in {"*/*", _JSON}
-        and "1" <= header.get("CONTENT_LENGTH", "")[:1] <= "9"
+        meta.get("REQUEST_METHOD") == "POST"
+        and meta.get("CONTENT_TYPE") == _JSON
+        and meta.get("HTTP_ACCEPT", "*/*") in {"*/*", _JSON}
+        and "1" <= meta.get("CONTENT_LENGTH", "")[:1] <= "9"
     )

@@ -1,0 +1,11 @@
+"""Have heartbeats write the job's row once, and say themselves whose lease it is."""
+
+from django.db import migrations
+
+from matching.migrations._functions import LOAD
+
+
+class Migration(migrations.Migration):
+    dependencies = [("matching", "0008_drained_pilots_and_black_holes")]
+
+    operations = [*LOAD]

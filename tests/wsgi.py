@@ -1,0 +1,42 @@
+"""A client whose requests go through the WSGI application that is served, what stands in front of Django included."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.test import Client
+from django.test.client import ClientHandler
+
+from matching.api.plain_heartbeats import PlainHeartbeats
+
+
+class FrontDoor(Client):
+    """The client of Django's tests, which would ask its handlers directly."""
+
+    def __init__(self) -> None:
+        super().__init__(raise_request_exception=False, headers={"Host": "testserver"})
+        self.handler = _InFront()
+
+
+class _InFront(ClientHandler):
+    def __call__(self, environ: dict[str, Any]) -> Any:
+        """Answer as the application does."""
+        answers: list[HttpResponseBase] = []
+        ask_django = super().__call__
+
+        def django(environ: dict[str, Any], _start_response: object) -> Iterable[bytes]:
+            answers.append(ask_django(environ))
+            return []
+
+        def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
+            answers.append(HttpResponse(status=int(status[:3]), headers=dict(headers)))
+
+        content = b"".join(PlainHeartbeats(django)(environ, start_response))
+        (answer,) = answers
+        if content:
+            assert isinstance(answer, HttpResponse)
+            answer.content = content
+            answer.wsgi_request = WSGIRequest(environ)  # type: ignore[attr-defined]
+        return answer
