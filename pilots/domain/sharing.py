@@ -88,8 +88,9 @@ def covered(wanted: Numbers, crowds: Collection[Crowd]) -> Numbers:
     served_by = sum((crowd.serves.astype(np.int64) for crowd in crowds), start=np.zeros_like(wanted))
     rarest_first = np.argsort(served_by, kind="stable")
     for crowd in sorted(crowds, key=lambda crowd: int(np.count_nonzero(crowd.serves))):
-        lacking = np.where(crowd.serves, np.maximum(wanted - found, 0), 0)[rarest_first]
-        found[rarest_first] += np.diff(np.minimum(np.cumsum(lacking), crowd.pilots), prepend=0)
+        served = rarest_first[crowd.serves[rarest_first]]
+        lacking = np.maximum(wanted[served] - found[served], 0)
+        found[served] += np.diff(np.minimum(np.cumsum(lacking), crowd.pilots), prepend=0)
     return found
 
 
@@ -134,6 +135,8 @@ class _Sharing:
         batch_queues, task_queues = places.serves.shape
         self._places = places
         self._room, self._free = places.room.copy(), places.slots.copy()
+        #: What both leave, by place.
+        self._left_at = np.minimum(self._room, self._free[places.ce])
         self._left = np.array([bound.room for bound in bounds], dtype=np.int64)
         self._at = np.array([bound.places for bound in bounds], dtype=np.bool_).reshape(len(bounds), batch_queues)
         self._on = np.array([bound.task_queues for bound in bounds], dtype=np.bool_).reshape(len(bounds), task_queues)
@@ -156,7 +159,7 @@ class _Sharing:
         if task_queue not in self._serving:
             self._serving[task_queue] = self._places.serves[:, task_queue].copy()
         serves = self._serving[task_queue]
-        room = np.where(serves, np.minimum(self._room, self._free[self._places.ce]), 0)
+        room = np.where(serves, self._left_at, 0)
         full = self._on[:, task_queue] & (self._left <= 0)
         if full.any():
             room[self._at[full].any(axis=0)] = 0
@@ -169,8 +172,11 @@ class _Sharing:
 
     def take(self, task_queue: int, place: int) -> None:
         """Note that one more goes there."""
+        ce = self._places.ce[place]
         self._room[place] -= 1
-        self._free[self._places.ce[place]] -= 1
+        self._free[ce] -= 1
+        there = self._places.ce == ce
+        self._left_at[there] = np.minimum(self._room[there], self._free[ce])
         self._left[self._on[:, task_queue] & self._at[:, place]] -= 1
 
 

@@ -51,6 +51,8 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
 
 @transaction_required
 def _commit(planned: Sequence[PlannedPilot], *, now: datetime) -> None:
+    # Pilots at one queue are mostly for the same slot.
+    slots = {one.slot: asdict(one.slot) for one in planned}
     rows = [
         {
             "vo_id": one.vo_id,
@@ -58,7 +60,7 @@ def _commit(planned: Sequence[PlannedPilot], *, now: datetime) -> None:
             "owner_id": one.owner_id,
             "queue_id": one.queue.pk,
             "stamp": uuid4().hex,
-            "slot": asdict(one.slot),
+            "slot": slots[one.slot],
             "submitted_at": now.isoformat(),
         }
         for one in planned

@@ -77,7 +77,7 @@ def plan(
         bounds = [_without(bound, _sent_under(bound, more)) for bound in bounds]
         sent += [(director, one) for one in more]
     ids = {picture.demands[one.task_queue].task_queue_id for _, one in sent}
-    task_queues = TaskQueue.objects.select_related("group").in_bulk(ids)
+    task_queues = TaskQueue.objects.prefetch_related("group").in_bulk(ids)
     return [
         _planned(director, one, picture.queues[one.place], task_queue)
         for director, one in sent
