@@ -200,6 +200,16 @@ def test_what_ended_pilots_left_is_removed_once(fleet: Fleet, backend: ScriptedB
     assert state_of(other)[0] == PilotStatus.RUNNING
 
 
+def test_what_pilots_left_is_removed_also_where_none_are_sent_any_more(fleet: Fleet, backend: ScriptedBackend) -> None:
+    ended = pilot_at()
+    round_(fleet)
+    Pilot.objects.update(status=PilotStatus.DONE, ended_at=NOW)
+    Queue.objects.update(state=ResourceState.DRAINING)
+    for minute in (1, 11, 12):
+        fleet.serve(after=timedelta(minutes=minute))
+    assert backend.cleaned == [ended.stamp]
+
+
 def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = pilot_at(submitted_at=NOW)
     late = timedelta(hours=6, seconds=1)
@@ -276,6 +286,21 @@ def test_a_ban_removes_the_pilots_that_wait_there_and_a_drain_does_not(fleet: Fl
     assert state_of(pilot) == (PilotStatus.ABORTED, "Its site was banned before it started")
     assert state_of(other)[0] == PilotStatus.RUNNING
     assert backend.killed == [pilot.stamp]
+
+
+def test_a_ce_is_not_blamed_for_pilots_that_people_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
+    queue = make_queue()
+    pilots = [pilot_at(queue, batch_id=f"b{cycle}", submitted_at=NOW - timedelta(minutes=cycle)) for cycle in range(12)]
+    nodes.drain(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[:4]]), reason="", now=NOW)
+    nodes.revoke(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[4:8]]), by="bob", now=NOW)
+    Queue.objects.update(state=ResourceState.BANNED)
+    round_(fleet)
+    Queue.objects.update(state=ResourceState.ACTIVE)
+    backend.states = {pilot.stamp: GONE for pilot in pilots}
+    assert round_(fleet) == 4
+    assert not Pilot.objects.filter(ended_at=None).exists()
+    health = CEHealth.objects.get()
+    assert (health.trouble, health.send_after) == ("", None)
 
 
 def test_a_revoked_pilot_is_killed_at_its_ce_and_then_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:
