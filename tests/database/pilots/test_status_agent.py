@@ -1,5 +1,7 @@
 """The status agent: pilots that are gone, silent, late or no longer wanted (PIL §2.3, DESIGN §3.7)."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +13,9 @@ from pilots.domain import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
 from pilots.services import nodes, rounds
 from pilots.services.reports import leave
+from pilots.services.slots import slot_of
 from resources.domain.words import ResourceState
-from resources.models import Queue, Site
+from resources.models import ComputingElement, Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.end_to_end.stack.running import wait_for
@@ -169,6 +172,26 @@ def test_a_round_that_takes_long_keeps_others_from_the_ce(
     rounds.serve(ce_id, clock=lambda: now[0])
     assert backend.asked == 1
     assert CEHealth.objects.get(ce=ce_id).busy_until is None
+
+
+def test_two_rounds_at_once_ask_the_ce_once_to_take_a_pilot(
+    fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = make_queue()
+    pilot_at(queue, status=PilotStatus.SUBMITTED, batch_id="", slot=asdict(slot_of(queue)))
+    read = rounds._ordered
+    others = [queue.ce_id]
+
+    def reads_and_is_suspended(ce: ComputingElement) -> Sequence[Pilot]:
+        found = read(ce)
+        if others:
+            CEHealth.objects.update(busy_until=None)
+            rounds.serve(others.pop(), clock=lambda: NOW)
+        return found
+
+    monkeypatch.setattr(rounds, "_ordered", reads_and_is_suspended)
+    rounds.serve(queue.ce_id, clock=lambda: NOW)
+    assert len(backend.orders) == 1
 
 
 def test_a_pilot_whose_submission_got_lost_is_found_by_its_stamp(fleet: Fleet, backend: ScriptedBackend) -> None:
