@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
+from django.db.models.deletion import Collector
 
 from pilots.domain import ENDED, PilotStatus
 from resources.domain.words import PilotType
@@ -30,6 +31,26 @@ class PilotQuerySet(models.QuerySet["Pilot"]):
         return self.filter(private | Q(vo__in=VO.objects.filter(managers=actor)))
 
 
+def kept_by_living_pilots(
+    collector: Collector, field: "models.ForeignKey[Queue, Queue]", pilots: PilotQuerySet, using: str
+) -> None:
+    """Refuse to delete a queue, or what it belongs to, while pilots live there; those that have ended forget it.
+
+    Without a queue a pilot is compared with no site, as if made by hand; and nobody would look whether it still lives.
+
+    Raises:
+        ProtectedError: with some of them; kill them, or wait until they have ended.
+    """
+    living = pilots.filter(ended_at=None)
+    if living.exists():
+        raise models.ProtectedError("Pilots live at this queue.", set(living[:100]))
+    models.SET_NULL(collector, field, pilots, using)
+
+
+# There may be millions that have ended: Django need not read them to ask.
+kept_by_living_pilots.lazy_sub_objs = True  # type: ignore[attr-defined]
+
+
 class Pilot(models.Model):
     """One row is one pilot: an empty reservation of resources that pulls jobs (PIL §2.1)."""
 
@@ -42,7 +63,7 @@ class Pilot(models.Model):
     )
     queue = models.ForeignKey(
         Queue,
-        models.SET_NULL,
+        kept_by_living_pilots,
         null=True,
         blank=True,
         related_name="pilots",

@@ -198,8 +198,11 @@ def free_slots(*, now: datetime) -> Mapping[int, int]:
 
 
 def latest_outcomes(ce: ComputingElement, *, now: datetime) -> Sequence[Outcome]:
-    """Return what became of the pilots that were sent to *ce* within a day, as far as it is known, the latest first."""
-    known = Q(ended_at__isnull=False) | Q(matched_at__isnull=False)
+    """Return what became of the pilots that were sent to *ce* within a day, as far as it is known, the latest first.
+
+    Those that people ended in vain tell nothing of it: the place was banned, or they were drained or revoked.
+    """
+    known = Q(matched_at__isnull=False) | Q(ended_at__isnull=False, revoked_at=None, drained_at=None)
     sent = Pilot.objects.filter(known, queue__ce=ce, secret__isnull=False, submitted_at__gt=now - timedelta(days=1))
     rows = sent.order_by("-pk").values_list("submitted_at", "ended_at", "matched_at", "status")[:LATEST]
     in_vain = {PilotStatus.ABORTED, PilotStatus.FAILED}

@@ -32,15 +32,11 @@ LEAST_SHARE = 1e-100
 MOST_QUEUES = 200
 
 
-def jobs_in(task_queue_ids: Collection[int]) -> Mapping[int, int]:
-    """Return how many jobs wait in each of the queues; an empty one is missing."""
-    rows = QueuedJob.objects.filter(task_queue__in=task_queue_ids).values_list("task_queue_id")
-    return dict(rows.annotate(jobs=Count("pk")).order_by("task_queue_id"))
-
-
-def jobs_in_all() -> Mapping[int, int]:
-    """Return how many jobs wait in each queue; an empty one is missing."""
-    return dict(QueuedJob.objects.values_list("task_queue_id").annotate(jobs=Count("pk")).order_by("task_queue_id"))
+def jobs_in(task_queue_ids: Collection[int] | None = None) -> Mapping[int, int]:
+    """Return how many jobs wait in each of the queues, of all if none are named; an empty one is missing."""
+    everything = QueuedJob.objects.all()
+    waiting = everything if task_queue_ids is None else everything.filter(task_queue__in=task_queue_ids)
+    return dict(waiting.values_list("task_queue_id").annotate(jobs=Count("pk")).order_by("task_queue_id"))
 
 
 def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:

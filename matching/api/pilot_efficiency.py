@@ -31,16 +31,19 @@ class PilotSummaryIn(StrictSerializer):
 
 
 class PilotTallyOut(serializers.Serializer[Efficiency]):
-    """The pilots of one place or VO."""
+    """The pilots of one place or VO; submitted = waiting + stalled + running + done + aborted + failed + lost."""
 
     values = serializers.DictField(
-        child=serializers.CharField(allow_null=True), help_text="By name of group_by; null: made by hand, at no queue."
+        child=serializers.CharField(allow_null=True),
+        help_text="By name of group_by; null: made by hand, or its queue is no more.",
     )
     submitted = serializers.IntegerField(help_text="All of them; also those that registered themselves.")
     waiting = serializers.IntegerField(help_text="Not started yet, and not stalled.")
+    stalled = serializers.IntegerField(help_text="Not started in time, and not ended.")
     running = serializers.IntegerField(help_text="Started, and not ended.")
     matched = serializers.IntegerField(help_text="Have had a job.")
     empty = serializers.IntegerField(help_text="Ran and ended well, and never had a job.")
+    done = serializers.IntegerField(help_text="Ended well.")
     aborted = serializers.IntegerField(help_text="Never got as far as to run, or were killed.")
     failed = serializers.IntegerField(help_text="Ended badly.")
     lost = serializers.IntegerField(help_text="Went silent.")

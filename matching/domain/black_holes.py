@@ -1,8 +1,9 @@
 """Which hosts are black holes: there jobs end badly, and so fast that the host takes more and more of them.
 
-A host is one when jobs that end well elsewhere fail on it. Jobs that fail wherever they run tell nothing of a node;
-neither do jobs that ran on no other host, nor hosts that are suspected themselves. So when all jobs fail everywhere
-(a storage element is down, a user has submitted ten thousand wrong jobs), no host is blamed.
+A host is one when jobs that end well elsewhere fail on it. Jobs that fail wherever they run tell nothing of a node,
+nor do hosts that are suspected themselves. So when all jobs fail everywhere (a storage element is down, a user has
+submitted ten thousand wrong jobs), no host is blamed. Jobs that ran on no other host (it is the only one, or the only
+one of its kind) speak against it together: when those of several users fail, and hardly anybody's end well.
 """
 
 from collections import defaultdict
@@ -15,6 +16,8 @@ from typing import Final, NamedTuple
 MOST: Final = 0.8
 #: Jobs do well on a host, or elsewhere, when at least so much of them does.
 HALF: Final = 0.5
+#: Users whose jobs must fail on a host where there is no other to compare it with: so many are hardly wrong at once.
+SEVERAL: Final = 3
 FIRST_PAUSE: Final = timedelta(hours=1)
 LONGEST_PAUSE: Final = timedelta(days=1)
 
@@ -55,10 +58,12 @@ class Tally:
 
 
 class Found(NamedTuple):
-    """What speaks against a host: leases of jobs that do well elsewhere, and those of them that failed fast."""
+    """What speaks against a host: leases of jobs that tell something of it, and those of them that failed fast."""
 
     fetched: int
     failed: int
+    #: Whose jobs failed, where it takes several users to tell; 0: jobs like these do well elsewhere.
+    owners: int = 0
 
 
 class Earlier(NamedTuple):
@@ -85,8 +90,14 @@ def black_holes(tallies: Iterable[Tally], *, failures: int) -> Mapping[Host, Fou
         of_kind[tally.kind].append(tally)
     suspects = {host for host, there in of_host.items() if _is_bad(_sum(there), failures=failures)}
     proven = {kind: _does_well_elsewhere(seen, suspects) for kind, seen in of_kind.items()} if suspects else {}
-    blamed = {host: _sum(tally for tally in of_host[host] if proven[tally.kind]) for host in suspects}
-    return {host: found for host, found in blamed.items() if _is_bad(found, failures=failures)}
+    found = {}
+    for host in suspects:
+        telling = [tally for tally in of_host[host] if proven[tally.kind]]
+        nowhere_else = [tally for tally in of_host[host] if len(of_kind[tally.kind]) == 1]
+        against = (_sum(telling), _of_several(telling + nowhere_else))
+        if bad := [each for each in against if _is_bad(each, failures=failures)]:
+            found[host] = bad[0]
+    return found
 
 
 def pause_of(earlier: Earlier | None, *, now: datetime) -> timedelta:
@@ -99,6 +110,18 @@ def pause_of(earlier: Earlier | None, *, now: datetime) -> timedelta:
 def _sum(tallies: Iterable[Tally]) -> Found:
     counted = list(tallies)
     return Found(fetched=sum(tally.fetched for tally in counted), failed=sum(tally.failed for tally in counted))
+
+
+def _of_several(tallies: Iterable[Tally]) -> Found:
+    """Return what the jobs of several users say together; nothing where too few, or too few of them, fail."""
+    of_owner: defaultdict[int, list[Tally]] = defaultdict(list)
+    for tally in tallies:
+        of_owner[tally.kind.owner_id].append(tally)
+    # By user, not by lease: of one who is wrong there may be thousands.
+    failing = sum(_is_bad(_sum(of_one), failures=1) for of_one in of_owner.values())
+    if failing < max(SEVERAL, MOST * len(of_owner)):
+        return Found(fetched=0, failed=0)
+    return _sum(tally for of_one in of_owner.values() for tally in of_one)._replace(owners=failing)
 
 
 def _is_bad(found: Found, *, failures: int) -> bool:

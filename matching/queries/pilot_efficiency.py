@@ -23,23 +23,28 @@ GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
 class Efficiency:
     """The pilots of one place or VO that were submitted within a period.
 
+    Each is one of *waiting*, *stalled*, *running*, *done*, *aborted*, *failed* and *lost*.
+
     Args:
-        values: by name of GROUP_BY; None: made by hand, at no queue.
+        values: by name of GROUP_BY; None: made by hand, or its queue is no more.
         submitted: all of them; also those that registered themselves.
         waiting: not started yet, and not stalled.
+        stalled: not started in time, and not ended.
         running: started, and not ended.
         matched: have had a job.
         empty: ran and ended well, and never had a job.
-        aborted, failed, lost: ended so.
+        done, aborted, failed, lost: ended so.
         jobs: leases that they have had.
     """
 
     values: Mapping[str, str | None]
     submitted: int
     waiting: int
+    stalled: int
     running: int
     matched: int
     empty: int
+    done: int
     aborted: int
     failed: int
     lost: int
@@ -81,12 +86,15 @@ def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datet
     columns = [GROUP_BY[name] for name in group_by]
     # Uses index: pilot_submitted_at
     lately = pilots.filter(submitted_at__gt=since).order_by()
+    not_started, is_stalled = Q(ended_at=None, started_at=None), Q(status=PilotStatus.STALLED)
     rows = lately.values_list(*columns).annotate(
         submitted=Count("pk"),
-        waiting=Count("pk", filter=Q(ended_at=None, started_at=None) & ~Q(status=PilotStatus.STALLED)),
+        waiting=Count("pk", filter=not_started & ~is_stalled),
+        stalled=Count("pk", filter=not_started & is_stalled),
         running=Count("pk", filter=Q(ended_at=None, started_at__isnull=False)),
         matched=Count("pk", filter=Q(matched_at__isnull=False)),
         empty=Count("pk", filter=Q(status=PilotStatus.DONE, matched_at=None)),
+        done=Count("pk", filter=Q(status=PilotStatus.DONE)),
         aborted=Count("pk", filter=Q(status=PilotStatus.ABORTED)),
         failed=Count("pk", filter=Q(status=PilotStatus.FAILED)),
         lost=Count("pk", filter=Q(status=PilotStatus.LOST)),
@@ -104,7 +112,10 @@ def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datet
     ]
 
 
-_COUNTS: Final = ("submitted", "waiting", "running", "matched", "empty", "aborted", "failed", "lost", "settled")
+_COUNTS: Final = (
+    *("submitted", "waiting", "stalled", "running", "matched", "empty"),
+    *("done", "aborted", "failed", "lost", "settled"),
+)
 
 
 def _jobs(pilots: QuerySet[Pilot], *, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:

@@ -38,7 +38,7 @@ def _shut(host: Host, against: Found, *, now: datetime) -> bool:
     minutes = WITHIN // timedelta(minutes=1)
     reason = (
         f"{against.failed} of the {against.fetched} jobs that ended here within {minutes} minutes failed, or were"
-        f" handed back, within {settings.WMS_BLACK_HOLE_FAST_S} s, and jobs like them do well on other hosts"
+        f" handed back, within {settings.WMS_BLACK_HOLE_FAST_S} s, and {_why_the_host(against)}"
     )
     return nodes.shut(
         BlackHole(
@@ -51,6 +51,12 @@ def _shut(host: Host, against: Found, *, now: datetime) -> bool:
             reason=reason,
         )
     )
+
+
+def _why_the_host(against: Found) -> str:
+    if against.owners:
+        return f"they are of {against.owners} users, and none like them ran elsewhere"
+    return "jobs like them do well on other hosts"
 
 
 def _earlier(host: Host) -> Earlier | None:

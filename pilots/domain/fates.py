@@ -56,11 +56,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """The status that the pilot has from now on and why; ``kill``: it is to be ended at its CE too."""
+    """The status that the pilot has from now on and why.
+
+    Args:
+        kill: it is to be ended at its CE too.
+        revoke: people do not want it: its token and secret open nothing any more, and its end is no fault of its CE.
+    """
 
     status: PilotStatus
     reason: str
     kill: bool = False
+    revoke: bool = False
 
 
 def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: datetime) -> Fate | None:
@@ -95,7 +101,8 @@ def _fate_of_revoked(seen: Seen, *, since: timedelta, patience: Patience) -> Fat
 
 def _fate_of_unstarted(seen: Seen, *, waited: timedelta, patience: Patience) -> Fate | None:
     if seen.banned:
-        return Fate(status=PilotStatus.ABORTED, reason="Its site was banned before it started", kill=True)
+        reason = "Its site was banned before it started"
+        return Fate(status=PilotStatus.ABORTED, reason=reason, kill=True, revoke=True)
     if seen.drained:
         return Fate(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
     if not seen.accepted and waited > SUBMITTED_WITHIN:

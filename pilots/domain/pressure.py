@@ -36,7 +36,7 @@ def pressure_of(found_nothing_at: Sequence[float | None]) -> Pressure:
     while only sees it open again by itself.
 
     Args:
-        found_nothing_at: of each pilot that has lately either matched (None) or ended without ever having had a job.
+        found_nothing_at: of each pilot that has lately either matched (None) or, never having had a job, asked in vain.
     """
     empty = [at for at in found_nothing_at if at is not None]
     if len(found_nothing_at) < TELLING or len(empty) / len(found_nothing_at) < HALVED_FROM:

@@ -15,7 +15,7 @@ def backend_of(ce: ComputingElement) -> Backend:
     """Return the backend of a CE (with its site).
 
     Raises:
-        BackendError: an option of the CE is unknown or wrong.
+        BackendError: its type, or an option of it, is unknown or wrong.
     """
     return _made(ce.site.name, ce.name, ce.type, ce.options, ce.identity)
 
@@ -32,6 +32,8 @@ def flaw_of_options(site: str, ce: str, type_: str, options: Mapping[str, object
 def _made(site: str, ce: str, type_: str, options: Mapping[str, object], identity: str) -> Backend:
     if flaw := flaw_of_accounts(options, sudo=identity == Identity.SUDO):
         raise BackendError(flaw)
+    if type_ not in settings.WMS_BACKENDS:
+        raise BackendError(f"No pilots are sent to CEs of type {type_}; there are: {', '.join(settings.WMS_BACKENDS)}.")
     made: Backend = import_string(settings.WMS_BACKENDS[type_])(
         CEDescription(
             site=site,

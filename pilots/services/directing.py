@@ -16,6 +16,7 @@ from pilots.queries import free_slots, heard_since, open_queues
 from pilots.services import planning
 from pilots.services.planning import PlannedPilot
 from pilots.services.secrets import issue_secrets
+from pilots.services.status_agent import CLEANED_AFTER
 from resources.models import ComputingElement
 from taskqueues.services.closings import ReadClosings
 from taskqueues.services.index.shared import index
@@ -23,6 +24,8 @@ from wms.kernel.db import LockKey, transaction_required, try_lock
 
 #: A CE without pilots is only asked how many it could take: what it said holds for so long.
 IDLE_ASKED_EVERY = timedelta(seconds=30)
+#: So long what pilots have left at a CE is a reason to ask it.
+LEFT_LOOKED_FOR = timedelta(days=1)
 
 
 def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collection[int]:
@@ -80,7 +83,12 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     answered = health.filter(asked_at__gt=now - IDLE_ASKED_EVERY, failures=0)
     # Uses index: pilot_not_cleaned_at_queue. How they ended may be a reason to send no more.
     ended = Pilot.objects.filter(queue__ce=OuterRef("pk"), cleaned_at=None, ended_at__gte=OuterRef("health__asked_at"))
-    known = ComputingElement.objects.filter(~Exists(left_alone), type__in=settings.WMS_BACKENDS)
+    # Uses index: pilot_not_cleaned_at_queue. What they left is removed also where nothing is sent any more.
+    long_ended = Pilot.objects.filter(queue__ce=OuterRef("pk"), cleaned_at=None, secret__isnull=False)
+    left = long_ended.filter(ended_at__range=(now - LEFT_LOOKED_FOR, now - CLEANED_AFTER))
     at_open_queues = {queue.ce_id for queue in open_queues(now=now)}
     could_get_some = Q(pk__in=at_open_queues) & ~Exists(answered)
-    return frozenset(known.filter(Exists(living) | Exists(ended) | could_get_some).values_list("pk", flat=True))
+    # Pilots are heard, or not, also where the type of the CE is none that can be asked.
+    can_be_asked = Q(type__in=settings.WMS_BACKENDS) & (Exists(ended) | Exists(left) | could_get_some)
+    awake = ComputingElement.objects.filter(~Exists(left_alone))
+    return frozenset(awake.filter(Exists(living) | can_be_asked).values_list("pk", flat=True))

@@ -14,7 +14,7 @@ from resources.models import Queue, Site
 from resources.queries import serves
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.models import TaskQueue
-from taskqueues.queries import jobs_in_all, pools_by_queue, pools_of_queue
+from taskqueues.queries import jobs_in, pools_by_queue, pools_of_queue
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import offer_of_queue
 from wms.accounts.models import VO, Group
@@ -54,7 +54,7 @@ def draw(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> Pictu
         snapshot: of the task queues, read a moment ago.
         now: the time.
     """
-    jobs = jobs_in_all()
+    jobs = jobs_in()
     # Queues of priority 0 are never drawn, so no pilot could take their jobs.
     # In seconds: to make ten thousand points in time takes as long as a third of all that is compared below.
     since = dict(TaskQueue.objects.filter(priority__gt=0).values_list("pk", Extract("created_at", "epoch")))

@@ -127,9 +127,14 @@ def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, 
     Raises:
         Exception: the CE cannot be used; the pilots have ended, unless it may have got them.
     """
+    with transaction.atomic(durable=True):
+        # A round that was suspended for longer than its mark holds may not be the only one.
+        rows = {pilot: Pilot.objects.filter(pk=pilot.pk, tried_at=None) for pilot in pilots}
+        pilots = [pilot for pilot, untried in rows.items() if untried.update(tried_at=clock())]
+    if not pilots:
+        return
     orders = [_order(pilot, ce) for pilot in pilots]
     of_stamp = {pilot.stamp: pilot for pilot in pilots}
-    Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots]).update(tried_at=clock())
     try:
         submissions = backend.submit(orders)
     except CommandLostError:

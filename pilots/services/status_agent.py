@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from pilots.backends.interface import Backend, BackendError, BatchState, Handle, Presence
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _NOT_KNOWN = BatchState(presence=Presence.UNKNOWN)
 #: What ended pilots have left at a CE is removed after so long: by then their batch jobs have ended too.
-_CLEANED_AFTER = timedelta(minutes=10)
+CLEANED_AFTER = timedelta(minutes=10)
 _CLEANED_AT_ONCE = 200
 #: Of pilots that ended so, people ask why; what they wrote says it, if they could not send it themselves.
 _IN_VAIN = frozenset({PilotStatus.ABORTED, PilotStatus.FAILED, PilotStatus.LOST})
@@ -52,10 +53,15 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
 
 
 def note_silence(ce: ComputingElement, *, now: datetime) -> None:
-    """Look at the pilots of a CE that cannot be asked: those that have started are heard, or not, all the same."""
+    """Look at the pilots of a CE that cannot be asked.
+
+    Those that have started are heard, or not, all the same; those that were revoked end when they open nothing more, or
+    nobody could get rid of the pilots of a CE that is gone for good.
+    """
     # Uses index: pilot_alive_at_queue
-    started = Pilot.objects.filter(ended_at=None, queue__ce=ce, started_at__isnull=False)
-    _judge(list(started.select_related("queue__ce__site", "secret").order_by("pk")), {}, now=now)
+    living = Pilot.objects.filter(ended_at=None, queue__ce=ce)
+    judged = living.filter(Q(started_at__isnull=False) | Q(revoked_at__isnull=False))
+    _judge(list(judged.select_related("queue__ce__site", "secret").order_by("pk")), {}, now=now)
 
 
 def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: datetime) -> Mapping[Pilot, Fate]:
@@ -115,6 +121,8 @@ def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
         as_seen = as_seen.filter(started_at=pilot.started_at, last_seen_at=pilot.last_seen_at)
     if not as_seen.select_for_update(of=("self",)).exists():
         return False
+    if fate.revoke:
+        as_seen.update(revoked_at=now)
     if fate.status in ENDED:
         return end_pilot(pilot.pk, status=fate.status, reason=fate.reason, now=now)
     as_seen.update(status=fate.status, status_reason=fate.reason)
@@ -135,7 +143,7 @@ def _keep_output(backend: Backend, pilots: Sequence[Pilot]) -> None:
 def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
     """Remove what ended pilots have left at the CE, and batch jobs that outlived what the server knows of them."""
     # Uses index: pilot_not_cleaned_at_queue
-    ended = Pilot.objects.filter(queue__ce=ce, cleaned_at=None, ended_at__lt=now - _CLEANED_AFTER, secret__isnull=False)
+    ended = Pilot.objects.filter(queue__ce=ce, cleaned_at=None, ended_at__lt=now - CLEANED_AFTER, secret__isnull=False)
     pilots = list(ended.only("pk", "stamp", "batch_id").order_by("pk")[:_CLEANED_AT_ONCE])
     if pilots:
         handles = [_handle(pilot) for pilot in pilots]

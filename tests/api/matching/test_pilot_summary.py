@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -73,9 +74,11 @@ def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> 
             "values": {"site": "LCG.CERN.ch"},
             "submitted": 10,
             "waiting": 2,
+            "stalled": 1,
             "running": 2,
             "matched": 3,
             "empty": 1,
+            "done": 2,
             "aborted": 1,
             "failed": 1,
             "lost": 1,
@@ -84,6 +87,22 @@ def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> 
             "efficiency": 0.5,  # three of the five that have ended and the one that runs a job
         }
     ]
+
+
+def test_every_pilot_is_in_one_state_and_the_places_of_a_vo_add_up_to_it(world: World, client_of: Clients) -> None:
+    other = make_queue(name="far", ce=make_ce(name="ce.ral.uk", site=make_site(name="LCG.RAL.uk")))
+    for number, (queue, status) in enumerate(product((world.queue, other, None), PilotStatus)):
+        for _ in range(1 + number % 3):
+            is_queued = status in {PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.STALLED, PilotStatus.ABORTED}
+            sent(world.vo, queue, status, started=not is_queued, jobs=0 if is_queued else number % 2)
+    client = client_of(world.olga)
+    sites, (vo,) = asked(client, group_by="site"), asked(client, group_by="vo")
+    for row in (*sites, vo):
+        states = ("waiting", "stalled", "running", "done", "aborted", "failed", "lost")
+        assert row["submitted"] == sum(row[state] for state in states)
+    for name in ("submitted", "waiting", "running", "matched", "empty", "done", "lost", "jobs"):
+        assert vo[name] == sum(row[name] for row in sites)
+    assert vo["submitted"] == Pilot.objects.filter(submitted_at__gt=timezone.now() - timedelta(hours=1)).count() == 48
 
 
 def test_pilots_are_counted_by_place_and_vo(world: World, client_of: Clients) -> None:

@@ -220,6 +220,20 @@ def test_somebody_who_had_it_repaired_lets_it_have_jobs_again(
     assert again.until - again.found_at == timedelta(hours=1)
 
 
+def test_the_only_host_of_several_users_is_found_too(queue: Queue, group: Group) -> None:
+    pilot = pilot_on("only", queue, group)
+    users = [make_user(groups=[group]) for _ in range(3)]
+    for user in users[:2]:
+        run(pilot, user, group, exit_code=1, times=2 * FAILURES)
+    assert find_black_holes() == 0
+    run(pilot, users[2], group, exit_code=1)
+    assert find_black_holes() == 1
+    assert BlackHole.objects.get().reason.endswith("they are of 3 users, and none like them ran elsewhere")
+    make_job(owner=users[0], group=group)
+    with pytest.raises(BlackHoleError):
+        ask(pilot)
+
+
 # ---- what is no fault of the node ------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitHour
 from tests.clock import pass_time, stop_clock
 from tests.database.pilots.conftest import Fleet
-from tests.factories import NOW, make_group, make_job, make_queue, make_task_queue
+from tests.factories import NOW, make_group, make_job, make_pilot, make_queue, make_task_queue
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -59,6 +59,12 @@ def held(queue: Queue, **jobs: int) -> None:
 
 def cycle(fleet: Fleet) -> int:
     return fleet.cycle()
+
+
+def test_a_queue_whose_site_starts_pilots_itself_gets_none(fleet: Fleet, group: Group) -> None:
+    make_pilot(vo=group.vo, queue=make_queue(max_waiting_pilots=0))
+    waiting(5, group=group)
+    assert cycle(fleet) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The status agent: pilots that are gone, silent, late or no longer wanted (PIL §2.3, DESIGN §3.7)."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +13,9 @@ from pilots.domain import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
 from pilots.services import nodes, rounds
 from pilots.services.reports import leave
+from pilots.services.slots import slot_of
 from resources.domain.words import ResourceState
-from resources.models import Queue, Site
+from resources.models import ComputingElement, Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots
 from tests.end_to_end.stack.running import wait_for
@@ -171,6 +174,26 @@ def test_a_round_that_takes_long_keeps_others_from_the_ce(
     assert CEHealth.objects.get(ce=ce_id).busy_until is None
 
 
+def test_two_rounds_at_once_ask_the_ce_once_to_take_a_pilot(
+    fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = make_queue()
+    pilot_at(queue, status=PilotStatus.SUBMITTED, batch_id="", slot=asdict(slot_of(queue)))
+    read = rounds._ordered
+    others = [queue.ce_id]
+
+    def reads_and_is_suspended(ce: ComputingElement) -> Sequence[Pilot]:
+        found = read(ce)
+        if others:
+            CEHealth.objects.update(busy_until=None)
+            rounds.serve(others.pop(), clock=lambda: NOW)
+        return found
+
+    monkeypatch.setattr(rounds, "_ordered", reads_and_is_suspended)
+    rounds.serve(queue.ce_id, clock=lambda: NOW)
+    assert len(backend.orders) == 1
+
+
 def test_a_pilot_whose_submission_got_lost_is_found_by_its_stamp(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED, tried_at=NOW)
     backend.states[pilot.stamp] = BatchState(presence=Presence.WAITING, batch_id="4711")
@@ -198,6 +221,16 @@ def test_what_ended_pilots_left_is_removed_once(fleet: Fleet, backend: ScriptedB
     fleet.serve(after=timedelta(minutes=12))
     assert backend.cleaned == backend.killed == [ended.stamp]
     assert state_of(other)[0] == PilotStatus.RUNNING
+
+
+def test_what_pilots_left_is_removed_also_where_none_are_sent_any_more(fleet: Fleet, backend: ScriptedBackend) -> None:
+    ended = pilot_at()
+    round_(fleet)
+    Pilot.objects.update(status=PilotStatus.DONE, ended_at=NOW)
+    Queue.objects.update(state=ResourceState.DRAINING)
+    for minute in (1, 11, 12):
+        fleet.serve(after=timedelta(minutes=minute))
+    assert backend.cleaned == [ended.stamp]
 
 
 def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Fleet, backend: ScriptedBackend) -> None:
@@ -276,6 +309,21 @@ def test_a_ban_removes_the_pilots_that_wait_there_and_a_drain_does_not(fleet: Fl
     assert state_of(pilot) == (PilotStatus.ABORTED, "Its site was banned before it started")
     assert state_of(other)[0] == PilotStatus.RUNNING
     assert backend.killed == [pilot.stamp]
+
+
+def test_a_ce_is_not_blamed_for_pilots_that_people_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
+    queue = make_queue()
+    pilots = [pilot_at(queue, batch_id=f"b{cycle}", submitted_at=NOW - timedelta(minutes=cycle)) for cycle in range(12)]
+    nodes.drain(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[:4]]), reason="", now=NOW)
+    nodes.revoke(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[4:8]]), by="bob", now=NOW)
+    Queue.objects.update(state=ResourceState.BANNED)
+    round_(fleet)
+    Queue.objects.update(state=ResourceState.ACTIVE)
+    backend.states = {pilot.stamp: GONE for pilot in pilots}
+    assert round_(fleet) == 4
+    assert not Pilot.objects.filter(ended_at=None).exists()
+    health = CEHealth.objects.get()
+    assert (health.trouble, health.send_after) == ("", None)
 
 
 def test_a_revoked_pilot_is_killed_at_its_ce_and_then_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:

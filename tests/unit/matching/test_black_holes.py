@@ -10,6 +10,7 @@ from tests.factories import NOW
 
 SITE = 1
 ALICE, BOB = Kind(1, "User", 500), Kind(2, "MCSimulation", 300_000)
+CHARLIE, DAVE, ERIN = (Kind(owner_id, "User", 500) for owner_id in (3, 4, 5))
 HOUR = timedelta(hours=1)
 
 
@@ -76,6 +77,47 @@ def test_a_host_is_a_black_hole_when_jobs_fail_there_that_do_well_elsewhere(
     what: str, seen: list[Seen], expected: dict[str, tuple[int, int]]
 ) -> None:
     assert found(*seen) == expected, what
+
+
+@pytest.mark.parametrize(
+    ("what", "seen", "expected"),
+    [
+        ("one user is wrong", [Seen("only", ALICE, 500, 500)], ""),
+        ("so may two be", [Seen("only", ALICE, 500, 500), Seen("only", BOB, 500, 500)], ""),
+        ("three are hardly", [Seen("only", ALICE, 4, 4), Seen("only", BOB, 3, 3), Seen("only", CHARLIE, 3, 3)], "only"),
+        ("one is not three", [Seen("only", Kind(1, f"T{n}", 500), 50, 50) for n in range(9)], ""),
+        ("too few failures", [Seen("only", kind, 3, 3) for kind in (ALICE, BOB, CHARLIE)], ""),
+        (
+            "of four users one does well",
+            [Seen("only", kind, 50, 50) for kind in (ALICE, BOB, CHARLIE)] + [Seen("only", DAVE, 0, 9)],
+            "",
+        ),
+        (
+            "of five",
+            [Seen("only", kind, 50, 50) for kind in (ALICE, BOB, CHARLIE, DAVE)] + [Seen("only", ERIN, 0, 9)],
+            "only",
+        ),
+        (
+            "one whose jobs do well elsewhere is one of them",
+            [Seen("good", ALICE, 0, 3), *(Seen("bad", kind, 4, 4) for kind in (ALICE, BOB, CHARLIE))],
+            "bad",
+        ),
+        (
+            "one whose jobs fail elsewhere too is none",
+            [Seen("n", ALICE, 3, 3), *(Seen("bad", kind, 40, 40) for kind in (ALICE, BOB, CHARLIE))],
+            "",
+        ),
+        (
+            "what fails on all hosts is their fault as little as it was",
+            [Seen(host, kind, 50, 50) for host in ("n1", "n2") for kind in (ALICE, BOB, CHARLIE, DAVE)],
+            "",
+        ),
+    ],
+)
+def test_a_host_that_alone_had_such_jobs_is_one_when_those_of_several_users_fail(
+    what: str, seen: list[Seen], expected: str
+) -> None:
+    assert set(found(*seen)) == ({expected} if expected else set()), what
 
 
 def test_hosts_of_one_name_at_two_sites_are_two() -> None:

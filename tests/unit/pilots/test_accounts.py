@@ -13,6 +13,15 @@ from pilots.domain.accounts import flaw_of_accounts, of_backend, payload_users
         ("wms01", ()),
         ([1], ()),
         ([""], ()),
+        (
+            ["wms01", "DOMAIN\\wms02", "wms03@example.org", "rooter"],
+            ("wms01", "DOMAIN\\wms02", "wms03@example.org", "rooter"),
+        ),
+        (["wms01", "root"], ()),
+        (["#0"], ()),
+        (["-s"], ()),
+        (["wms01\n"], ()),
+        (["a b"], ()),
         (None, ()),
     ],
 )
