@@ -17,11 +17,10 @@ from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, parse
 from pilots.agent.data import JobData
-from pilots.agent.errand import disk_usage_mb
+from pilots.agent.errand import disk_usage_mb, remove_tree
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
 from pilots.agent.offer import Resources
-from pilots.agent.workspace import remove_tree
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -140,7 +139,7 @@ def test_a_locked_directory_is_removed_all_the_same(tmp_path: Path) -> None:
     (top / "locked" / "inner").chmod(0)
     (top / "locked").chmod(0)
 
-    remove_tree(top)
+    remove_tree(str(top))
 
     assert not top.exists()
     assert tmp_path.exists()
