@@ -33,6 +33,28 @@ def test_output_that_is_refused_is_kept_and_its_owner_told_where(
     assert list(agent.work.iterdir()) == []
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_of_output_that_is_too_much_the_ends_are_stored_and_all_of_it_is_kept(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, refused: bool
+) -> None:
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    if refused:
+        server.script("/sandboxes/", (400, {"code": "unsafe_archive", "detail": "It is not liked."}))
+    else:
+        server.configuration["sandbox_max_bytes"] = 8000
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    minor = server.lease.finished["minor_status"]
+    trouble = "refused (It is not liked.)" if refused else "too large (more than 8000 bytes, packed)"
+    sentence = f"the output {'was' if refused else 'is'} {trouble}; only the ends of standard output and error were"
+    assert minor.startswith(f"Execution complete; {sentence} stored; it is kept at ")
+    assert server.lease.files() == {"std.err": "", "std.out": "out\n"}
+    with tarfile.open(tmp_path / "kept" / "job-1-output.tar.gz") as archive:
+        assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
+
+
 def test_an_upload_is_tried_again_before_anything_is_kept(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
