@@ -78,16 +78,18 @@ def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> 
 def test_what_is_old_or_too_much_goes(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "directory").mkdir()
+    os.utime(tmp_path / "kept" / "directory", (0, 0))
     for name, megabytes, age_s in [("old", 1, 8 * 86400), ("big", 150, 3600), ("small", 40, 60)]:
         _file(tmp_path / "kept", name, megabytes=megabytes, age_s=age_s)
 
     where = kept.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
 
     assert where is not None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["job-7", "small"]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
     too_big = _file(tmp_path, "huge", megabytes=201)
     assert kept.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["job-7", "small"]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
 
 
 def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 
 import pytest
 
-from pilots.agent import batch, cgroups, fields, heartbeat, lease, node, processes
+from pilots.agent import batch, cgroups, errand, fields, heartbeat, lease, node, processes
 from pilots.agent import log as agent_log
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell
@@ -116,6 +117,14 @@ def test_disk_usage_follows_no_links_and_counts_a_file_once(tmp_path: Path) -> N
     (tmp_path / "job" / "up").symlink_to("..")
 
     assert 0.95 <= disk_usage_mb(str(tmp_path / "job")) < 1.1
+
+
+def test_very_many_files_keep_nobody_from_obeying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"1" * 5000)
+    found = (str(tmp_path / "file"), (tmp_path / "file").stat())
+    monkeypatch.setattr(errand, "walk", lambda _: repeat(found))
+
+    assert errand.disk_usage_mb(str(tmp_path), within_s=0.05) > 0
 
 
 def test_the_tail_is_the_last_lines_of_valid_text(tmp_path: Path) -> None:
