@@ -62,12 +62,13 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
 
 
 def check_begun(lease: Lease, workspace: Workspace) -> None:
-    """Accept an end of the runtime that is the payload's own.
+    """Accept a failure of the runtime that is the payload's own.
 
     Raises:
         NotBegunError: the payload was never reached; the runtime of another node may do better.
     """
-    if not (workspace.tmp / _MARK).exists():
+    # Only a payload that ran has removed the directory.
+    if workspace.tmp.exists() and not (workspace.tmp / _MARK).exists():
         reason = _last_line(workspace.job / lease.job.std_error)
         raise NotBegunError(f"The container could not be started{reason and ': '}{reason}")
 

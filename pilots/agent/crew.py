@@ -17,8 +17,8 @@ from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import Errand
 from pilots.agent.clock import monotonic
 from pilots.agent.drain import SIGNAL
+from pilots.agent.errand import remove_tree
 from pilots.agent.payload import name_of_signal
-from pilots.agent.workspace import remove_tree
 
 #: Processes that were killed are gone within milliseconds, unless they wait for a file system that hangs.
 _STRAYS_END_WITHIN_S = 5.0
@@ -138,7 +138,7 @@ class Crew:
             time.sleep(_AGAIN_S)
             self.reap()
         for name in workspaces_of(ended.errand.grant.job.id, work_directory) - ended.errand.workspaces:
-            remove_tree(work_directory / name)
+            remove_tree(str(work_directory / name))
         return True
 
     def _strays(self) -> Sequence[int]:

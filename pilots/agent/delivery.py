@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -62,6 +62,8 @@ class Delivery:
         self._slot = slot
         self._lease = lease
         self._workspace = workspace
+        #: Where all the output is that was too much for the server, as the end of a sentence; empty: nowhere.
+        self._all_kept = ""
         self._limits = Limits(
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
         )
@@ -98,13 +100,14 @@ class Delivery:
             return None, None
         patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else _OUTPUT_S
         try:
-            return self._store_output(give_up_at=monotonic() + patience_s, reason=conclusion.reason)
+            return self._store_output(conclusion, give_up_at=monotonic() + patience_s)
         except _UNANSWERED as error:
             log.event("output.not_stored", job=self._lease.job.id, error=error)
-            return None, f"the output could not be uploaded{self._kept(_PACKED, conclusion)}"
+            return None, f"the output could not be uploaded{self._all_kept or self._kept(_PACKED, conclusion)}"
         except RefusedError as error:
             log.event("output.refused", job=self._lease.job.id, error=error)
-            return None, f"the output was refused: {error.detail[:_SAID]}{self._kept(_PACKED, conclusion)}"
+            where = self._all_kept or self._kept(_PACKED, conclusion)
+            return None, f"the output was refused: {error.detail[:_SAID]}{where}"
         except OSError as error:
             log.event("node.disk_trouble", error=error)
             return None, f"the output could not be packed: {error.strerror}"
@@ -121,15 +124,17 @@ class Delivery:
         return f"; it is kept at {where}" if where else ""
 
     def _kept_data(self, conclusion: Conclusion) -> str:
-        directory = self._workspace.job
-        files = sandbox.chosen(directory, self._lease.data.output_files)
+        files = sandbox.chosen(self._workspace.job, self._lease.data.output_files)
+        return self._packed_and_kept(files, _DATA, conclusion) if files else ""
+
+    def _packed_and_kept(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
         most = Limits(packed_bytes=kept.MOST_BYTES, unpacked_bytes=kept.MOST_BYTES)
         try:
-            sandbox.pack(directory, files, into=self._workspace.scratch / _DATA, limits=most)
+            sandbox.pack(self._workspace.job, files, into=self._workspace.scratch / name, limits=most)
         except (OSError, TooLargeError) as error:
-            log.event("output_data.not_kept", job=self._lease.job.id, error=error)
+            log.event("output.not_kept", job=self._lease.job.id, archive=name, error=error)
             return ""
-        return self._kept(_DATA, conclusion) if files else ""
+        return self._kept(name, conclusion)
 
     def _store_data(self, conclusion: Conclusion) -> Conclusion:
         """Store the output data of a payload that ended well; a job that cannot has failed, or is handed back."""
@@ -155,6 +160,7 @@ class Delivery:
             said = error.strerror or error if isinstance(error, OSError) else said
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)
             where = "" if isinstance(error, NoOutputError) else self._kept_data(conclusion)
+            said = str(said)[:_SAID] if where else said
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {said}{where}")
         return conclusion
 
@@ -172,23 +178,25 @@ class Delivery:
         except (*_UNANSWERED, RefusedError) as error:
             log.event("status.not_reported", job=self._lease.job.id, error=error)
 
-    def _store_output(self, *, give_up_at: float, reason: str | None) -> tuple[str, str | None]:
-        job, directory = self._lease.job, self._workspace.job
+    def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> tuple[str, str | None]:
+        job, directory, reason = self._lease.job, self._workspace.job, conclusion.reason
         packed = self._workspace.scratch / _PACKED
-        patterns = [*job.output_sandbox, job.std_output, job.std_error]
+        files = sandbox.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
         try:
-            sandbox.pack(directory, sandbox.chosen(directory, patterns), into=packed, limits=self._limits)
+            sandbox.pack(directory, files, into=packed, limits=self._limits)
             return self._store(packed, give_up_at=give_up_at, reason=reason), None
         except TooLargeError as error:
             trouble = f"the output is too large ({error})"
         except RefusedError as error:
-            trouble = f"the output was refused ({error.detail})"
+            trouble = f"the output was refused ({error.detail[:_SAID]})"
         log.event("output.reduced", job=job.id, trouble=trouble)
+        if reason is None:
+            self._all_kept = self._packed_and_kept(files, _PACKED, conclusion)
         streams = sandbox.chosen(directory, [job.std_output, job.std_error])
         tail_bytes = min(_TAIL_BYTES, self._limits.packed_bytes // 4)
         sandbox.pack_tails(directory, streams, into=packed, tail_bytes=tail_bytes)
-        kept = f"{trouble}; only the ends of standard output and error are kept"
-        return self._store(packed, give_up_at=give_up_at, reason=reason), kept
+        said = f"{trouble}; only the ends of standard output and error were stored{self._all_kept}"
+        return self._store(packed, give_up_at=give_up_at, reason=reason), said
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:

@@ -15,12 +15,19 @@ import signal
 import socket
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
 
 Record = dict[str, object]
 #: What a payload has: its directory, and one for temporary files.
 DIRECTORIES = ("job", "tmp")
 MOST_DESCRIPTORS = 2
+#: The system takes 4096 bytes; names have at most 255.
+_LONG_PATH = 3800
+#: A million files of a local disk, or some thousands of a slow file server.
+_WALK_S = 5.0
 
 
 def main() -> int:
@@ -67,27 +74,68 @@ def open_stream(path: str) -> int:
 def _open_up(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     """Let everybody read what the payload left; only the pilot can reach it."""
     os.fchdir(descriptors[0])
-    for path, status in _walk(DIRECTORIES):
-        if stat.S_ISDIR(status.st_mode):
-            os.chmod(path, stat.S_IMODE(status.st_mode) | 0o755)  # noqa: PTH101, S103 - only the pilot passes
-        elif stat.S_ISREG(status.st_mode):
-            os.chmod(path, stat.S_IMODE(status.st_mode) | 0o444)  # noqa: PTH101 - the same
+    for name in DIRECTORIES:
+        open_up(name, directories=0o755, files=0o444)
     return {}, ()
+
+
+def open_up(top: str, *, directories: int, files: int) -> None:
+    """Add these permissions to all below *top* that may have been locked by the payload, which has ended."""
+    for path, status in walk([top]):
+        more = directories if stat.S_ISDIR(status.st_mode) else files if stat.S_ISREG(status.st_mode) else 0
+        mode = stat.S_IMODE(status.st_mode)
+        if mode | more != mode:
+            with suppress(OSError):
+                os.chmod(path, mode | more)  # noqa: PTH101 - no need of another module
 
 
 def _remove(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     os.fchdir(descriptors[0])
-    for path, status in _walk(DIRECTORIES):
-        if stat.S_ISDIR(status.st_mode):
-            os.chmod(path, 0o700)  # noqa: PTH101 - no need of another module
     for name in DIRECTORIES:
-        shutil.rmtree(name, ignore_errors=True)
+        remove_tree(name)
     return {}, ()
 
 
-def _disk(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
+def remove_tree(top: str) -> None:
+    """Remove a directory and all below it, locked or not; what cannot be removed stays.
+
+    Directories may be deeper than a path, or the stack of a recursion, can be: each is moved up before it is emptied.
+    """
+    name, numbers, waiting = os.urandom(8).hex(), count(), [top]
+    if os.path.islink(top):  # noqa: PTH114 - no need of another module
+        return
+    while waiting:
+        directory = waiting.pop()
+        for path, status in _content(directory):
+            with suppress(OSError):
+                if not stat.S_ISDIR(status.st_mode):
+                    os.unlink(path)  # noqa: PTH108 - the same
+                    continue
+                waiting.append(path)
+                os.chmod(path, 0o700)  # noqa: PTH101 - the same; what is moved is written to
+                higher = f"{top}/{name}-{next(numbers)}"
+                os.rename(path, higher)  # noqa: PTH104 - the same
+                waiting[-1] = higher
+        if directory != top:
+            with suppress(OSError):
+                os.rmdir(directory)  # noqa: PTH106 - the same
+    with suppress(OSError):
+        os.rmdir(top)  # noqa: PTH106 - the same
+
+
+def _content(directory: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield what is in a directory, after unlocking it."""
+    with suppress(OSError):
+        os.chmod(directory, 0o700)  # noqa: PTH101 - no need of another module
+        for name in os.listdir(directory):  # noqa: PTH208 - the same
+            path = f"{directory}/{name}"
+            with suppress(OSError):
+                yield path, os.lstat(path)
+
+
+def _disk(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     os.fchdir(descriptors[0])
-    return {"disk_mb": disk_usage_mb(*DIRECTORIES)}, ()
+    return {"disk_mb": disk_usage_mb(*DIRECTORIES) + deleted_mb(_pids(request), beside=".")}, ()
 
 
 def _memory(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
@@ -124,10 +172,15 @@ def own_memory_mb(pid: int) -> float | None:
         return None
 
 
-def disk_usage_mb(*directories: str) -> float:
-    """Return what all below these directories occupies; links are not followed, names of one file count once."""
-    blocks, seen = 0, set()
-    for _, status in _walk(directories):
+def disk_usage_mb(*directories: str, within_s: float = _WALK_S) -> float:
+    """Return what all below these directories occupies; links are not followed, names of one file count once.
+
+    After *within_s* it is only what was found until then: whoever waits has a payload to stop when that is ordered.
+    """
+    blocks, seen, give_up_at = 0, set(), time.monotonic() + within_s
+    for _, status in walk(directories):
+        if time.monotonic() > give_up_at:
+            break
         if not stat.S_ISDIR(status.st_mode) and status.st_nlink > 1:
             if (status.st_dev, status.st_ino) in seen:
                 continue
@@ -136,18 +189,62 @@ def disk_usage_mb(*directories: str) -> float:
     return blocks * 512 / 1024**2
 
 
-def _walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all that is below, each directory before its content is read, so that it can be unlocked first."""
-    waiting = list(tops)
-    while waiting:
-        path = waiting.pop()
-        try:
-            status = os.lstat(path)
-            yield path, status
-            if stat.S_ISDIR(status.st_mode):
-                waiting += [f"{path}/{name}" for name in os.listdir(path)]  # noqa: PTH208 - no need of another module
-        except OSError:
-            continue  # removed meanwhile, or locked by the payload
+def deleted_mb(pids: Iterable[int], *, beside: str) -> float:
+    """Return what files occupy that have no name any more, but are kept open by processes.
+
+    Args:
+        pids: of the processes; of those that cannot be looked into, none is found.
+        beside: on its file system; memory may look like such files too.
+    """
+    blocks: dict[int, int] = {}
+    with suppress(OSError):
+        device = os.stat(beside).st_dev  # noqa: PTH116 - no need of another module
+        for pid in pids:
+            for status in _open_files(f"/proc/{pid}/fd"):
+                if stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev == device:
+                    blocks[status.st_ino] = status.st_blocks
+    return sum(blocks.values()) * 512 / 1024**2
+
+
+def _open_files(directory: str) -> Iterator[os.stat_result]:
+    with suppress(OSError):
+        for name in os.listdir(directory):  # noqa: PTH208 - no need of another module
+            with suppress(OSError):
+                yield os.stat(f"{directory}/{name}")  # noqa: PTH116 - the same
+
+
+def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield all that is below, each directory before its content is read, so that it can be unlocked first.
+
+    Where a path would be longer than the system takes, the rest of it follows a descriptor of its directory.
+    """
+    waiting: list[str | int] = list(tops)
+    try:
+        while waiting:
+            path = waiting.pop()
+            if isinstance(path, int):
+                os.close(path)
+                continue
+            try:
+                status = os.lstat(path)
+                yield path, status
+                if stat.S_ISDIR(status.st_mode):
+                    waiting += _below(path)
+            except OSError:
+                continue  # removed meanwhile, or locked by the payload
+    finally:
+        for each in waiting:
+            if isinstance(each, int):
+                os.close(each)
+
+
+def _below(directory: str) -> list[str | int]:
+    """Return the paths of what is in a directory, after the descriptor, if any, that they need."""
+    names = os.listdir(directory)  # noqa: PTH208 - no need of another module
+    if len(directory) < _LONG_PATH:
+        return [f"{directory}/{name}" for name in names]
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    return [descriptor, *[f"/proc/self/fd/{descriptor}/{name}" for name in names]]
 
 
 ERRANDS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]]]] = {

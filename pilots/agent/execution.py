@@ -101,7 +101,7 @@ class Execution:
             self._limits,
             root=payload.warden_pid,
             directory=workspace.top,
-            disk_mb=lambda: identity.disk_mb(workspace),
+            disk_mb=lambda found: identity.disk_mb(workspace, found),
             memory_mb=lambda found: identity.memory_mb(found, limit_mb=nearly_mb),
             streams=list(dict.fromkeys((streams.stdout, streams.stderr))),
             look_every_s=self._configuration.look_every_s,

@@ -27,7 +27,7 @@ from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import Job
 from pilots.agent.preparation import CannotRunError, NodeFlawError
 from pilots.agent.processes import Process
-from pilots.agent.workspace import Workspace, remove_tree
+from pilots.agent.workspace import Workspace
 
 NONE, ENVIRONMENT, SUDO = "none", "environment", "sudo"
 
@@ -84,8 +84,8 @@ class Identity(Protocol):
     def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:
         """Return what processes use together; as exactly as it matters for the limit."""
 
-    def disk_mb(self, workspace: Workspace) -> float | None:
-        """Return what the job's files occupy; None: it cannot be told."""
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
+        """Return what the job's files occupy, with those that only its processes know; None: it cannot be told."""
 
     def kill(self, pids: Sequence[int]) -> None:
         """Kill processes of the user."""
@@ -143,6 +143,7 @@ class Own:
         finally:
             for each in opened:
                 os.close(each)
+            errand.open_up(str(workspace.job), directories=0o700, files=0o400)
 
     def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
         """See Identity."""
@@ -151,9 +152,10 @@ class Own:
         parts = [(process, errand.own_memory_mb(process.pid)) for process in found]
         return sum(process.memory_mb if part_mb is None else part_mb for process, part_mb in parts)
 
-    def disk_mb(self, workspace: Workspace) -> float | None:
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
         """See Identity."""
-        return errand.disk_usage_mb(str(workspace.top))
+        top = str(workspace.top)
+        return errand.disk_usage_mb(top) + errand.deleted_mb([process.pid for process in found], beside=top)
 
     def kill(self, pids: Sequence[int]) -> None:
         """See Identity."""
@@ -196,7 +198,7 @@ class Other:
         try:
             self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
             opened = self._enter(given, names)
-            remove_tree(given)
+            errand.remove_tree(str(given))
             workspace.let_in()
             yield Streams(opened[0], opened[-1])
         finally:
@@ -221,9 +223,9 @@ class Other:
         except MalformedAnswerError:
             return resident_mb
 
-    def disk_mb(self, workspace: Workspace) -> float | None:  # noqa: ARG002 - see Identity
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:  # noqa: ARG002 - see Identity
         """See Identity."""
-        answer = self._try("disk")
+        answer = self._try("disk", {"pids": [process.pid for process in found]})
         try:
             return None if answer is None else fields.number(answer, "disk_mb")
         except MalformedAnswerError:

@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pilots.agent import log
@@ -53,11 +54,15 @@ def _make_room(directory: Path, size_bytes: int) -> bool:
     """Remove what is too old, and then the oldest until there is room; return whether there is."""
     if size_bytes > MOST_BYTES:
         return False
-    files = sorted(((path, path.lstat()) for path in directory.iterdir()), key=lambda each: each[1].st_mtime)
+    files = []
+    for path in directory.iterdir():
+        with suppress(FileNotFoundError):  # another pilot made room at the same time
+            files.append((path, path.lstat()))
     left_bytes = sum(status.st_size for _, status in files)
-    for path, status in files:
+    for path, status in sorted(files, key=lambda each: each[1].st_mtime):
         if left_bytes + size_bytes <= MOST_BYTES and time.time() - status.st_mtime < _MOST_AGE_S:
             break
-        path.unlink(missing_ok=True)
-        left_bytes -= status.st_size
-    return True
+        with suppress(OSError):  # no file of a pilot
+            path.unlink(missing_ok=True)
+            left_bytes -= status.st_size
+    return left_bytes + size_bytes <= MOST_BYTES

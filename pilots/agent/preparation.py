@@ -143,10 +143,8 @@ def check_software(lease: Lease, environment: Mapping[str, str], workspace: Work
         NodeFlawError: one is missing; another node may have it.
     """
     for name in lease.job.software:
-        there = (
-            (workspace.job / name).exists() if "/" in name else shutil.which(name, path=environment["PATH"]) is not None
-        )
-        if not there:
+        path = environment["PATH"]
+        if not (_is_there(workspace.job / name) if "/" in name else shutil.which(name, path=path) is not None):
             raise NodeFlawError(f"Software is missing on the node: {name}")
 
 
@@ -181,7 +179,7 @@ def words_of(lease: Lease) -> list[str]:
 def own_file(name: str, directory: Path) -> Path | None:
     """Return the program *name* if it is a file of the job's own *directory*, which then can be executed; else None."""
     path = directory / name
-    if name.startswith("/") or not path.is_file() or not _is_inside(path, directory):
+    if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
         return None
     path.chmod(path.stat().st_mode | 0o500)  # archives and uploads forget the bit
     return path
@@ -196,11 +194,18 @@ def _executable(name: str, environment: Mapping[str, str], directory: Path) -> P
         found = shutil.which(name, path=environment["PATH"])
         if found is not None:
             return Path(directory, found)
-    elif name.startswith("/") and Path(name).is_file():
+    elif name.startswith("/") and _is_there(Path(name)) and Path(name).is_file():
         if os.access(name, os.X_OK):
             return Path(name)
         raise CannotRunError(NOT_EXECUTABLE, f"The executable may not be executed on the node: {name}")
     raise CannotRunError(NOT_FOUND, f"Executable not found: {name}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long, behind a closed directory, or no name at all
+        return False
 
 
 def _is_inside(path: Path, directory: Path) -> bool:

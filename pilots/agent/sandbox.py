@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import lzma
 import os
@@ -9,12 +10,21 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from pilots.agent import errand
+
 MAX_MEMBERS = 10_000
+#: The server takes no deeper or longer names, of one part and of all of it.
+_MAX_DEPTH = 32
+_MAX_PART_BYTES = 255
+_MAX_NAME_BYTES = 4096
 CHUNK_BYTES = 64 * 1024
+#: As a character that no name can have is written.
+_SLASH = "\\x2f"
 #: What a damaged archive makes the standard library raise, besides OSError.
 DAMAGE = (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
@@ -122,16 +132,23 @@ def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path
 def chosen(directory: Path, patterns: Sequence[str]) -> list[tuple[Path, str]]:
     """Return (path, name within the archive) of each file that a pattern names, once, in order of their names.
 
-    A pattern that names a directory means all that is in it. What leads out of *directory* is no match.
+    A pattern that names a directory means all that is in it. What leads out of *directory* is no match. When there are
+    more than an archive may have, the rest is not looked for.
     """
     found: dict[str, Path] = {}
+    for file in _all_files(directory, patterns):
+        found[_safe_name(file.relative_to(directory))] = file
+        if len(found) > MAX_MEMBERS:
+            break
+    return [(found[name], name) for name in sorted(found)]
+
+
+def _all_files(directory: Path, patterns: Sequence[str]) -> Iterator[Path]:
     for pattern in patterns:
         if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
             continue
         for path in _matches(directory, pattern):
-            for file in _files(path):
-                found[_safe_name(file.relative_to(directory))] = file
-    return [(found[name], name) for name in sorted(found)]
+            yield from _files(path)
 
 
 def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
@@ -163,6 +180,8 @@ def _parts(name: str) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in {"", "."})
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise UnsafeArchiveError(f"{name!r} leads out of the directory")
+    if len(parts) > _MAX_DEPTH:
+        raise UnsafeArchiveError(f"{name[:100]!r} lies deeper than {_MAX_DEPTH} levels")
     return parts
 
 
@@ -229,28 +248,43 @@ def _is_plain(path: Path) -> bool:
 
 def _matches(directory: Path, pattern: str) -> Iterator[Path]:
     literal = directory / pattern
-    if literal.exists():
-        yield literal  # a name may hold brackets that are meant
-        return
-    try:
+    with suppress(OSError, ValueError):  # no name of a file
+        if literal.exists():
+            yield literal  # a name may hold brackets that are meant
+            return
+    # Before Python 3.13 directories that are too deep for the library's recursion end the search.
+    with suppress(OSError, ValueError, NotImplementedError, RecursionError):
         yield from directory.glob(pattern)
-    except (OSError, ValueError, NotImplementedError):
-        return
 
 
 def _files(path: Path) -> Iterator[Path]:
-    if path.is_symlink() or not path.is_dir():
-        yield path
-        return
-    for parent, _, names in os.walk(path):
-        for name in names:
-            yield Path(parent, name)
+    """Yield *path*, or all that is in it; not what lies so deep that its path would be too long."""
+    top = str(path)
+    for name, status in errand.walk([top]):
+        if not stat.S_ISDIR(status.st_mode) and name.startswith(top):
+            yield Path(name)
 
 
 def _safe_name(relative: Path) -> str:
-    """Return the name in the form that the server takes: UTF-8 without control characters."""
-    name = relative.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name)
+    """Return the name in the form that the server takes: UTF-8 without control characters, neither deep nor long."""
+    parts = [_printable(part) for part in relative.parts]
+    if len(parts) > _MAX_DEPTH:
+        parts = [*parts[: _MAX_DEPTH - 1], _SLASH.join(parts[_MAX_DEPTH - 1 :])]
+    name = "/".join(map(_shortened, parts))
+    return name if len(name.encode()) <= _MAX_NAME_BYTES else _shortened(_SLASH.join(parts))
+
+
+def _printable(part: str) -> str:
+    text = part.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def _shortened(part: str) -> str:
+    """Return the part of a name, or its beginning and what tells it from others that begin so."""
+    content = part.encode()
+    if len(content) <= _MAX_PART_BYTES:
+        return part
+    return f"{content[:200].decode('utf-8', 'ignore')}~{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def open_inside(path: Path, directory: Path) -> BinaryIO | None:

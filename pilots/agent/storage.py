@@ -70,7 +70,7 @@ class Storage:
         """
         path = path_of(url)
         if path is not None:
-            _copy(path, into, give_up=give_up)
+            _copy(path, into, max_bytes=max_bytes, give_up=give_up)
             return
         with closing(self._answer("GET", url, token=token)) as exchange, into.open("wb") as file:
             left = max_bytes
@@ -288,9 +288,12 @@ def _chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes
         yield chunk
 
 
-def _copy(source: Path, target: Path, *, give_up: Callable[[], bool]) -> None:
+def _copy(source: Path, target: Path, *, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
     if not source.is_file():  # else a pipe of that name would hold the pilot up for ever
         raise StorageError("there is no such file")
+    size_bytes = source.stat().st_size
+    if max_bytes is not None and size_bytes > max_bytes:  # that it is another file need not fill the disk
+        raise TooMuchError(f"it has {size_bytes} bytes, not {max_bytes}")
     with source.open("rb") as file:
         _write(file, target, give_up=give_up)
 

@@ -54,7 +54,7 @@ def store_output_data(
     found = _files(directory, data.output_files)
     lfns = _logical_names([name for _, name in found], path=data.output.path)
     with ExitStack() as opened:
-        files = [(_opened(path, directory, opened), name) for path, name in found]
+        files = [(_opened(path, name, directory, opened), name) for path, name in found]
         for file, name in files:
             _store(slot, lease, file, lfns[name], data.output, persistently=persistently, give_up=give_up)
 
@@ -84,11 +84,11 @@ def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
     return lfns
 
 
-def _opened(path: Path, directory: Path, opened: ExitStack) -> BinaryIO:
+def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> BinaryIO:
     """Return the open file; a link may lead out of the job's directory, to what only the pilot may read."""
     file = sandbox.open_inside(path, directory)
     if file is None:
-        raise NoOutputError(f"{path.name} is no plain file of the job's directory")
+        raise NoOutputError(f"{name} is no plain file of the job's directory")
     return opened.enter_context(file)
 
 

@@ -97,8 +97,8 @@ def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
     if pid == 0:
         try:
             _become_payload(order, outputs)
-        except OSError as error:
-            os.write(writing, str(error.errno or errno.EINVAL).encode())
+        except (OSError, ValueError) as error:  # the latter: a word that no program can be given, as one with a NUL
+            os.write(writing, str(getattr(error, "errno", None) or errno.EINVAL).encode())
         finally:
             os._exit(127)
     os.close(writing)

@@ -74,7 +74,7 @@ class Watchdog:
         *,
         root: int,
         directory: Path,
-        disk_mb: Callable[[], float | None],
+        disk_mb: Callable[[Sequence[Process]], float | None],
         memory_mb: Callable[[Sequence[Process]], float],
         streams: Sequence[int] = (),
         look_every_s: float = math.inf,
@@ -86,7 +86,7 @@ class Watchdog:
             limits: of this payload.
             root: the process whose descendants the payload's are.
             directory: on the file system that must not become full.
-            disk_mb: tells what the payload's files occupy; None: it cannot.
+            disk_mb: tells what the files of the payload, which has these processes, occupy; None: it cannot.
             memory_mb: tells what processes use together.
             streams: descriptors of standard output and, if it is another file, of standard error.
             look_every_s: between two looks.
@@ -118,7 +118,7 @@ class Watchdog:
             cpu_s=max(self.usage.cpu_s or 0.0, self._meter.add(tree)),
             wall_s=now - self._started_at,
             memory_mb=max(self.usage.memory_mb or 0.0, self._read_memory_mb(tree.processes)),
-            disk_mb=self._disk_mb(),
+            disk_mb=self._disk_mb(tree.processes),
         )
         self._remember(now)
         return self._verdict()
@@ -156,7 +156,7 @@ class Watchdog:
             cpu_s=max(self.usage.cpu_s or 0.0, cpu_s or 0.0),
             wall_s=self._clock() - self._started_at,
             memory_mb=max(self.usage.memory_mb or 0.0, max_memory_mb or 0.0),
-            disk_mb=self._disk_mb(),
+            disk_mb=self._disk_mb(()),
         )
         return self.usage
 
@@ -210,11 +210,11 @@ class Watchdog:
             return None
         return f"{_shown(used_s)} s of CPU time in {_shown(took_s)} s, at least {_shown(least_s)} s are expected"
 
-    def _disk_mb(self) -> float | None:
+    def _disk_mb(self, found: Sequence[Process]) -> float | None:
         began = self._clock()
         if began < self._next_walk_at:
             return self.usage.disk_mb
-        used_mb = self._read_disk_mb()
+        used_mb = self._read_disk_mb(found)
         ended = self._clock()
         self._next_walk_at = ended + (ended - began) / _DISK_EFFORT
         return self.usage.disk_mb if used_mb is None else max(self.usage.disk_mb or 0.0, used_mb)

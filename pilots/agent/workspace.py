@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from pilots.agent import log
+from pilots.agent.errand import remove_tree, walk
 
 #: Of a directory that others may pass, but neither list nor write to.
 _PASS = 0o711
@@ -101,30 +100,16 @@ class Workspace:
         if not self._made:
             return
         self._before_removal()
-        remove_tree(self.top)
+        remove_tree(str(self.top))
         if self.top.exists():
             log.event("workspace.not_removed", directory=self.top)
 
 
 def make_readable(top: Path) -> None:
     """Let everybody read what is below *top*, and execute what its owner may; links are not followed."""
-    for parent, names, files in os.walk(top):
-        Path(parent).chmod(0o755)
-        for name in (*names, *files):
-            path = Path(parent, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode):
-                path.chmod(stat.S_IMODE(mode) | 0o444 | (0o111 if mode & stat.S_IXUSR else 0))
-
-
-def remove_tree(top: Path) -> None:
-    """Remove *top* and all below it, also what a payload has locked against writing."""
-    for parent, names, _ in os.walk(top):
-        for name in names:
-            path = os.path.join(parent, name)  # noqa: PTH118 - names that are no text must pass
-            if not os.path.islink(path):  # noqa: PTH114
-                try:
-                    os.chmod(path, 0o700)  # noqa: PTH101
-                except OSError:
-                    continue
-    shutil.rmtree(top, ignore_errors=True)
+    for name, status in walk([str(top)]):
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode):
+            Path(name).chmod(0o755)
+        elif stat.S_ISREG(status.st_mode):
+            Path(name).chmod(mode | 0o444 | (0o111 if mode & stat.S_IXUSR else 0))

@@ -130,7 +130,8 @@ class Wrapper:
         # suspended for longer than it knows.
         self._say_running()
         outcome = self._execution.run(program, identity=identity, workspace=workspace, heartbeat=self._heartbeat)
-        if self._lease.job.container and outcome.reason is None and outcome.verdict is None:
+        undisturbed = outcome.reason is None and outcome.verdict is None
+        if self._lease.job.container and undisturbed and outcome.end.exit_code != 0:
             containers.check_begun(self._lease, workspace)
         return outcome
 

@@ -1,6 +1,7 @@
 """Jobs in containers, by a runtime that does as apptainer does without needing any privilege: real processes."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,13 @@ def test_a_job_in_a_container_is_killed_with_all_its_processes(
     server.wait_until(lambda: 5 in server.lease.acknowledged)
     assert agent.wait() == 0
     assert finished(server.lease)[1] == "Killed by order"
+
+
+@pytest.mark.parametrize(("cleaning", "exit_code"), [('rm -rf "$TMPDIR"/.[a-z]*', 0), ('rm -rf "$TMPDIR"; exit 3', 3)])
+def test_a_payload_that_cleans_up_after_itself_has_run_all_the_same(
+    server: ScriptedServer, start: StartAgent, node: dict[str, str], cleaning: str, exit_code: int
+) -> None:
+    server.add_job("/bin/sh", f"-c {shlex.quote(cleaning)}", container="docker://os:9")
+    start(environment=node).wait()
+    assert finished(server.lease) == (exit_code, None)
+    assert server.flaws == []

@@ -6,6 +6,8 @@ from unicodedata import normalize
 
 import pytest
 
+from pilots.agent.client import TooMuchError
+from pilots.agent.storage import Storage
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import TOKEN, adler32, given, job_data, storage
@@ -173,3 +175,13 @@ def test_an_upload_that_fails_half_way_fails_the_job_and_registers_what_is_store
     assert set(storage.files) == {f"{place['path']}/one"}
     assert [replica["lfn"] for replica in server.lease.replicas] == ["/lhcb/x/one"]
     assert TOKEN not in agent.log
+
+
+def test_a_file_that_is_larger_than_it_was_registered_does_not_fill_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"12345")
+    arrived = tmp_path / "arrived"
+
+    with pytest.raises(TooMuchError, match="it has 5 bytes, not 4"):
+        Storage().fetch(f"file://{tmp_path}/large", token="", into=arrived, max_bytes=4, give_up=lambda: False)
+
+    assert not arrived.exists()

@@ -95,6 +95,8 @@ def test_arguments_are_split_as_a_shell_does_but_no_shell_reads_them(server: Scr
         ("no-such-program", "", 127, "Executable not found: no-such-program"),
         ("/no/such/program", "", 127, "Executable not found: /no/such/program"),
         ("../../../bin/true", "", 127, "Executable not found: ../../../bin/true"),
+        ("x" * 256, "", 127, f"Executable not found: {'x' * 256}"[:255]),
+        ("/bin/sh", "nul\0", 126, "The executable cannot be run: Invalid argument"),
         ("/etc/passwd", "", 126, "The executable may not be executed on the node: /etc/passwd"),
         ("/bin/sh", "'unbalanced", None, "The arguments cannot be split as a shell would: No closing quotation"),
     ],

@@ -33,6 +33,28 @@ def test_output_that_is_refused_is_kept_and_its_owner_told_where(
     assert list(agent.work.iterdir()) == []
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_of_output_that_is_too_much_the_ends_are_stored_and_all_of_it_is_kept(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, refused: bool
+) -> None:
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    if refused:
+        server.script("/sandboxes/", (400, {"code": "unsafe_archive", "detail": "It is not liked."}))
+    else:
+        server.configuration["sandbox_max_bytes"] = 8000
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    minor = server.lease.finished["minor_status"]
+    trouble = "refused (It is not liked.)" if refused else "too large (more than 8000 bytes, packed)"
+    sentence = f"the output {'was' if refused else 'is'} {trouble}; only the ends of standard output and error were"
+    assert minor.startswith(f"Execution complete; {sentence} stored; it is kept at ")
+    assert server.lease.files() == {"std.err": "", "std.out": "out\n"}
+    with tarfile.open(tmp_path / "kept" / "job-1-output.tar.gz") as archive:
+        assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
+
+
 def test_an_upload_is_tried_again_before_anything_is_kept(
     server: ScriptedServer, start: StartAgent, tmp_path: Path
 ) -> None:
@@ -56,16 +78,18 @@ def _file(directory: Path, name: str, *, megabytes: int, age_s: float = 0.0) -> 
 def test_what_is_old_or_too_much_goes(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "directory").mkdir()
+    os.utime(tmp_path / "kept" / "directory", (0, 0))
     for name, megabytes, age_s in [("old", 1, 8 * 86400), ("big", 150, 3600), ("small", 40, 60)]:
         _file(tmp_path / "kept", name, megabytes=megabytes, age_s=age_s)
 
     where = kept.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
 
     assert where is not None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["job-7", "small"]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
     too_big = _file(tmp_path, "huge", megabytes=201)
     assert kept.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["job-7", "small"]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
 
 
 def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:

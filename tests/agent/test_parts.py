@@ -6,22 +6,22 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 
 import pytest
 
-from pilots.agent import batch, cgroups, fields, heartbeat, lease, node, processes
+from pilots.agent import batch, cgroups, errand, fields, heartbeat, lease, node, processes
 from pilots.agent import log as agent_log
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, parse
 from pilots.agent.data import JobData
-from pilots.agent.errand import disk_usage_mb
+from pilots.agent.errand import disk_usage_mb, remove_tree
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
 from pilots.agent.offer import Resources
-from pilots.agent.workspace import remove_tree
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -119,6 +119,14 @@ def test_disk_usage_follows_no_links_and_counts_a_file_once(tmp_path: Path) -> N
     assert 0.95 <= disk_usage_mb(str(tmp_path / "job")) < 1.1
 
 
+def test_very_many_files_keep_nobody_from_obeying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"1" * 5000)
+    found = (str(tmp_path / "file"), (tmp_path / "file").stat())
+    monkeypatch.setattr(errand, "walk", lambda _: repeat(found))
+
+    assert errand.disk_usage_mb(str(tmp_path), within_s=0.05) > 0
+
+
 def test_the_tail_is_the_last_lines_of_valid_text(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"first\n" * 5000 + b"\xc3\xa9\x00\xff last")
@@ -140,7 +148,7 @@ def test_a_locked_directory_is_removed_all_the_same(tmp_path: Path) -> None:
     (top / "locked" / "inner").chmod(0)
     (top / "locked").chmod(0)
 
-    remove_tree(top)
+    remove_tree(str(top))
 
     assert not top.exists()
     assert tmp_path.exists()

@@ -11,6 +11,7 @@ import pytest
 
 from pilots.agent import sandbox
 from pilots.agent.sandbox import Limits, TooLargeError, UnsafeArchiveError
+from wms.jobs.services.archives import check_output_archive
 
 MAX_BYTES = 10_000
 LIMITS = Limits(packed_bytes=1_000_000, unpacked_bytes=1_000_000)
@@ -92,6 +93,7 @@ def test_files_directories_and_inner_links_are_unpacked(into: Path, mode: str) -
         [_member("big", b"x" * (MAX_BYTES + 1))],
         [_member("half", b"x" * 6000), _member("other-half", b"x" * 6000)],
         [_member(".", b"x")],
+        [_member("d/" * 1500 + "x", b"deeper than what reads it can go")],
     ],
 )
 def test_what_could_reach_out_is_refused(
@@ -167,6 +169,31 @@ def test_packed_files_are_inside_and_named_as_the_server_wants(into: Path, tmp_p
         assert sorted(members) == ["\\xff", "inner", "plain", "su"]
         assert all(member.isreg() and not member.mode & 0o7022 for member in members.values())
         assert {(member.uname, member.gname, member.uid) for member in members.values()} == {("", "", 0)}
+
+
+def test_files_that_are_named_as_the_server_takes_none_do_not_cost_the_others(into: Path, tmp_path: Path) -> None:
+    deep = into.joinpath(*["d"] * 40)
+    deep.mkdir(parents=True)
+    (deep / "x").write_text("deep")
+    (deep / "y").write_text("deep too")
+    for last in (b"1", b"2"):
+        Path(os.fsdecode(bytes(into) + b"/" + b"\xff" * 200 + last)).write_text("long when it is written out")
+    packed = tmp_path / "out.tar.gz"
+
+    assert sandbox.pack(into, sandbox.chosen(into, ["*"]), into=packed, limits=LIMITS) == 4
+
+    with packed.open("rb") as archive:
+        check_output_archive(archive, max_unpacked_bytes=LIMITS.unpacked_bytes)
+    with tarfile.open(packed) as archive:
+        assert {name.rpartition("/")[2] for name in archive.getnames()} >= {r"d\x2f" * 9 + "x", r"d\x2f" * 9 + "y"}
+
+
+def test_more_files_than_an_archive_may_have_are_not_looked_for(into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MAX_MEMBERS", 10)
+    for number in range(50):
+        (into / str(number)).touch()
+
+    assert len(sandbox.chosen(into, ["*"])) == 11
 
 
 def test_an_empty_output_is_an_archive_all_the_same(into: Path, tmp_path: Path) -> None:

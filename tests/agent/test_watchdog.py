@@ -42,7 +42,7 @@ class Watched:
             PayloadLimits(**limits),
             root=NOBODY,
             directory=directory,
-            disk_mb=lambda: self.disk_mb,
+            disk_mb=lambda _: self.disk_mb,
             memory_mb=lambda _: self.memory_mb,
             streams=streams,
             look_every_s=10,

@@ -21,6 +21,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",
         "directors": "a cycle of the directors over 500 computing elements and 5,000 batch queues",
         "start": "a job's way from its submission to its payload on an idle local computing element",
+        "orders": "how soon real pilots, at their usual heartbeat, kill a payload and show what it writes",
         "pools": "refresh of 1,000 submit pools, for which 100,000 jobs wait",
         "kill": "100,000 jobs by one request with a filter",
     }
