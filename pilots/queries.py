@@ -11,7 +11,7 @@ from django.db.models.functions import TruncMinute
 
 from pilots.domain import ENDED, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
-from pilots.domain.pauses import Outcome
+from pilots.domain.pauses import BUSY_FOR, LONGEST_PAUSE, Outcome
 from pilots.domain.pressure import Pressure, pressure_of
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.words import ResourceState
@@ -181,12 +181,21 @@ def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, P
     return {queue.pk: pressure_of(found[queue.pk]) for queue in queues}
 
 
+def left_alone(*, now: datetime) -> Q:
+    """Return the condition on the health of CEs of which none is to be asked: one that fails, or has a round now.
+
+    A point in time that is further away than any pause comes of a clock that was wrong, and is none.
+    """
+    fails = Q(ask_after__gt=now, ask_after__lte=now + LONGEST_PAUSE)
+    return fails | Q(busy_until__gt=now, busy_until__lte=now + BUSY_FOR)
+
+
 def free_slots(*, now: datetime) -> Mapping[int, int]:
     """Return how many pilots each CE can take now, by its last word; one that is not to be sent any is missing.
 
     What was sent after that, or has not reached it yet, is taken off.
     """
-    ready = Q(send_after=None) | Q(send_after__lte=now)
+    ready = ~Q(send_after__gt=now, send_after__lte=now + LONGEST_PAUSE)
     told = CEHealth.objects.filter(
         ready, ~Q(failures__gt=0), free_slots__isnull=False, asked_at__gt=now - WORD_HOLDS_FOR
     )

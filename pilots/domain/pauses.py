@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=30)
+#: The mark of a round is renewed while it is under way; when it is over, the round's process has died.
+BUSY_FOR = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

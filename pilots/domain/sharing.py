@@ -120,7 +120,9 @@ def share_out(
     sent = []
     for task_queue in _shuffled([int(each) for each in np.repeat(np.arange(len(wanted)), wanted)], chance=chance):
         place = sharing.roomiest(task_queue)
-        if place is None or chance() >= sharing.kept_at(place, task_queue):
+        if place is not None and chance() >= sharing.kept_at(place, task_queue):
+            place = sharing.roomiest(task_queue, in_peace=True)
+        if place is None:
             continue
         sharing.take(task_queue, place)
         pilot_type = _type_at(places, task_queue, place, private_fraction=private_fraction, chance=chance)
@@ -152,8 +154,11 @@ class _Sharing:
         """Return which part of the pilots for a task queue is sent there."""
         return float(self._kept[place]) if self._since[task_queue] < self._seen_at[place] else 1.0
 
-    def roomiest(self, task_queue: int) -> int | None:
-        """Return the place that could take most pilots more, this one among them; None: there is none."""
+    def roomiest(self, task_queue: int, *, in_peace: bool = False) -> int | None:
+        """Return the place that could take most pilots more, this one among them; None: there is none.
+
+        *in_peace*: only those without pressure.
+        """
         if task_queue in self._hopeless:
             return None
         if task_queue not in self._serving:
@@ -163,10 +168,11 @@ class _Sharing:
         full = self._on[:, task_queue] & (self._left <= 0)
         if full.any():
             room[self._at[full].any(axis=0)] = 0
-        room[(self._kept == 0) & (self._since[task_queue] < self._seen_at)] = 0
+        room[(self._kept < 1 if in_peace else self._kept == 0) & (self._since[task_queue] < self._seen_at)] = 0
         place = int(room.argmax()) if len(room) else -1
         if place < 0 or room[place] <= 0:
-            self._hopeless.add(task_queue)
+            if not in_peace:
+                self._hopeless.add(task_queue)
             return None
         return place
 

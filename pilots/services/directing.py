@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from pilots import sql
 from pilots.models import CEHealth, DirectorRun, Pilot
-from pilots.queries import free_slots, heard_since, open_queues
+from pilots.queries import free_slots, heard_since, left_alone, open_queues
 from pilots.services import planning
 from pilots.services.planning import PlannedPilot
 from pilots.services.secrets import issue_secrets
@@ -79,7 +79,7 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": heard_since(now=now)})
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
     health = CEHealth.objects.filter(ce=OuterRef("pk"))
-    left_alone = health.filter(Q(ask_after__gt=now) | Q(busy_until__gt=now))
+    asleep = health.filter(left_alone(now=now))
     answered = health.filter(asked_at__gt=now - IDLE_ASKED_EVERY, failures=0)
     # Uses index: pilot_not_cleaned_at_queue. How they ended may be a reason to send no more.
     ended = Pilot.objects.filter(queue__ce=OuterRef("pk"), cleaned_at=None, ended_at__gte=OuterRef("health__asked_at"))
@@ -90,5 +90,5 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     could_get_some = Q(pk__in=at_open_queues) & ~Exists(answered)
     # Pilots are heard, or not, also where the type of the CE is none that can be asked.
     can_be_asked = Q(type__in=settings.WMS_BACKENDS) & (Exists(ended) | Exists(left) | could_get_some)
-    awake = ComputingElement.objects.filter(~Exists(left_alone))
+    awake = ComputingElement.objects.filter(~Exists(asleep))
     return frozenset(awake.filter(Exists(living) | can_be_asked).values_list("pk", flat=True))

@@ -119,7 +119,7 @@ def _within(slot: Slot, queue: Queue, columns: Columns) -> Mask:
     if slot.memory_mb:
         fits &= columns.memory_mb <= slot.memory_mb
     if slot.wall_time_s is not None and slot.wall_time_s != queue.wall_time_s:
-        fits &= columns.cpu_time_s <= slot.wall_time_s
+        fits &= (columns.cpu_time_s <= slot.wall_time_s) & (columns.wall_time_s <= slot.wall_time_s)
     return fits
 
 

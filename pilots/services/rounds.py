@@ -7,19 +7,19 @@ longer and longer, and says why.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Event, Thread
 
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
 from pilots.backends.interface import Backend, BackendError, PilotOrder, Slot, Submission
 from pilots.domain import PilotStatus
-from pilots.domain.pauses import pause_after, paused_until
+from pilots.domain.pauses import BUSY_FOR, pause_after, paused_until
 from pilots.models import CEHealth, Pilot
-from pilots.queries import latest_outcomes
+from pilots.queries import latest_outcomes, left_alone
 from pilots.services.ces import backend_of
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
-#: Renewed while a round is under way; when it is over, the round's process has died, and another may begin.
-_BUSY_FOR = timedelta(seconds=60)
 _RENEWED_EVERY_S = 15.0
 #: Of one call to the CE; the next pilots go with the next call, so that none is kept waiting by hundreds.
 _AT_ONCE = 50
@@ -39,7 +37,7 @@ _PILOTS_FAIL = "Its last pilots all failed"
 
 
 def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
-    """Have a round at the CE, unless another is under way; no failure of it leaves here."""
+    """Have a round at the CE, unless another is under way; no failure of the CE leaves here."""
     ce = ComputingElement.objects.select_related("site").filter(pk=ce_id).first()
     if ce is None:
         return
@@ -50,6 +48,8 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
                 _round(ce, clock=clock)
             if not _ordered(ce):
                 break
+    except DatabaseError:
+        raise  # our own; the round's mark ends by itself
     except Exception as error:  # noqa: BLE001 - the border to foreign systems: what fails there is noted, and left alone
         _note_failure(ce, _said(error), now=clock())
         note_silence(ce, now=clock())
@@ -65,9 +65,7 @@ def ask_again(rows: QuerySet[CEHealth]) -> Sequence[int]:
 
 def _begin(ce: ComputingElement, *, now: datetime) -> bool:
     CEHealth.objects.get_or_create(ce=ce)
-    free = Q(busy_until=None) | Q(busy_until__lte=now)
-    awake = Q(ask_after=None) | Q(ask_after__lte=now)
-    return bool(CEHealth.objects.filter(free, awake, ce=ce).update(busy_until=now + _BUSY_FOR))
+    return bool(CEHealth.objects.filter(~left_alone(now=now), ce=ce).update(busy_until=now + BUSY_FOR))
 
 
 @contextmanager
@@ -79,7 +77,7 @@ def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
         try:
             while not over.wait(_RENEWED_EVERY_S):
                 marked = CEHealth.objects.filter(ce=ce, busy_until__isnull=False)
-                marked.update(busy_until=clock() + _BUSY_FOR)
+                marked.update(busy_until=clock() + BUSY_FOR)
         except DatabaseError as error:  # of which the round will have more to say
             logger.warning("ce.not_marked: %s", error, extra={"ce_id": ce.pk})
         finally:
@@ -178,7 +176,9 @@ def _said(error: Exception) -> str:
 
 def _note_failure(ce: ComputingElement, sentence: str, *, now: datetime) -> None:
     with transaction.atomic(durable=True):
-        health = CEHealth.objects.select_for_update().get(ce=ce)
+        health = CEHealth.objects.select_for_update().filter(ce=ce).first()
+        if health is None:
+            return  # the CE was removed meanwhile
         if health.trouble != sentence[:500]:  # once, not in each round
             logger.warning("ce.failed: %s at %s: %s", ce.name, ce.site.name, sentence, extra={"ce_id": ce.pk})
         health.failures += 1
