@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from pilots.domain.nodes import checks, missed, properties
+from pilots.domain.nodes import asked, checks, missed, properties
 from pilots.models import Director, Pilot
 from pilots.queries import kept_log
 from pilots.services import nodes
@@ -129,7 +129,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     @admin.display(description="asked for")
     def asked_for(self, pilot: Pilot) -> SafeString | str:
         """Return what was asked of the batch system for it."""
-        return _table((label, value) for label, value in properties(pilot.slot) if value)
+        return _table(asked(pilot.slot))
 
     @admin.display(description="checks")
     def checked(self, pilot: Pilot) -> SafeString | str:

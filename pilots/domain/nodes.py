@@ -26,7 +26,7 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "scratch": "Scratch directories",
         "cvmfs": "CVMFS repositories",
         "container_runtime": "Container runtime",
-        "container_runtime_version": "Its version",
+        "container_runtime_version": "Container runtime version",
         "user_namespaces": "User namespaces",
         "clock_skew_s": "Clock ahead by",
         "user": "Unix user id",
@@ -43,7 +43,7 @@ _LARGEST: Final = 1e15
 
 
 class Property(NamedTuple):
-    """One thing that a pilot told of its node, or that was asked for it; an empty value: it has none."""
+    """One thing that a pilot told of its node, or that was asked of a batch system; an empty value: it has none."""
 
     label: str
     value: str
@@ -67,10 +67,15 @@ class Missed(NamedTuple):
 
 
 def properties(told: Mapping[str, object]) -> Sequence[Property]:
-    """Return the properties of a node or of a slot, in the order in which people look for them."""
+    """Return the properties of a node, in the order in which people look for them."""
     known = [name for name in _LABELS if name in told]
     others = sorted(told.keys() - _LABELS.keys() - _TOLD_ELSEWHERE)
     return [Property(_label(name), _in_words(name, told[name])) for name in (*known, *others)]
+
+
+def asked(slot: Mapping[str, object]) -> Sequence[Property]:
+    """Return what was asked of a batch system; 0 and an empty list ask nothing of it."""
+    return properties({name: value for name, value in slot.items() if value})
 
 
 def checks(told: Mapping[str, object]) -> Sequence[Checked]:

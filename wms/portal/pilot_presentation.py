@@ -135,7 +135,7 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
         checks=_checks(pilot),
         missed=nodes.missed(pilot.node),
         node=[Fact(label=label, value=value) for label, value in nodes.properties(pilot.node)],
-        slot=[Fact(label=label, value=value) for label, value in nodes.properties(pilot.slot) if value],
+        slot=[Fact(label=label, value=value) for label, value in nodes.asked(pilot.slot)],
         left=_left(pilot),
         leases=[_lease(match) for match in leases.newest],
         how_many=f"the newest {shown} of {count:,}" if shown < count else f"{count}",

@@ -81,9 +81,8 @@ def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(world: World, 
     ],
 )
 def test_pilots_that_cannot_take_it_are_none(world: World, alice: APIClient, columns: dict[str, Any]) -> None:
-    others = {"vo": factories.make_vo, "group": lambda: factories.make_group(vo=world.vo)}
-    given = {name: others[name]() if value == "another" else value for name, value in columns.items()}
-    sent(world, **given)
+    others: dict[str, Any] = {"vo": factories.make_vo(), "group": factories.make_group(vo=world.vo)}
+    sent(world, **{name: others[name] if value == "another" else value for name, value in columns.items()})
     assert summary(alice, world).endswith("; no pilot is there now.")
 
 
