@@ -3,7 +3,7 @@
 Everything is at hand: rows of living pilots, what computing elements said last, and the newest pilots of a few queues.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -34,69 +34,55 @@ class PilotsThere:
     """The pilots at the queues that a task queue fits, and the words for what there is not.
 
     Args:
-        running: of those that may take its jobs, how many have started.
-        coming: the others of them, which wait in their batch systems.
-        kept_back: why no others are sent to any of the queues now; empty: some may be.
-        told: what else is known, when none is running.
+        some_run: whether some that may take its jobs have started; then the rest is left out.
+        coming: others of them, which wait in their batch systems.
+        kept_back: why none are sent to any of the queues now; empty: some are there, or may be sent.
+        told: what else is known.
     """
 
-    running: int = 0
+    some_run: bool = False
     coming: int = 0
     kept_back: str = ""
     told: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Crowd:
-    """The living pilots of one queue: of any kind, and those that may take the jobs in question."""
-
-    living: int = 0
-    waiting: int = 0
-    running: int = 0
-    coming: int = 0
-
-
-_NOBODY: Final = _Crowd()
-
-
 def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> PilotsThere:
     """Return what pilots there are for the jobs of *task_queue* at the *queues* that it fits.
 
-    One statement as long as some have started; else a few more, however many queues there are.
+    Two statements as long as some have started; else a few more, however many queues there are.
 
     Args:
         task_queue: with its owner and group.
         queues: with their CEs and sites at hand.
         now: the time.
     """
-    crowds = _crowds(task_queue)
-    there = [crowds.get(queue.pk, _NOBODY) for queue in queues]
-    running, coming = sum(each.running for each in there), sum(each.coming for each in there)
-    if running:
-        return PilotsThere(running=running, coming=coming)
+    # Uses index: pilot_alive_at_queue, and nothing but it
+    living = Pilot.objects.filter(queue__isnull=False, ended_at=None)
+    living_at = dict(living.values_list("queue").annotate(pilots=Count("*")).order_by("queue"))
+    there = living.filter(queue__in=[queue.pk for queue in queues if queue.pk in living_at])
+    able = there.filter(_may_take(task_queue), revoked_at=None, drained_at=None, black_hole=None)
+    if able.filter(status=PilotStatus.RUNNING).exists():
+        return PilotsThere(some_run=True)
+    told = list(_black_holes(queues, now=now))
+    coming = able.filter(_WAITS).count()
+    if coming:
+        return PilotsThere(coming=coming, told=told)
+    waiting_at = dict(there.filter(_WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
     newest = _newest(queues)
+
+    def why_none_to(queue: Queue) -> str:
+        return _full(queue, living=living_at.get(queue.pk, 0), waiting=waiting_at.get(queue.pk, 0)) or _under_pressure(
+            task_queue, queue, newest.get(queue.pk, ()), now=now
+        )
+
     return PilotsThere(
-        coming=coming,
-        kept_back="" if coming else _kept_back(task_queue, queues, crowds, newest, now=now),
-        told=[*_black_holes(queues, now=now), *([] if coming else _last(task_queue, newest))],
+        kept_back=_standstill(now=now) or _kept_back(_of_ces(task_queue, queues, now=now), queues, why_none_to),
+        told=[*told, *_last(task_queue, newest)],
     )
 
 
-def _crowds(task_queue: TaskQueue) -> Mapping[int, _Crowd]:
-    not_started = Q(started_at=None, status__in=[PilotStatus.SUBMITTED, PilotStatus.WAITING])
-    able = Q(_may_take(task_queue), revoked_at=None, drained_at=None, black_hole=None)
-    # Uses index: pilot_alive_at_queue
-    of_queues = Pilot.objects.filter(queue__isnull=False, ended_at=None).values("queue").order_by("queue")
-    rows = of_queues.annotate(
-        living=Count("pk"),
-        waiting=Count("pk", filter=not_started),
-        running=Count("pk", filter=able & Q(status=PilotStatus.RUNNING)),
-        coming=Count("pk", filter=able & not_started),
-    ).values_list("queue", "living", "waiting", "running", "coming")
-    return {
-        queue_id: _Crowd(living=living, waiting=waiting, running=running, coming=coming)
-        for queue_id, living, waiting, running, coming in rows
-    }
+#: As directors count the pilots that wait.
+_WAITS: Final = Q(started_at=None, status__in=[PilotStatus.SUBMITTED, PilotStatus.WAITING])
 
 
 def _may_take(task_queue: TaskQueue) -> Q:
@@ -117,26 +103,15 @@ def _may_take(task_queue: TaskQueue) -> Q:
 # ---- why no others are sent ------------------------------------------------------------------------------------------
 
 
-def _kept_back(
-    task_queue: TaskQueue,
-    queues: Sequence[Queue],
-    crowds: Mapping[int, _Crowd],
-    newest: Mapping[int, Sequence[Pilot]],
-    *,
-    now: datetime,
-) -> str:
+def _kept_back(of_ce: Mapping[int, str], queues: Sequence[Queue], why_none_to: Callable[[Queue], str]) -> str:
     """Return why no pilot is sent to any of the queues: of one of them the reason, of several that of the first."""
-    if stands_still := _standstill(now=now):
-        return stands_still
-    of_ce = _of_ces(task_queue, queues, now=now)
-    reasons = []
+    first = ""
     for queue in queues:
-        why = of_ce[queue.ce_id] or _full(queue, crowds.get(queue.pk, _NOBODY))
-        why = why or _under_pressure(task_queue, queue, newest.get(queue.pk, ()), now=now)
+        why = of_ce[queue.ce_id] or why_none_to(queue)
         if not why:
             return ""
-        reasons.append(why)
-    return reasons[0] if len(queues) == 1 else f"of the first of these queues, {reasons[0]}"
+        first = first or why
+    return first if len(queues) == 1 else f"of the first of these queues, {first}"
 
 
 def _standstill(*, now: datetime) -> str:
@@ -193,10 +168,10 @@ def _unwell(ce: str, health: CEHealth | None, *, now: datetime) -> str:
     return f"the free slots of computing element {ce} are taken by other pilots that are on their way"
 
 
-def _full(queue: Queue, crowd: _Crowd) -> str:
-    if crowd.living >= queue.max_pilots:
+def _full(queue: Queue, *, living: int, waiting: int) -> str:
+    if living >= queue.max_pilots:
         return f"queue {queue} of {queue.ce} has all the pilots that it may have ({queue.max_pilots})"
-    if crowd.waiting >= queue.max_waiting_pilots:
+    if waiting >= queue.max_waiting_pilots:
         return f"in queue {queue} of {queue.ce} as many pilots wait as may ({queue.max_waiting_pilots})"
     return ""
 

@@ -99,7 +99,7 @@ def _competing(found: Findings, *, vo: VO) -> str:
 
 def _pilots(there: PilotsThere) -> Sequence[str]:
     """Return what is told of the pilots that it waits for; nothing as long as some are running."""
-    if there.running:
+    if there.some_run:
         return []
     if there.coming:
         return [f"{counted(there.coming, 'pilot')} {'is' if there.coming == 1 else 'are'} on the way", *there.told]
