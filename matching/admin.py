@@ -62,21 +62,25 @@ class _Choice(admin.SimpleListFilter):
 class PeriodFilter(_Choice):
     """How long ago pilots may have been submitted."""
 
-    title = "submitted within"
+    title = "time of submission"
     parameter_name = "hours"
-    options = MappingProxyType({"1": "an hour", "24": "a day", "168": "a week"})
+    options = MappingProxyType({"1": "last hour", "24": "last day", "168": "last week"})
     chosen_at_first = "24"
 
 
 class PlaceFilter(_Choice):
     """By what pilots are counted."""
 
-    title = "counted by"
+    title = "place or VO"
     parameter_name = "by"
     options = MappingProxyType({"site": "site", "site,ce": "computing element", "site,ce,queue": "queue", "vo": "VO"})
     chosen_at_first = "site"
 
 
+_NUMBERS: Final = (
+    *("Efficiency", "Submitted", "Waiting", "Stalled", "Running", "Matched", "Empty", "Done", "Aborted", "Failed"),
+    *("Lost", "Jobs", "Jobs per pilot"),
+)
 _HEADS: Final = {"site": "Site", "ce": "CE", "queue": "Queue", "vo": "VO"}
 
 
@@ -108,6 +112,7 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
             response.context_data |= {
                 "title": "Pilot efficiency",
                 "heads": [_HEADS[name] for name in group_by],
+                "numbers": _NUMBERS,
                 "rows": [([each.values[name] or "–" for name in group_by], each) for each in found],
             }
         return response

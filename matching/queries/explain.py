@@ -11,6 +11,7 @@ import numpy as np
 
 from matching.queries.checking import quota_that_holds_back, why_checking
 from matching.queries.closings import closings_now
+from matching.queries.pilots_there import PilotsThere, pilots_there
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
 from matching.queries.wording import Asked, RequiredOf, detail, reason, throttled_in_words
 from resources.domain.words import PilotType
@@ -106,7 +107,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     standing = _standing(snapshot, row)
     return Explanation(
         job=job,
-        summary=waiting(asked, _findings(places, conditions, standing)),
+        summary=waiting(asked, _findings(places, conditions, standing, pilots=_pilots(task_queue, places, now=now))),
         task_queue_id=task_queue.pk,
         standing=standing,
         conditions=conditions,
@@ -294,7 +295,14 @@ def _standing(snapshot: Snapshot, row: int) -> Standing:
     )
 
 
-def _findings(places: Sequence[_Place], conditions: Sequence[ExplainedCondition], standing: Standing) -> Findings:
+def _pilots(task_queue: TaskQueue, places: Sequence[_Place], *, now: datetime) -> PilotsThere:
+    fitting = [place.queue for place in places if not place.failed]
+    return pilots_there(task_queue, fitting, now=now) if fitting else PilotsThere()
+
+
+def _findings(
+    places: Sequence[_Place], conditions: Sequence[ExplainedCondition], standing: Standing, *, pilots: PilotsThere
+) -> Findings:
     closed = [place.why_closed or place.held_back[0] for place in places if place.is_only_closed]
     return Findings(
         queues=len(places),
@@ -302,6 +310,7 @@ def _findings(places: Sequence[_Place], conditions: Sequence[ExplainedCondition]
         closed=closed,
         never_met={each.name: each.detail for each in conditions if not each.passed_queues},
         standing=standing,
+        pilots=pilots,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from matching.queries.pilots_there import PilotsThere
 from matching.queries.wording import Asked, counted
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
@@ -36,6 +37,8 @@ class Findings:
     #: {condition that no queue meets: what it compares}, in their order.
     never_met: Mapping[str, str]
     standing: Standing
+    #: At the queues that fit, if there are any.
+    pilots: PilotsThere
 
 
 #: {at} is where it was matched, {why} what its minor status says; either may be empty.
@@ -71,6 +74,8 @@ def waiting(asked: Asked, found: Findings) -> str:
         return f"It waits because its owner {owner} is suspended: no pilot gets the jobs of a suspended user."
     if found.standing.priority <= 0:
         return f"It is never drawn, because its group {group} has priority 0; a manager of {group.vo} can change that."
+    if found.fitting and found.pilots.kept_back:
+        return _without_pilots(found)
     if found.fitting:
         return _competing(found, vo=group.vo)
     if found.closed:
@@ -82,14 +87,29 @@ def _competing(found: Findings, *, vo: VO) -> str:
     standing = found.standing
     higher = counted(standing.rank - 1, "task queue") if standing.rank > 1 else "no task queue"
     first = "mostly served first" if vo.any_segment_fraction else "served first"
-    longer = (
-        f"{counted(standing.longer, 'task queue')} of longer jobs {'is' if standing.longer == 1 else 'are'} {first}"
-    )
-    return (
+    longer = counted(standing.longer, "task queue")
+    more = [f"{longer} of longer jobs {'is' if standing.longer == 1 else 'are'} {first}"] if standing.longer else []
+    first_of_all = (
         f"It fits {found.fitting} of {counted(found.queues, 'queue')} and waits for a pilot there: {higher} of {vo} "
         f"{'have' if standing.rank > 2 else 'has'} a higher priority, and of what jobs of its CPU segment get, its "
-        f"task queue is expected to get {100 * standing.share:.3g} %" + (f"; {longer}." if standing.longer else ".")
+        f"task queue is expected to get {100 * standing.share:.3g} %"
     )
+    return f"{'; '.join([first_of_all, *more, *_pilots(found.pilots)])}."
+
+
+def _pilots(there: PilotsThere) -> Sequence[str]:
+    """Return what is told of the pilots that it waits for; nothing as long as some are running."""
+    if there.some_run:
+        return []
+    if there.coming:
+        return [f"{counted(there.coming, 'pilot')} {'is' if there.coming == 1 else 'are'} on the way", *there.told]
+    return ["no pilot is there now", *there.told]
+
+
+def _without_pilots(found: Findings) -> str:
+    fitting = f"It fits {found.fitting} of {counted(found.queues, 'queue')}"
+    why = "; ".join([found.pilots.kept_back, *found.pilots.told])
+    return f"{fitting}, but no pilot is there and none is sent at present: {why}."
 
 
 def _closed(why: Sequence[str]) -> str:

@@ -1,6 +1,5 @@
 """Pages for pilots, to look at, and for the directors that send them."""
 
-import json
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -11,6 +10,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from pilots.domain.nodes import asked, checks, missed, properties
 from pilots.models import Director, Pilot
 from pilots.queries import kept_log
 from pilots.services import nodes
@@ -23,6 +23,8 @@ from wms.kernel.nudge import nudge
 
 #: Characters of a log; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
+#: What Django writes for it in a row it writes as "None" on a page.
+_NONE = "–"
 _MOMENTS = {
     "submitted_at": "submitted",
     "started_at": "started",
@@ -63,17 +65,19 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     fieldsets = (
         (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "queue", "host_name")}),
         ("Gets no jobs", {"fields": ("drain_reason", "black_hole")}),
-        ("Batch system", {"fields": ("stamp", "batch_id")}),
+        ("Batch system", {"fields": ("stamp", "batch_id", "asked_for")}),
         ("Life", {"fields": ("times",)}),
         ("When it last got nothing", {"fields": ("left_by_condition",)}),
-        ("Node", {"fields": ("checks", "node_properties")}),
+        ("Node", {"fields": ("checked", "node_properties", "missed_there")}),
         ("Log", {"fields": ("newest_lines", "batch_output")}),
     )
     readonly_fields = (
         "times",
         "left_by_condition",
-        "checks",
+        "asked_for",
+        "checked",
         "node_properties",
+        "missed_there",
         "newest_lines",
         "batch_output",
     )
@@ -108,53 +112,61 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         """Return when it last asked for a job and got none."""
         return pilot.nothing_at
 
-    @admin.display(description="task queues left after each condition", empty_value="–")
-    def left_by_condition(self, pilot: Pilot) -> SafeString | None:
+    @admin.display(description="task queues left after each condition")
+    def left_by_condition(self, pilot: Pilot) -> SafeString | str:
         """Return, in the order of the match, how many were left when it got nothing: where it falls to 0 is why."""
-        if pilot.nothing_left is None:
-            return None
+        left = pilot.nothing_left or {}
         # The database keeps the names in an order of its own; a condition that came later was not counted then.
-        counts = [(name, pilot.nothing_left[name]) for name in CONDITIONS if name in pilot.nothing_left]
-        return format_html_join("\n", "<div>{}: {}</div>", counts)
+        counts = [(name, left[name]) for name in CONDITIONS if name in left]
+        return format_html_join("\n", "<div>{}: {}</div>", counts) or _NONE
 
     @admin.display(description="times (UTC)")
-    def times(self, pilot: Pilot) -> SafeString:
+    def times(self, pilot: Pilot) -> SafeString | str:
         """Return when what happened, in the order of a pilot's life."""
         moments = {name: getattr(pilot, name) for name in _MOMENTS}
         return _table((_MOMENTS[name], f"{at:%Y-%m-%d %H:%M:%S}") for name, at in moments.items() if at is not None)
 
-    @admin.display(description="checks", empty_value="–")
-    def checks(self, pilot: Pilot) -> SafeString | None:
+    @admin.display(description="asked for")
+    def asked_for(self, pilot: Pilot) -> SafeString | str:
+        """Return what was asked of the batch system for it."""
+        return _table(asked(pilot.slot))
+
+    @admin.display(description="checks")
+    def checked(self, pilot: Pilot) -> SafeString | str:
         """Return what the pilot looked at before it had any job (PIL §2.1)."""
-        found = pilot.node.get("checks", [])
-        words = {True: "fit", False: "not fit"}
-        return _table((each["name"], words[each["ok"]], each.get("detail", "")) for each in found) if found else None
+        return _table((name, "fit" if fit else "not fit", detail) for name, fit, detail in checks(pilot.node))
 
-    @admin.display(description="properties", empty_value="–")
-    def node_properties(self, pilot: Pilot) -> SafeString | None:
+    @admin.display(description="properties")
+    def node_properties(self, pilot: Pilot) -> SafeString | str:
         """Return what else the pilot told of its node."""
-        told = {name: value for name, value in sorted(pilot.node.items()) if name != "checks"}
-        return _table((name, json.dumps(value, ensure_ascii=False)) for name, value in told.items()) if told else None
+        return _table((label, value or _NONE) for label, value in properties(pilot.node))
 
-    @admin.display(description="newest lines", empty_value="–")
-    def newest_lines(self, pilot: Pilot) -> SafeString | None:
+    @admin.display(description="not found by jobs")
+    def missed_there(self, pilot: Pilot) -> SafeString | str:
+        """Return what jobs did not find on the node, and when."""
+        return _table((at, name, detail) for name, detail, at in missed(pilot.node))
+
+    @admin.display(description="newest lines")
+    def newest_lines(self, pilot: Pilot) -> SafeString | str:
         """Return the end of what the pilot sent."""
-        text = kept_log(pilot, newest=_NEWEST_LENGTH).text
-        return _lines(text) if text else None
+        return _lines(kept_log(pilot, newest=_NEWEST_LENGTH).text)
 
-    @admin.display(description="output in the batch system", empty_value="–")
-    def batch_output(self, pilot: Pilot) -> SafeString | None:
+    @admin.display(description="output in the batch system")
+    def batch_output(self, pilot: Pilot) -> SafeString | str:
         """Return what the batch system kept of the output of a pilot that could not say it itself."""
-        text = kept_log(pilot, newest=0).batch_output
-        return _lines(text) if text else None
+        return _lines(kept_log(pilot, newest=0).batch_output)
 
 
-def _lines(text: str) -> SafeString:
-    return format_html('<div class="pilot-log"><pre>{}</pre></div>', text)
+def _lines(text: str) -> SafeString | str:
+    if not text:
+        return _NONE
+    return format_html('<div class="pilot-log" tabindex="0" role="region" aria-label="Lines"><pre>{}</pre></div>', text)
 
 
-def _table(rows: Iterable[tuple[str, ...]]) -> SafeString:
+def _table(rows: Iterable[tuple[str, ...]]) -> SafeString | str:
     lines = [(format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows]
+    if not lines:
+        return _NONE
     return format_html('<table class="facts">{}</table>', format_html_join("\n", "<tr>{}</tr>", lines))
 
 

@@ -42,12 +42,26 @@ def test_the_page_tells_times_the_check_of_the_node_and_the_log_as_plain_text(ma
     assert "<td>ended</td>" not in page
     assert "<td>disk</td><td>fit</td><td>40 GB</td>" in page
     assert "<td>clock</td><td>not fit</td><td>&lt;i&gt;late&lt;/i&gt;</td>" in page
-    assert "<td>cores</td><td>8</td>" in page
-    assert '<div class="pilot-log"><pre>one &lt;script&gt;\n</pre></div>' in page
-    assert '<div class="pilot-log"><pre>two &lt;script&gt;\n</pre></div>' in page
+    assert "<td>Cores</td><td>8</td>" in page
+    assert "<pre>one &lt;script&gt;\n</pre></div>" in page
+    assert "<pre>two &lt;script&gt;\n</pre></div>" in page
 
 
 def test_a_pilot_without_a_log_or_a_node_check_has_a_page(manager: Client, mine: World) -> None:
     page = manager.get(change(mine.pilot)).content.decode()
     assert "pilot-log" not in page
+    assert '<div class="readonly">None</div>' not in page
     assert "<td>submitted</td>" in page
+
+
+def test_the_page_tells_sizes_lists_and_what_jobs_missed_in_words(manager: Client, mine: World) -> None:
+    flaws = [{"name": "software", "detail": "missing: <b>", "at": "2026-06-01T12:00:00+00:00"}]
+    scratch = [{"variable": "TMPDIR", "path": "/scratch", "free_mb": 77814.6, "flaw": None}]
+    node = {"memory_mb": 24105.1484375, "scratch": scratch, "container_runtime": None, "flaws": flaws}
+    Pilot.objects.update(node=node, slot={"queue": "grid", "wall_time_s": 86400, "gpus": 0, "tags": []})
+    page = manager.get(change(mine.pilot)).content.decode()
+    assert "<td>Memory</td><td>24 GB</td>" in page
+    assert "<td>Scratch directories</td><td>/scratch (TMPDIR): 76 GB free</td>" in page
+    assert "<td>Container runtime</td><td>–</td>" in page
+    assert "<td>2026-06-01 12:00:00</td><td>software</td><td>missing: &lt;b&gt;</td>" in page
+    assert '<table class="facts"><tr><td>Queue</td><td>grid</td></tr>\n<tr><td>Wall time</td><td>24 h</td></tr>' in page

@@ -1,6 +1,7 @@
 """Pilots on the portal: who sees which, what a page tells, and the log that grows while one looks."""
 
 import re
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
@@ -8,13 +9,16 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
 
+from pilots.backends.interface import Slot
 from pilots.domain import PilotStatus
 from pilots.domain.logs import Part
 from pilots.models import Pilot
 from pilots.services import logs
 from tests.factories import (
     NOW,
+    make_black_hole,
     make_ce,
     make_group,
     make_job,
@@ -196,10 +200,60 @@ def test_the_page_tells_times_place_and_what_the_node_check_found(manager: Clien
     assert "Failed not fit" in text
     assert "Site LCG.KIT.de CE and queue ce02 / short Host wn1 Batch id 4711 Stamp stamp1" in text
     assert "disk fit 40 GB free work directory not fit &lt;b&gt;read only&lt;/b&gt;" in text
-    assert "Gpus a, b Memory (MB) 8 Swap –" in text
-    assert "site 3 platform 0" in text
+    assert "Memory 8 MB GPUs a, b Swap –" in text
+    assert "after site 3 after platform 0" in text
     assert "Started 2026-06-01 12:00:00" in text
     assert "It has had no job." in text
+
+
+def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
+    manager: Client, placed: list[Pilot]
+) -> None:
+    flaws = [{"name": "software", "detail": "missing: <b>", "at": "2026-06-01T12:00:00+00:00"}]
+    scratch = [{"variable": "TMPDIR", "path": "/scratch", "free_mb": 77814.6, "flaw": None}]
+    Pilot.objects.filter(pk=placed[1].pk).update(
+        node={"ok": True, "flaws": flaws, "scratch": scratch},
+        slot=asdict(Slot(queue="grid", wall_time_s=86400, memory_mb=16000)),
+        nothing_left={"owner_group": 12, "setup": 12, "cpu_time": 3, "site": 3, "memory": 0, "disk": 0},
+    )
+    text = text_of(manager.get(page_of(placed[1])))
+    assert "What jobs did not find there When (UTC) What Found 2026-06-01 12:00:00 software missing: &lt;b&gt;" in text
+    assert "Its node Scratch directories /scratch (TMPDIR): 76 GB free" in text
+    assert "Asked of the batch system Processors 1 Memory 16 GB Queue grid Wall time 24 h Its node" in text
+    assert "(task queues left) after owner group 12 after cpu time 3 after memory 0 Asked" in text
+
+
+def test_a_pilot_that_gets_no_new_jobs_says_why_as_long_as_it_lives(
+    manager: Client, placed: list[Pilot], django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    hole = make_black_hole(site=make_site(), host_name="wn<1>")
+    drained, dark = placed[0], placed[2]
+    Pilot.objects.filter(pk=drained.pk).update(drained_at=NOW, drain_reason="drained by olga")
+    Pilot.objects.filter(pk=dark.pk).update(black_hole=hole)
+    text = text_of(manager.get(page_of(drained)))
+    assert "Gets no new jobs drained by olga" in text
+    assert "Drained 2026-06-01 12:00:00" in text
+    with django_assert_max_num_queries(10):
+        text = text_of(manager.get(page_of(dark)))
+    assert "gets no jobs: its host is a black hole" in text
+    assert "Its host is a black hole 11 of the 12 jobs that ended here failed; until 2026-06-01 13:00 UTC" in text
+    listed = text_of(manager.get("/pilots/"))
+    assert "Stalled drained: gets no new jobs" in listed
+    Pilot.objects.filter(pk=drained.pk).update(status=PilotStatus.DONE, ended_at=NOW)
+    assert "gets no new jobs" not in text_of(manager.get("/pilots/"))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"checks": "all fine", "flaws": 5, "scratch": {"a": 1}, "load": "high", "memory_mb": None},
+        {"checks": [{}], "flaws": [{}], "scratch": [None], "load": [None, "x"], "memory_mb": 1e300, "": ""},
+    ],
+)
+def test_a_pilot_may_have_told_anything(manager: Client, vo: VO, node: dict[str, Any]) -> None:
+    pilot = make_pilot(vo=vo)
+    Pilot.objects.filter(pk=pilot.pk).update(node=node)
+    assert manager.get(page_of(pilot)).status_code == HTTPStatus.OK
 
 
 def test_the_page_of_a_pilot_that_said_nothing_yet(manager: Client, vo: VO) -> None:

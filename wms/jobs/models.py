@@ -189,7 +189,7 @@ class JobCommand(models.Model):
     """One row is one order to the pilot that holds the job, repeated with each answer until acknowledged."""
 
     job = models.ForeignKey(Job, models.CASCADE, related_name="commands", db_index=False)
-    name = models.CharField(max_length=16, help_text="kill or peek.")
+    name = models.CharField(max_length=16, help_text="kill, peek or drain.")
     arguments = models.JSONField(default=dict)
     created_at = models.DateTimeField()
     acknowledged_at = models.DateTimeField(null=True)

@@ -10,11 +10,11 @@ from django.urls import reverse
 
 from matching.models import Match
 from matching.queries.of_pilots import LeasesOfPilot
-from pilots.domain import PilotStatus
+from pilots.domain import PilotStatus, nodes
 from pilots.models import Pilot
 from pilots.queries import KeptLog, PilotOfJob
 from taskqueues.domain.conditions import CONDITIONS
-from wms.portal.presentation import Fact, Moment, badge_of, in_words
+from wms.portal.presentation import Fact, Moment, badge_of
 
 #: {status: look of its badge}; the badge says the status in words too.
 PILOT_BADGES: Final = MappingProxyType(
@@ -29,9 +29,6 @@ PILOT_BADGES: Final = MappingProxyType(
         PilotStatus.ABORTED: "failed",
     }
 )
-#: What a report on the node says beside the node's properties; it has its own places on the page.
-_TOLD_ELSEWHERE: Final = frozenset({"ok", "checks", "batch_id"})
-_UNITS: Final = MappingProxyType({"mb": "(MB)", "gb": "(GB)", "s": "(s)", "cpu": "CPU", "cvmfs": "CVMFS"})
 #: Between two looks of an open page at the log of a pilot that lives; the pilot sends it each minute.
 _REFRESH_S: Final = 15
 
@@ -88,8 +85,12 @@ class PilotView:
     facts: Sequence[Fact]
     moments: Sequence[Moment]
     checks: Sequence[CheckRow]
+    #: What jobs did not find on the node.
+    missed: Sequence[nodes.Missed]
     node: Sequence[Fact]
-    #: Task queues that were left after each condition when it got nothing; empty: it never did.
+    #: What was asked of the batch system for it.
+    slot: Sequence[Fact]
+    #: Task queues that were left when it got nothing, after the conditions that left fewer; empty: it never did.
     left: Sequence[Fact]
     leases: Sequence[LeaseRow]
     #: Such as "the newest 50 of 72".
@@ -106,7 +107,7 @@ def row_of(pilot: Pilot) -> PilotRow:
         id=pilot.pk,
         status=pilot.status,
         badge=PILOT_BADGES[PilotStatus(pilot.status)],
-        reason=pilot.status_reason,
+        reason="; ".join(filter(None, [pilot.status_reason, _why_no_new_jobs(pilot)])),
         vo=pilot.vo.name,
         kind=_kind(pilot),
         site=queue.ce.site.name if queue else "",
@@ -121,7 +122,7 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
     """Return everything that the page of *pilot* shows.
 
     Args:
-        pilot: with its VO, owner, group and place.
+        pilot: with its VO, owner, group, place and black hole.
         leases: the jobs that it was given.
         log: its newest lines.
     """
@@ -131,12 +132,10 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
         row=row,
         facts=_facts(pilot, row),
         moments=_moments(pilot),
-        checks=_checks(pilot.node.get("checks", [])),
-        node=[
-            Fact(label=_label(name), value=_told(value))
-            for name, value in sorted(pilot.node.items())
-            if name not in _TOLD_ELSEWHERE
-        ],
+        checks=_checks(pilot),
+        missed=nodes.missed(pilot.node),
+        node=[Fact(label=label, value=value) for label, value in nodes.properties(pilot.node)],
+        slot=[Fact(label=label, value=value) for label, value in nodes.asked(pilot.slot)],
         left=_left(pilot),
         leases=[_lease(match) for match in leases.newest],
         how_many=f"the newest {shown} of {count:,}" if shown < count else f"{count}",
@@ -160,16 +159,13 @@ def _kind(pilot: Pilot) -> str:
     return f"private: {pilot.owner.username if pilot.owner else 'all'} of {pilot.group.name}"
 
 
-def _label(name: str) -> str:
-    """Return how a property of a node is called on a page: ``memory_mb`` is "Memory (MB)"."""
-    words = " ".join(_UNITS.get(word, word) for word in name.split("_"))
-    return words[:1].upper() + words[1:]
-
-
-def _told(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "", True: "yes", False: "no"}[value]
-    return in_words(value)
+def _why_no_new_jobs(pilot: Pilot) -> str:
+    """Return why a living pilot gets no new jobs, in a few words; empty: it may get some."""
+    if pilot.ended_at is not None:
+        return ""
+    if pilot.black_hole_id is not None:
+        return "gets no jobs: its host is a black hole"
+    return "drained: gets no new jobs" if pilot.drained_at is not None else ""
 
 
 def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
@@ -181,7 +177,19 @@ def _facts(pilot: Pilot, row: PilotRow) -> list[Fact]:
         Fact(label="Host", value=row.host),
         Fact(label="Batch id", value=pilot.batch_id or str(pilot.node.get("batch_id", ""))),
         Fact(label="Stamp", value=pilot.stamp),
+        *_held_back(pilot),
     ]
+
+
+def _held_back(pilot: Pilot) -> list[Fact]:
+    """Return, of a pilot that gets no new jobs, who or what said so."""
+    found = []
+    if pilot.black_hole is not None:
+        value = f"{pilot.black_hole.reason}; until {pilot.black_hole.until:%Y-%m-%d %H:%M %Z}"
+        found.append(Fact(label="Its host is a black hole", value=value))
+    if pilot.drained_at is not None:
+        found.append(Fact(label="Gets no new jobs", value=pilot.drain_reason or "drained"))
+    return found
 
 
 def _moments(pilot: Pilot) -> list[Moment]:
@@ -191,27 +199,31 @@ def _moments(pilot: Pilot) -> list[Moment]:
         ("First job", pilot.matched_at),
         ("Last got nothing", pilot.nothing_at),
         ("Last sign of life", pilot.last_seen_at),
+        ("Drained", pilot.drained_at),
         ("Ended", pilot.ended_at),
         ("Revoked", pilot.revoked_at),
     )
     return [Moment(label=label, at=at) for label, at in moments if at is not None]
 
 
-def _checks(found: Sequence[dict[str, object]]) -> list[CheckRow]:
+def _checks(pilot: Pilot) -> list[CheckRow]:
     return [
         CheckRow(
-            name=str(check["name"]).replace("_", " "),
-            word="fit" if check["ok"] else "not fit",
-            badge="done" if check["ok"] else "failed",
-            detail=str(check.get("detail", "")),
+            name=name,
+            word="fit" if fit else "not fit",
+            badge="done" if fit else "failed",
+            detail=detail,
         )
-        for check in found
+        for name, fit, detail in nodes.checks(pilot.node)
     ]
 
 
 def _left(pilot: Pilot) -> list[Fact]:
-    left = pilot.nothing_left or {}
-    return [Fact(label=name.replace("_", " "), value=str(left[name])) for name in CONDITIONS if name in left]
+    """Return how many were left after the first condition, and after each that left fewer than the one before it."""
+    told = pilot.nothing_left or {}
+    left = [(name, told[name]) for name in CONDITIONS if name in told]
+    fewer = [pair for before, pair in zip([("", None), *left], left, strict=False) if pair[1] != before[1]]
+    return [Fact(label=f"after {name.replace('_', ' ')}", value=f"{count:,}") for name, count in fewer]
 
 
 def _lease(match: Match) -> LeaseRow:

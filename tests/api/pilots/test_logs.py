@@ -7,7 +7,7 @@ from pilots.domain import PilotStatus
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services import logs
-from tests.api.pilots.test_pilot_endpoints import CREDENTIALS, bearer, post
+from tests.api.pilots.credentials import CREDENTIALS, bearer, post
 from tests.factories import NOW, make_group, make_pilot, make_pilot_token, make_token, make_user, make_vo
 from wms.accounts.models import User
 

@@ -12,9 +12,13 @@ from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from matching.services.throttles import advertise
+from pilots.domain.logs import Part
+from pilots.models import Pilot
+from pilots.services import logs
 from resources.domain.advertisements import of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from tests.factories import (
+    NOW,
     make_group,
     make_pilot,
     make_pilot_token,
@@ -193,4 +197,40 @@ def test_the_log_of_a_pilot_grows_before_ones_eyes_until_it_ends(
     page.clock.run_for(20_000)
     page.get_by_role("term").filter(has_text="Ended").wait_for()
     assert "no job for me" in page.locator(".state").inner_text()
+    assert browser.complaints == []
+
+
+@pytest.fixture
+def talkative(people: None) -> Pilot:
+    """A pilot with a long log and names, and with HTML in them."""
+    pilot = make_pilot(vo=VO.objects.get())
+    log = "".join(f"line {number} <b>bold</b>\n" for number in range(1000))
+    logs.append(Part(offset=0, text=log), pilot_id=pilot.pk, now=NOW)
+    checks = [{"name": "c" * 64, "ok": False, "detail": "d" * 1000}]
+    Pilot.objects.filter(pk=pilot.pk).update(
+        host_name=f"<i>{'h' * 240}</i>",
+        stamp="s" * 128,
+        status_reason="r" * 255,
+        node={"n" * 99: "v", "checks": checks},
+    )
+    return pilot
+
+
+def test_long_names_and_logs_fit_a_phone_and_logs_stand_at_their_newest_lines(
+    live_server: LiveServer, talkative: Pilot, browser: Browser
+) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="bob")
+    for address, log in ((f"/pilots/{talkative.pk}/", ".log"), (f"/admin/pilots/pilot/{talkative.pk}/", ".pilot-log")):
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(f"{live_server.url}{address}")
+        stands_at_its_end = """
+            of => { const box = of.getBoundingClientRect(), text = of.querySelector("pre").getBoundingClientRect();
+                    return text.height > box.height && text.bottom <= box.bottom + 1 }
+        """
+        assert page.locator(log).evaluate(stands_at_its_end)
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    page.goto(f"{live_server.url}/pilots/")
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert browser.complaints == []

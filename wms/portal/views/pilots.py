@@ -38,7 +38,7 @@ def pilot_list(request: HttpRequest) -> HttpResponse:
 def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one pilot; what the user may not see does not exist."""
     user = signed_in(request)
-    pilot = get_object_or_404(search(user, PilotFilter()), pk=pk)
+    pilot = get_object_or_404(search(user, PilotFilter()).select_related("black_hole"), pk=pk)
     view = pilot_presentation.pilot_view(
         pilot,
         leases=leases_of(pilot, actor=user, most=JOBS_SHOWN),

@@ -1,0 +1,254 @@
+"""What became of the pilots that a waiting job waits for: those that are there, and what keeps others from being sent.
+
+Everything is at hand: rows of living pilots, what computing elements said last, and the newest pilots of a few queues.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db.models import Count, Q
+
+from matching.queries.wording import counted
+from pilots.domain import ENDED, PilotStatus
+from pilots.domain.pressure import pressure_of
+from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
+from pilots.queries import PRESSURE_FOR, STANDSTILL, WORD_HOLDS_FOR, free_slots
+from resources.domain.words import PilotType
+from resources.models import Queue
+from taskqueues.domain.conditions import CONDITIONS
+from taskqueues.models import TaskQueue
+from wms.kernel.names import listed
+
+#: The newest pilots of so many queues are looked at …
+_MOST_QUEUES: Final = 5
+#: … so many of each: more than tell whether they find jobs.
+_NEWEST: Final = 50
+_TROUBLE_LENGTH: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotsThere:
+    """The pilots at the queues that a task queue fits, and the words for what there is not.
+
+    Args:
+        some_run: whether some that may take its jobs have started; then the rest is left out.
+        coming: others of them, which wait in their batch systems.
+        kept_back: why none are sent to any of the queues now; empty: some are there, or may be sent.
+        told: what else is known.
+    """
+
+    some_run: bool = False
+    coming: int = 0
+    kept_back: str = ""
+    told: Sequence[str] = ()
+
+
+def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> PilotsThere:
+    """Return what pilots there are for the jobs of *task_queue* at the *queues* that it fits.
+
+    Two statements as long as some have started; else a few more, however many queues there are.
+
+    Args:
+        task_queue: with its owner and group.
+        queues: with their CEs and sites at hand.
+        now: the time.
+    """
+    # Uses index: pilot_alive_at_queue, and nothing but it
+    living = Pilot.objects.filter(queue__isnull=False, ended_at=None)
+    living_at = dict(living.values_list("queue").annotate(pilots=Count("*")).order_by("queue"))
+    there = living.filter(queue__in=[queue.pk for queue in queues if queue.pk in living_at])
+    able = there.filter(_may_take(task_queue), revoked_at=None, drained_at=None, black_hole=None)
+    if able.filter(status=PilotStatus.RUNNING).exists():
+        return PilotsThere(some_run=True)
+    told = list(_black_holes(queues, now=now))
+    coming = able.filter(_WAITS).count()
+    if coming:
+        return PilotsThere(coming=coming, told=told)
+    waiting_at = dict(there.filter(_WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
+    newest = _newest(queues)
+
+    def why_none_to(queue: Queue) -> str:
+        return _full(queue, living=living_at.get(queue.pk, 0), waiting=waiting_at.get(queue.pk, 0)) or _under_pressure(
+            task_queue, queue, newest.get(queue.pk, ()), now=now
+        )
+
+    return PilotsThere(
+        kept_back=_standstill(now=now) or _kept_back(_of_ces(task_queue, queues, now=now), queues, why_none_to),
+        told=[*told, *_last(task_queue, newest)],
+    )
+
+
+#: As directors count the pilots that wait.
+_WAITS: Final = Q(started_at=None, status__in=[PilotStatus.SUBMITTED, PilotStatus.WAITING])
+
+
+def _may_take(task_queue: TaskQueue) -> Q:
+    """Keep the pilots that serve who owns the jobs, as far as their slots are large enough for them."""
+    group = task_queue.group
+    private = Q(group=group.pk) if group.shares_jobs else Q(group=group.pk, owner=task_queue.owner_id)
+    taken = task_queue.pilot_types or list(PilotType)
+    kinds = Q()
+    if PilotType.GENERIC in taken:
+        kinds |= Q(group=None, vo=task_queue.vo_id)
+    if PilotType.PRIVATE in taken:
+        kinds |= private
+    roomy = Q(slot__processors__gte=task_queue.processors, slot__gpus__gte=task_queue.gpus)
+    roomy &= Q(slot__memory_mb=0) | Q(slot__memory_mb__gte=task_queue.memory_mb)
+    return kinds & (Q(slot={}) | roomy)  # of a pilot that registered itself nothing was asked
+
+
+# ---- why no others are sent ------------------------------------------------------------------------------------------
+
+
+def _kept_back(of_ce: Mapping[int, str], queues: Sequence[Queue], why_none_to: Callable[[Queue], str]) -> str:
+    """Return why no pilot is sent to any of the queues: of one of them the reason, of several that of the first."""
+    first = ""
+    for queue in queues:
+        why = of_ce[queue.ce_id] or why_none_to(queue)
+        if not why:
+            return ""
+        first = first or why
+    return first if len(queues) == 1 else f"of the first of these queues, {first}"
+
+
+def _standstill(*, now: datetime) -> str:
+    run = DirectorRun.objects.filter(pk=1).first()
+    if run is None:
+        return "the directors, which send pilots, have not run yet"
+    if now - run.ran_at > max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S)):
+        return f"the directors, which send pilots, have not run since {_at(run.ran_at)}"
+    return ""
+
+
+def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> Mapping[int, str]:
+    """Return why each CE gets no pilots for the jobs; empty: it may get some."""
+    ces = {queue.ce_id: queue.ce for queue in queues}
+    health_of = {health.ce_id: health for health in CEHealth.objects.all()}
+    slots = free_slots(now=now)
+    directed = _directed_sites(task_queue)
+    reasons = {}
+    for ce_id, ce in ces.items():
+        if ce.type not in settings.WMS_BACKENDS:
+            reasons[ce_id] = f"pilots are sent to no computing element of the type {ce.type}, and {ce} is one"
+        elif directed is not None and ce.site_id not in directed:
+            reasons[ce_id] = f"no director sends pilots to {ce.site} for jobs of the type {task_queue.job_type}"
+        else:
+            reasons[ce_id] = "" if slots.get(ce_id) else _unwell(ce.name, health_of.get(ce_id), now=now)
+    return reasons
+
+
+def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
+    """Return the sites that directors fill for the jobs; None: all."""
+    directors = list(Director.objects.prefetch_related("sites"))
+    served: set[int] = set()
+    for director in directors:
+        if not director.job_types or task_queue.job_type in director.job_types:
+            sites = {site.pk for site in director.sites.all()}
+            if not sites:
+                return None
+            served |= sites
+    return served if directors else None
+
+
+def _unwell(ce: str, health: CEHealth | None, *, now: datetime) -> str:
+    if health is None or (health.asked_at is None and not health.failures):
+        return f"computing element {ce} has not said yet how many pilots it can take"
+    if health.failures:
+        again = f"; it is asked again at {_at(health.ask_after)}" if health.ask_after else ""
+        return f"computing element {ce} fails: {_short(health.trouble)}{again}"
+    if health.send_after is not None and health.send_after > now:
+        return f"the last pilots at computing element {ce} all failed; others are sent from {_at(health.send_after)} on"
+    if health.asked_at is None or health.asked_at <= now - WORD_HOLDS_FOR:
+        return f"computing element {ce} has not been asked since {_at(health.asked_at)}"
+    if not health.free_slots:
+        return f"computing element {ce} had no free slot when it was asked last, at {_at(health.asked_at)}"
+    return f"the free slots of computing element {ce} are taken by other pilots that are on their way"
+
+
+def _full(queue: Queue, *, living: int, waiting: int) -> str:
+    if living >= queue.max_pilots:
+        return f"queue {queue} of {queue.ce} has all the pilots that it may have ({queue.max_pilots})"
+    if waiting >= queue.max_waiting_pilots:
+        return f"in queue {queue} of {queue.ce} as many pilots wait as may ({queue.max_waiting_pilots})"
+    return ""
+
+
+def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot], *, now: datetime) -> str:
+    """Return that the pilots of a queue come back empty, which stops their submission for what waited then."""
+    since = now - PRESSURE_FOR
+    found = [
+        pilot.nothing_at.timestamp() if pilot.matched_at is None and pilot.nothing_at else None
+        for pilot in newest
+        if (pilot.matched_at or pilot.nothing_at or since) > since
+    ]
+    pressure = pressure_of(found)
+    if pressure.kept or task_queue.created_at.timestamp() >= pressure.seen_at:
+        return ""
+    return f"nearly all of the last pilots in queue {queue} of {queue.ce} found no job that they could run"
+
+
+# ---- what else is known ----------------------------------------------------------------------------------------------
+
+
+def _newest(queues: Sequence[Queue]) -> Mapping[int, Sequence[Pilot]]:
+    """Return the pilots that directors sent last to the first few of the queues, the newest first."""
+    # Uses index: pilot_latest_at_queue
+    of_each = [
+        Pilot.objects.filter(queue=queue.pk, secret__isnull=False).order_by("queue", "-pk")[:_NEWEST]
+        for queue in queues[:_MOST_QUEUES]
+    ]
+    found: dict[int, list[Pilot]] = {}
+    for pilot in of_each[0].union(*of_each[1:], all=True) if of_each else ():
+        if pilot.queue_id is not None:
+            found.setdefault(pilot.queue_id, []).append(pilot)
+    return {queue_id: sorted(pilots, key=lambda pilot: -pilot.pk) for queue_id, pilots in found.items()}
+
+
+def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Iterator[str]:
+    """Yield how the last pilot ended that may have been for the jobs, as far as it ended without one."""
+    mine = [pilot for pilots in newest.values() for pilot in pilots if pilot.vo_id == task_queue.vo_id]
+    last = max(mine, key=lambda pilot: pilot.pk, default=None)
+    if last is None or last.ended_at is None or last.matched_at is not None or last.status not in ENDED:
+        return
+    if last.status == PilotStatus.DONE and last.nothing_at is not None:
+        left = last.nothing_left or {}
+        lacking = next((name for name in CONDITIONS if left.get(name) == 0), None)
+        why = f": none was left after the condition {lacking.replace('_', ' ')}" if lacking else ""
+        yield f"the last pilot there, until {_at(last.ended_at)}, was given no job{why}"
+    else:
+        why = f": {_short(last.status_reason)}" if last.status_reason else ""
+        yield f"the last pilot there has {_HOW[PilotStatus(last.status)]} at {_at(last.ended_at)}{why}"
+
+
+_HOW: Final = {
+    PilotStatus.DONE: "left",
+    PilotStatus.FAILED: "failed",
+    PilotStatus.ABORTED: "failed before it started",
+    PilotStatus.LOST: "fallen silent",
+}
+
+
+def _black_holes(queues: Sequence[Queue], *, now: datetime) -> Iterator[str]:
+    sites = {queue.ce.site_id for queue in queues}
+    # Uses index: a_host_is_one_black_hole_at_a_time, which holds no others
+    rows = BlackHole.objects.in_force(now=now).order_by("until", "pk").values_list("site", "host_name", "until")
+    found = [(host_name, until) for site_id, host_name, until in rows if site_id in sites]
+    if found:
+        verb = "gets" if len(found) == 1 else "get"
+        yield (
+            f"{counted(len(found), 'node')} there, {listed(name for name, _ in found)}, {verb} no jobs until "
+            f"{_at(found[0][1])} because jobs fail there at once"
+        )
+
+
+def _at(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M %Z}" if moment else "its first round"
+
+
+def _short(text: str) -> str:
+    """Return a sentence of others for the middle of one of ours."""
+    words = " ".join(text.split()).rstrip(".")
+    return words if len(words) <= _TROUBLE_LENGTH else f"{words[:_TROUBLE_LENGTH]}…"

@@ -1,0 +1,229 @@
+"""What explain says of the pilots that a job waits for: who is there, who comes, and why nobody does."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from pilots.backends.interface import Slot
+from pilots.domain import PilotStatus
+from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot, PilotSecret
+from resources.models import ComputingElement, Queue
+from taskqueues.models import TaskQueue
+from tests import factories
+from tests.api.matching.conftest import World
+from tests.api.matching.test_explain import explained, of_alice
+from tests.clock import pass_time, stop_clock
+from wms.accounts.models import User
+from wms.kernel.db import database_now
+
+ClientOf = Callable[[User | Pilot], APIClient]
+NOW = factories.NOW
+LATER = NOW + timedelta(hours=1)
+UNTIL = f"{LATER:%F %H:%M} UTC"
+NOBODY = "It fits 1 of 1 queue, but no pilot is there and none is sent at present: "
+
+
+@pytest.fixture
+def alice(world: World, client_of: ClientOf, clock: None) -> APIClient:
+    """Alice, in a world where the directors are at work, with a CE that has room, and no pilot."""
+    pass_time(seconds=(NOW - database_now()).total_seconds())
+    stop_clock()
+    Pilot.objects.all().delete()
+    DirectorRun.objects.create(pk=1, ran_at=NOW, running_since=NOW)
+    CEHealth.objects.create(ce=world.queue.ce, asked_at=NOW, free_slots=10)
+    return client_of(world.alice)
+
+
+def summary(client: APIClient, world: World, **description: Any) -> str:
+    said: str = explained(client, of_alice(world, **description))["summary"]
+    return said
+
+
+def sent(world: World, *, ended: PilotStatus | None = None, **columns: Any) -> Pilot:
+    """Return a pilot that a director has sent to the queue."""
+    pilot = factories.make_pilot(vo=world.vo, queue=world.queue, status=ended or PilotStatus.WAITING)
+    PilotSecret.objects.create(pilot=pilot, digest=f"{pilot.pk:032d}".encode(), expires_at=LATER)
+    Pilot.objects.filter(pk=pilot.pk).update(submitted_at=NOW, batch_id="1", **columns)
+    return Pilot.objects.get(pk=pilot.pk)
+
+
+def test_while_pilots_run_the_priority_is_all_there_is_to_say(world: World, alice: APIClient) -> None:
+    factories.make_pilot(vo=world.vo, queue=world.queue)
+    assert summary(alice, world).endswith("is expected to get 100 %.")
+
+
+def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(world: World, alice: APIClient) -> None:
+    for _ in range(2):
+        sent(world)
+    assert summary(alice, world).endswith("; 2 pilots are on the way.")
+    roomy, small = (asdict(Slot(queue="grid", processors=cores)) for cores in (1, 8))
+    Pilot.objects.update(slot=roomy)
+    Pilot.objects.filter(pk=Pilot.objects.order_by("pk")[0].pk).update(slot=small)
+    Queue.objects.update(processors=8)
+    assert summary(alice, world, processors=4).endswith("; 1 pilot is on the way.")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"drained_at": NOW},
+        {"revoked_at": NOW},
+        {"status": PilotStatus.STALLED},
+        {"vo": "another"},
+        {"group": "another"},
+        {"queue": None},
+    ],
+)
+def test_pilots_that_cannot_take_it_are_none(world: World, alice: APIClient, columns: dict[str, Any]) -> None:
+    others: dict[str, Any] = {"vo": factories.make_vo(), "group": factories.make_group(vo=world.vo)}
+    sent(world, **{name: others[name] if value == "another" else value for name, value in columns.items()})
+    assert summary(alice, world).endswith("; no pilot is there now.")
+
+
+@pytest.mark.parametrize(
+    ("health", "why"),
+    [
+        (
+            {"failures": 3, "trouble": "sbatch: Invalid account", "ask_after": LATER, "send_after": LATER},
+            f"computing element ce01.cern.ch fails: sbatch: Invalid account; it is asked again at {UNTIL}.",
+        ),
+        (
+            {"send_after": LATER, "trouble": "Its last pilots all failed"},
+            f"the last pilots at computing element ce01.cern.ch all failed; others are sent from {UNTIL} on.",
+        ),
+        (
+            {"free_slots": 0},
+            f"computing element ce01.cern.ch had no free slot when it was asked last, at {NOW:%F %H:%M} UTC.",
+        ),
+        (
+            {"asked_at": None, "free_slots": None},
+            "computing element ce01.cern.ch has not said yet how many pilots it can take.",
+        ),
+        (
+            {"asked_at": NOW - timedelta(days=1)},
+            f"computing element ce01.cern.ch has not been asked since {NOW - timedelta(days=1):%F %H:%M} UTC.",
+        ),
+    ],
+)
+def test_a_computing_element_that_takes_no_pilots_is_why(
+    world: World, alice: APIClient, health: dict[str, Any], why: str
+) -> None:
+    CEHealth.objects.update(**health)
+    assert summary(alice, world) == NOBODY + why
+    # Of several that fit, one that takes pilots is enough.
+    other = factories.make_queue(name="other", ce=factories.make_ce(name="ce02", site=world.queue.ce.site))
+    assert f"of the first of these queues, {why}" in summary(alice, world)
+    CEHealth.objects.create(ce=other.ce, asked_at=NOW, free_slots=1)
+    assert summary(alice, world).startswith("It fits 2 of 2 queues and waits for a pilot there")
+
+
+def test_the_words_of_a_computing_element_are_cut(world: World, alice: APIClient) -> None:
+    CEHealth.objects.update(failures=1, trouble="Permission denied.\n" + "é" * 400)
+    said = summary(alice, world)
+    assert f"fails: Permission denied. {'é' * 181}…." in said
+
+
+def test_full_queues_are_why(world: World, alice: APIClient) -> None:
+    for limit, words in (("max_waiting_pilots", "as many pilots wait as may (1)"), ("max_pilots", "all the pilots")):
+        Queue.objects.update(max_waiting_pilots=10, max_pilots=10)
+        Queue.objects.update(**{limit: 1})
+        others = factories.make_pilot(vo=factories.make_vo(), queue=world.queue, status=PilotStatus.WAITING)
+        said = summary(alice, world)
+        assert said.startswith(NOBODY)
+        assert words in said
+        others.delete()
+
+
+def test_directors_that_do_not_run_or_serve_others_are_why(world: World, alice: APIClient) -> None:
+    elsewhere = Director.objects.create(name="elsewhere")
+    elsewhere.sites.add(factories.make_site())
+    Director.objects.create(name="farm", job_types=["MCSimulation"])
+    assert summary(alice, world) == f"{NOBODY}no director sends pilots to LCG.CERN.ch for jobs of the type User."
+    assert "waits for a pilot" in summary(alice, world, job_type="MCSimulation")
+    DirectorRun.objects.update(ran_at=NOW - timedelta(days=1))
+    assert f"have not run since {NOW - timedelta(days=1):%F %H:%M} UTC." in summary(alice, world)
+    DirectorRun.objects.all().delete()
+    assert summary(alice, world) == f"{NOBODY}the directors, which send pilots, have not run yet."
+
+
+def test_types_of_computing_elements_that_get_no_pilots_are_why(world: World, alice: APIClient) -> None:
+    ComputingElement.objects.update(type="cream")
+    assert "no computing element of the type cream, and ce01.cern.ch is one" in summary(alice, world)
+
+
+def test_pilots_that_come_back_empty_are_why_for_what_waited_then(world: World, alice: APIClient) -> None:
+    job = of_alice(world)
+    for _ in range(10):
+        sent(world, ended=PilotStatus.DONE, nothing_at=NOW)
+    TaskQueue.objects.update(created_at=NOW - timedelta(minutes=5))
+    said = explained(alice, job)["summary"]
+    assert said.startswith(f"{NOBODY}nearly all of the last pilots in queue grid of ce01.cern.ch found no job that")
+    # What came to wait later is none of their business.
+    TaskQueue.objects.update(created_at=NOW)
+    assert "waits for a pilot there" in explained(alice, job)["summary"]
+
+
+def test_jobs_whose_nodes_are_black_holes_are_told_so(world: World, alice: APIClient) -> None:
+    holes = [factories.make_black_hole(site=world.queue.ce.site, host_name=name) for name in ("wn1", "wn2", "wn3")]
+    factories.make_black_hole(site=factories.make_site(), host_name="elsewhere")
+    BlackHole.objects.update(found_at=NOW, until=LATER)
+    BlackHole.objects.filter(pk=holes[2].pk).update(lifted_at=NOW)
+    sent(world, status=PilotStatus.RUNNING, started_at=NOW, black_hole=holes[0])
+    nodes = f"2 nodes there, wn1, wn2, get no jobs until {UNTIL} because jobs fail there at once."
+    assert summary(alice, world).endswith(f"; no pilot is there now; {nodes}")
+    sent(world)
+    assert summary(alice, world).endswith(f"; 1 pilot is on the way; {nodes}")
+    sent(world, status=PilotStatus.RUNNING, started_at=NOW)
+    assert "nodes" not in summary(alice, world)
+
+
+@pytest.mark.parametrize(
+    ("status", "columns", "words"),
+    [
+        (
+            PilotStatus.FAILED,
+            {"status_reason": "The node is not fit: cvmfs: not mounted"},
+            "failed at {at}: The node is not fit: cvmfs: not mounted.",
+        ),
+        (PilotStatus.ABORTED, {"status_reason": ""}, "failed before it started at {at}."),
+        (PilotStatus.LOST, {"status_reason": "Silent for 2.0 h"}, "fallen silent at {at}: Silent for 2.0 h."),
+    ],
+)
+def test_how_the_last_pilot_ended_is_told(
+    world: World, alice: APIClient, status: PilotStatus, columns: dict[str, str], words: str
+) -> None:
+    sent(world, ended=status, **columns)
+    at = f"{NOW:%F %H:%M} UTC"
+    assert summary(alice, world).endswith(f"; no pilot is there now; the last pilot there has {words.format(at=at)}")
+
+
+def test_a_last_pilot_that_got_nothing_tells_after_which_condition(world: World, alice: APIClient) -> None:
+    sent(world, ended=PilotStatus.DONE, nothing_at=NOW, nothing_left={"site": 3, "memory": 0, "disk": 0})
+    assert "was given no job: none was left after the condition memory." in summary(alice, world)
+    sent(world, ended=PilotStatus.DONE, matched_at=NOW)  # one that had a job says nothing
+    assert summary(alice, world).endswith("; no pilot is there now.")
+
+
+def test_pilots_of_other_vos_are_nobodys_business(world: World, alice: APIClient) -> None:
+    pilot = sent(world, ended=PilotStatus.FAILED, status_reason="secret of atlas")
+    Pilot.objects.filter(pk=pilot.pk).update(vo=factories.make_vo())
+    assert "secret" not in summary(alice, world)
+
+
+def test_more_queues_and_pilots_cost_no_more_queries(world: World, alice: APIClient) -> None:
+    job = of_alice(world)
+    CEHealth.objects.update(free_slots=0)
+    with CaptureQueriesContext(connection) as few:
+        explained(alice, job)
+    for number in range(30):
+        queue = factories.make_queue(ce=factories.make_ce(name=f"more{number}", site=world.queue.ce.site))
+        factories.make_pilot(vo=world.vo, queue=queue, status=PilotStatus.FAILED)
+    with CaptureQueriesContext(connection) as many:
+        explained(alice, job)
+    assert len(many) == len(few)

@@ -1,0 +1,20 @@
+"""The options of computing elements, and what the documentation says of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pilots.services.ces import flaw_of_options
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "computing-elements.md"
+
+
+@pytest.mark.parametrize("kind", ["local", "ssh", "slurm", "htcondor"])
+def test_every_option_of_every_kind_is_documented(kind: str) -> None:
+    refused = flaw_of_options("site", "ce", kind, {"nonsense": 1}, "none")
+    assert refused is not None
+    options = re.findall(r"\w+", refused.partition("it has ")[2].partition(".")[0])
+    documented = set(re.findall(r"`(\w+)[`:]", DOCUMENTATION.read_text()))
+    assert options
+    assert set(options) <= documented
