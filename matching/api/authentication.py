@@ -40,7 +40,8 @@ class JobTokenAuthentication(BearerAuthentication):
         try:
             signed = read(TokenKind.JOB, token)
         except InvalidTokenError as error:
-            raise AuthenticationFailed(str(error), code="invalid_token") from error
+            sentence = f"{error} Stop the payload, and ask for another job."
+            raise AuthenticationFailed(sentence, code="invalid_token") from error
         match_id = UUID(str(signed.claims["match"]))
         credential = JobCredential(match_id=match_id, job_id=int(signed.claims["job"]), expires_at=signed.expires_at)
         return Payload(match_id=match_id), credential

@@ -20,6 +20,8 @@ from wms.kernel.rest import Flag, StrictSerializer, Text
 #: Of all that a pilot tells about its node; it is kept as it came.
 MAX_NODE_BYTES = 16 * 1024
 MAX_CHECKS = 100
+#: Kept with what the node has and is, but told otherwise.
+NODE_WORDS = frozenset({"ok", "batch_id", "checks", "flaws"})
 
 
 class RegistrationIn(StrictSerializer):
@@ -87,7 +89,9 @@ class ReportIn(StrictSerializer):
     failed = Flag(required=False, help_text="With leaving: the pilot could not work; it is then Failed, else Done.")
 
     def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:
-        """Refuse what is too much to be kept."""
+        """Refuse what is too much to be kept, and what would be taken for words of others."""
+        if taken := sorted(NODE_WORDS & node.keys()):
+            raise serializers.ValidationError(f"Not among its names: {', '.join(taken)}, which are told beside it.")
         if len(json.dumps(node)) > MAX_NODE_BYTES:
             raise serializers.ValidationError(f"At most {MAX_NODE_BYTES} bytes of JSON are kept; leave something out.")
         return node

@@ -72,12 +72,12 @@ def _locked(pilot_id: int, *, now: datetime) -> PilotLog:
     trusted = PilotLog.objects.filter(pk=pilot_id, pilot__revoked_at__isnull=True).only("received")
     trusted = trusted.select_for_update(of=("self",))
     log = trusted.first()
-    if log is not None:
-        return log
-    if not Pilot.objects.filter(pk=pilot_id, revoked_at__isnull=True).exists():
+    if log is None and Pilot.objects.filter(pk=pilot_id, revoked_at__isnull=True).exists():
+        PilotLog.objects.bulk_create([PilotLog(pilot_id=pilot_id, changed_at=now)], ignore_conflicts=True)
+        log = trusted.first()
+    if log is None:  # also if it was revoked between the statements
         raise PilotRevokedError("The credentials of this pilot were revoked; leave.")
-    PilotLog.objects.bulk_create([PilotLog(pilot_id=pilot_id, changed_at=now)], ignore_conflicts=True)
-    return trusted.get()
+    return log
 
 
 @transaction_required

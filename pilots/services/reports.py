@@ -77,7 +77,7 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
         host_name=found.host_name,
         last_seen_at=now,
         node={
-            **{name: value for name, value in found.node.items() if name != "flaws"},
+            **found.node,
             "ok": found.ok,
             "batch_id": found.batch_id,
             "checks": [asdict(check) for check in found.checks],

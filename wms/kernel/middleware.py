@@ -20,12 +20,15 @@ READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class StrictRequests:
-    """Refuse addresses that no view can mean.
+    """Refuse addresses that no view can mean, and bodies that none would read as they were meant.
 
     A NUL character in the path or the query string is 400: PostgreSQL stores none, so a look-up would fail as 500.
 
     A writing request below /api/ without the slash at the end is 404: Django would redirect it, and clients follow
     a redirect with GET, so that a submission would seem to succeed as a list of jobs.
+
+    A body without its length (chunked) is 400 and one that is compressed 415: Django would read the first as empty, and
+    the second as what it is not.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -38,10 +41,23 @@ class StrictRequests:
             if not request.path.startswith(API):
                 raise BadRequest(detail)
             return api_error(HTTPStatus.BAD_REQUEST, "bad_request", detail)
-        if request.method not in READS and request.path.startswith(API) and not request.path.endswith("/"):
-            detail = f"There is no such address; every address to write to ends with a slash: {request.path}/"
-            return api_error(HTTPStatus.NOT_FOUND, "not_found", detail)
-        return self.get_response(request)
+        refusal = _refusal_of_writing(request) if request.method not in READS and request.path.startswith(API) else None
+        return refusal or self.get_response(request)
+
+
+def _refusal_of_writing(request: HttpRequest) -> HttpResponse | None:
+    header = request.META
+    if not request.path.endswith("/"):
+        detail = f"There is no such address; every address to write to ends with a slash: {request.path}/"
+        return api_error(HTTPStatus.NOT_FOUND, "not_found", detail)
+    if header.get("HTTP_TRANSFER_ENCODING") and not header.get("CONTENT_LENGTH"):
+        detail = "The body came without its length and was not read; send it with Content-Length, not in chunks."
+        return api_error(HTTPStatus.BAD_REQUEST, "length_required", detail)
+    encoding = header.get("HTTP_CONTENT_ENCODING", "")
+    if encoding.lower() not in {"", "identity"}:
+        detail = f'The encoding "{encoding[:40]}" of a body is not taken; send it as it is, without Content-Encoding.'
+        return api_error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
+    return None
 
 
 def _holds_nul(request: HttpRequest) -> bool:

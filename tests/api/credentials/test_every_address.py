@@ -65,15 +65,19 @@ OPENED: Final[Mapping[str, frozenset[str]]] = {
     # What it wrote in its last moments may arrive after its last word.
     "ended pilot": frozenset({"POST pilot-log"}),
     "job": REPORTS | FILES,
+    # For some seconds, until its leases are ended too: what its payload has done need not be done again.
+    "job of an ended pilot": REPORTS | FILES,
     "secret": REGISTRATION,
     "registering site": REGISTRATION,
     "advertising site": frozenset({"POST site-advertisements"}),
 }
 #: To whom the job of Alice may be shown, and by whom it may be changed.
-HER_OWN: Final = frozenset({"owner", "manager", "pilot", "job"})
+HER_OWN: Final = frozenset({"owner", "manager", "pilot", "job", "job of an ended pilot"})
 #: Refusals of another kind: a secret that was used is a conflict, and a VO that one may not see is an unknown name.
 OTHERWISE: Final[Mapping[str, Mapping[str, int]]] = {
     "used secret": {"POST pilot-register": 409},
+    # 409 tells the pilot to stop its payload; by 404 it would not know.
+    "job of a lease that is over": dict.fromkeys((*REPORTS, *FILES, "HEAD match-sandbox"), 409),
     "stranger": {"POST replicas": 400, "POST replicas-remove": 400},
 }
 

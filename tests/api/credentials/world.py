@@ -169,6 +169,18 @@ def _job_token(match: Match, *, now: datetime | None = None) -> str:
     return job_tokens.issue(match.pk, job_id=match.job_id, now=now or timezone.now())
 
 
+def _with_lease(world: World, **columns: Any) -> str:
+    """Return the token of Alice's job, whose lease is as *columns* say."""
+    Match.objects.filter(pk=world.match.pk).update(**columns)
+    return _job_token(world.match)
+
+
+def _with_pilot(world: World, **columns: Any) -> str:
+    """Return the token of Alice's job, whose pilot is as *columns* say."""
+    Pilot.objects.filter(pk=world.pilot.pk).update(**columns)
+    return _job_token(world.match)
+
+
 def _lease_of(world: World, **columns: Any) -> Match:
     """Return a lease beside the other, on another job of Alice."""
     job = factories.make_job(owner=world.alice, group=world.group, status=JobStatus.RUNNING)
@@ -234,6 +246,9 @@ CREDENTIALS: Final[Mapping[str, Maker]] = {
     "job": lambda world: _job_token(world.match),
     "job of another lease": lambda world: _job_token(_lease_of(world)),
     "job of an ended lease": lambda world: _job_token(_lease_of(world, ended_at=timezone.now())),
+    "job of a lease that is over": lambda world: _with_lease(world, ended_at=timezone.now(), end_reason="expired"),
+    "job of a revoked pilot": lambda world: _with_pilot(world, revoked_at=timezone.now()),
+    "job of an ended pilot": lambda world: _with_pilot(world, status=PilotStatus.LOST, ended_at=timezone.now()),
     "expired job": lambda world: _job_token(world.match, now=timezone.now() - timedelta(days=30)),
     "forged job": _forged(TokenKind.JOB),
     "job without signature": _forged(TokenKind.JOB, algorithm="none"),

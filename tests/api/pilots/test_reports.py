@@ -60,17 +60,6 @@ def test_what_jobs_met_on_a_node_is_kept_and_the_pilot_goes_on(client: Client) -
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("flaws", [5, None, "none", [5]])
-def test_what_a_pilot_calls_flaws_itself_is_not_what_jobs_met(client: Client, flaws: object) -> None:
-    pilot = make_pilot()
-    token = make_pilot_token(pilot)
-    post(client, REPORT, {**FIT, "node": {"flaws": flaws}}, token=token)
-    answer = post(client, REPORT, {"flaw": {"name": "software"}}, token=token)
-    assert answer.status_code == 200
-    pilot.refresh_from_db()
-    assert [flaw["name"] for flaw in pilot.node["flaws"]] == ["software"]
-
-
 @pytest.mark.django_db
 def test_a_pilot_that_leaves_is_done_and_may_say_so_twice(client: Client) -> None:
     pilot = make_pilot()
@@ -152,6 +141,7 @@ def without(name: str) -> dict[str, object]:
         ({**FIT, "checks": ["disk"]}, "checks.0"),
         ({**FIT, "node": []}, "node"),
         ({**FIT, "node": {"x": "y" * 20_000}}, "node"),
+        *(({**FIT, "node": {name: 5}}, "node") for name in ("ok", "batch_id", "checks", "flaws")),
         ([], "body"),
         ("leaving", "body"),
     ],

@@ -1,0 +1,48 @@
+"""Bodies that no view would read as they were meant: each is refused in a sentence that says how to send it."""
+
+import gzip
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.factories import make_pilot, make_pilot_token, make_queue
+
+pytestmark = pytest.mark.django_db
+ADDRESSES = ("pilot-register", "pilot-report", "pilot-log", "matches", "jobs")
+BODY = b'{"host_name": "wn1", "ok": true}'
+
+
+@pytest.fixture
+def pilot() -> Client:
+    return Client(headers={"Authorization": f"Bearer {make_pilot_token(make_pilot(queue=make_queue()))}"})
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_body_in_chunks_is_not_taken_for_an_empty_one(pilot: Client, address: str) -> None:
+    answer = pilot.generic(
+        "POST", reverse(address), BODY, content_type="application/json", HTTP_TRANSFER_ENCODING="chunked",
+        CONTENT_LENGTH="",
+    )  # fmt: skip
+    assert (answer.status_code, answer.json()["code"]) == (400, "length_required")
+    assert "Content-Length" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "identity, gzip", "x" * 5000])
+def test_a_compressed_body_is_not_taken_for_bad_text(pilot: Client, address: str, encoding: str) -> None:
+    packed = gzip.compress(BODY)
+    answer = pilot.generic(
+        "POST", reverse(address), packed, content_type="application/json", headers={"Content-Encoding": encoding}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert "without Content-Encoding" in answer.json()["detail"]
+    assert len(answer.content) < 400
+
+
+@pytest.mark.parametrize("encoding", ["identity", ""])
+def test_a_body_that_says_it_is_as_it_is_is_read(pilot: Client, encoding: str) -> None:
+    answer = pilot.post(
+        reverse("pilot-report"), BODY, content_type="application/json", headers={"Content-Encoding": encoding}
+    )
+    assert answer.status_code == 200

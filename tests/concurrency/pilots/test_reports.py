@@ -1,0 +1,34 @@
+"""One pilot reports from several connections at once: its processes find flaws while it looks at its node."""
+
+from functools import partial
+
+import pytest
+
+from pilots.services.reports import Flaw, NodeCheck, leave, record_flaw, record_node_check
+from tests.factories import NOW, make_pilot
+from tests.threads import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_no_flaw_is_lost_to_another_nor_to_a_look_at_the_node() -> None:
+    pilot = make_pilot()
+    look = NodeCheck(host_name="wn1", ok=True, node={"processors": 8})
+    flaws = [Flaw(name="software", detail=str(number)) for number in range(8)]
+    at_once(
+        [
+            *(partial(record_flaw, flaw, pilot_id=pilot.pk, now=NOW) for flaw in flaws),
+            *[partial(record_node_check, look, pilot_id=pilot.pk, now=NOW)] * 4,
+        ]
+    )
+    pilot.refresh_from_db()
+    assert sorted(flaw["detail"] for flaw in pilot.node["flaws"]) == [str(number) for number in range(8)]
+    assert (pilot.node["processors"], pilot.host_name) == (8, "wn1")
+
+
+def test_of_last_words_that_are_sent_at_once_the_first_hold() -> None:
+    pilot = make_pilot()
+    words = [partial(leave, pilot_id=pilot.pk, reason=f"try {n}", failed=n % 2 == 0, now=NOW) for n in range(6)]
+    answers = {(told.status, told.status_reason) for told in at_once(words)}
+    pilot.refresh_from_db()
+    assert answers == {(pilot.status, pilot.status_reason)}
