@@ -7,6 +7,7 @@ import shlex
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pilots.backends import options as read
@@ -76,6 +77,12 @@ class SSHConnection:
         given = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
         return ["ssh", *given, "--", self.host, shlex.join(argv)]
 
+    def forget(self) -> None:
+        """Let the next command make a connection of its own, which those after it share."""
+        if (socket := self._socket()) is not None:
+            with suppress(OSError):
+                socket.unlink()
+
     def trouble(self, stderr: str) -> str:
         """Return a sentence for what ssh complained about."""
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
@@ -112,15 +119,20 @@ class SSHConnection:
 
     def _sharing(self) -> Mapping[str, str]:
         """Return the settings of a shared connection; without a place for its socket each command has its own."""
+        socket = self._socket()
+        if socket is None:
+            return {"ControlMaster": "no", "ControlPath": "none"}
+        _make_private(socket.parent)
+        return {"ControlMaster": "auto", "ControlPath": _quoted(str(socket)), "ControlPersist": str(_PERSIST_S)}
+
+    def _socket(self) -> Path | None:
         known = (self.host, self._user, str(self._port), self._identity_file, self._known_hosts)
         name = f"ssh-{_digest(*known)}"
         short = Path(tempfile.gettempdir(), f"wms-ssh-{os.getuid()}-{_digest(str(self._directory))}")
         for place in (self._directory, short):
             if len(os.fsencode(place / name)) <= _LONGEST_SOCKET and "%" not in str(place):
-                _make_private(place)
-                socket = _quoted(str(place / name))
-                return {"ControlMaster": "auto", "ControlPath": socket, "ControlPersist": str(_PERSIST_S)}
-        return {"ControlMaster": "no", "ControlPath": "none"}
+                return place / name
+        return None
 
 
 def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:
