@@ -107,8 +107,8 @@ def doubts(nodes: Sequence[Node], queues: Iterable[BatchQueue], *, options: Slur
         given_s = slot.wall_time_s or _longest(usual for _, usual in there)
         if given_s is not None and given_s < _ENOUGH * queue.cpu_time_s:
             yield (
-                f"The queue {slot.queue} promises {queue.cpu_time_s} s of CPU time (cpu_time_s), and its pilots may run "
-                f"{given_s} s in {_named(partitions)}: unless its cores are that much faster than the reference, "
+                f"The queue {slot.queue} promises {queue.cpu_time_s} s of CPU time (cpu_time_s), and its pilots may "
+                f"run {given_s} s in {_named(partitions)}: unless its cores are that much faster than the reference, "
                 "longer jobs wait for it in vain."
             )
 

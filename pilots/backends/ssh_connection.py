@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shlex
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,8 @@ from pilots.backends.interface import BackendError
 _NEED_HOST = ("port", "user", "identity_file", "known_hosts")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+#: Written between the quotes, after a backslash each.
+_SPECIAL_IN_QUOTES = re.compile(r"(['!\\])")
 _PORT = 22
 _LAST_PORT = 65535
 #: A socket's path has 107 bytes, of which OpenSSH takes 17 while it makes one.
@@ -75,7 +76,7 @@ class SSHConnection:
         if self._user:
             settings["User"] = self._user
         given = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-        return ["ssh", *given, "--", self.host, shlex.join(argv)]
+        return ["ssh", *given, "--", self.host, " ".join(map(_word, argv))]
 
     def forget(self) -> None:
         """Let the next command make a connection of its own, which those after it share."""
@@ -183,6 +184,11 @@ def _path_of(options: Mapping[str, object], name: str) -> str:
     if not path.is_absolute() or not path.is_file():
         raise BackendError(f"The option {name} must be the path, from / or ~ on, of a file; {given} is none.")
     return str(path)
+
+
+def _word(argument: str) -> str:
+    """Return the argument as any login shell reads it: csh expands ``!`` in quotes too, fish ``\\`` and ``'``."""
+    return "'{}'".format(_SPECIAL_IN_QUOTES.sub(r"'\\\1'", argument))
 
 
 def _quoted(path: str) -> str:
