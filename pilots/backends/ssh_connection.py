@@ -187,7 +187,7 @@ def _path_of(options: Mapping[str, object], name: str) -> str:
 
 
 def _word(argument: str) -> str:
-    """Return the argument as any login shell reads it: csh expands ``!`` in quotes too, fish ``\\`` and ``'``."""
+    """Return the argument as any login shell reads it: ``!`` in quotes is special to csh, a backslash to fish."""
     return "'{}'".format(_SPECIAL_IN_QUOTES.sub(r"'\\\1'", argument))
 
 

@@ -23,7 +23,7 @@ exec {shell} -c "$SSH_ORIGINAL_COMMAND"
 """
 #: Those that are there; each has rules of its own for what stands in quotes.
 SHELLS = [shell for shell in ("bash", "dash", "tcsh", "fish", "zsh", "ksh") if shutil.which(shell)]
-AWKWARD = ["a b", "", "it's", '"$HOME"', "*", "a\\nb", "€", "-x", ";true", "!x"]
+AWKWARD = ["a b", "", "it's", '"$HOME"', "*", "a\\nb", "€", "-x", ";true", "!x", "\\\\", "\\'!"]
 
 
 def login(directory: Path, first: str, shell: str = "sh") -> str:
