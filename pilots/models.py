@@ -180,6 +180,7 @@ class CEHealth(models.Model):
     ask_after = models.DateTimeField(null=True, blank=True, help_text="Until then it is not asked again.")
     send_after = models.DateTimeField(null=True, blank=True, help_text="Until then no pilots are sent.")
     trouble = models.CharField(max_length=500, blank=True, help_text="Why it is left alone.")
+    doubts = models.TextField(blank=True, help_text="Where it cannot give to pilots what its queues promise.")
 
     class Meta:
         verbose_name = "health of a computing element"

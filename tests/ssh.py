@@ -56,11 +56,12 @@ class SSHHost:
 
 
 @contextmanager
-def ssh_host(directory: Path) -> Iterator[SSHHost]:
+def ssh_host(directory: Path, *, configuration: str = "") -> Iterator[SSHHost]:
     """Run an sshd; its connections end with it, and the sessions in them, but not what those have left.
 
     Args:
         directory: for its keys and its configuration; must be there.
+        configuration: further lines of it.
     """
     needed("ssh", "sshd", "ssh-keygen")
     if os.getuid() == 0:
@@ -69,7 +70,7 @@ def ssh_host(directory: Path) -> Iterator[SSHHost]:
         make_key(directory / name)
     shutil.copy(directory / "user_key.pub", directory / "authorized_keys")
     port = _free_port()
-    (directory / "sshd_config").write_text(_CONFIGURATION.format(port=port, directory=directory))
+    (directory / "sshd_config").write_text(_CONFIGURATION.format(port=port, directory=directory) + configuration)
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None
     with (directory / "sshd.log").open("wb") as log:

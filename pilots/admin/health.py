@@ -17,9 +17,9 @@ from wms.kernel.nudge import nudge
 class CEHealthAdmin(VOLevelLedger[CEHealth]):
     """For operators and managers who ask why a computing element gets no pilots."""
 
-    list_display = ("ce", "site", "trouble", "failures", "free_slots", "asked_at", "ask_after", "send_after")
+    list_display = ("ce", "site", "trouble", "doubts", "failures", "free_slots", "asked_at", "ask_after", "send_after")
     list_select_related = ("ce__site",)
-    list_filter = (("trouble", admin.EmptyFieldListFilter),)
+    list_filter = (("trouble", admin.EmptyFieldListFilter), ("doubts", admin.EmptyFieldListFilter))
     search_fields = ("ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name")
     actions = ("ask_again",)

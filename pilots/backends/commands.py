@@ -26,6 +26,9 @@ _PROGRAM = (Path(__file__).parent / "host.py").read_text(encoding="utf-8")
 _BOOTSTRAP = "import json, sys; exec(json.loads(sys.stdin.readline()))"
 #: Puts a directory in front of the path, whatever the login shell of the host is.
 _WITH_PROGRAMS = ("sh", "-c", 'PATH="$0:$PATH"; export PATH; exec "$@"')
+#: What comes before this line is no answer of the command, but what the files of the login shell write.
+_BEGINS = "wms-answer-begins"
+_MARKED = ("sh", "-c", 'echo "$0"; exec "$@"', _BEGINS)
 _SHOWN = 300
 #: Shells say so that a signal ended their command; the last signal is number 64.
 _BY_SIGNAL = range(129, 193)
@@ -88,17 +91,28 @@ class OverSSH:
         self, connection: SSHConnection, environment: Mapping[str, str] | None = None, *, programs: str = ""
     ) -> None:
         self._connection = connection
-        self._prefix = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        self._prefix = list(_MARKED)
+        if environment:
+            self._prefix += ["env", *(f"{name}={value}" for name, value in environment.items())]
         if programs:
             self._prefix += [*_WITH_PROGRAMS, programs]
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
         """Run the command; see ``Commands``."""
         command, name = self._connection.command([*self._prefix, *argv]), f"{argv[0]} on {self._connection.host}"
-        done = _run(command, name=name, stdin=stdin, timeout_s=timeout_s, environment=_own_environment())
+        try:
+            done = _run(command, name=name, stdin=stdin, timeout_s=timeout_s, environment=_own_environment())
+        except CommandLostError:
+            # The command may be slow, or the shared connection hangs, and would for all commands after this one.
+            self._connection.forget()
+            raise
         if done.exit_code == _SSH_FAILED:
             raise CommandLostError(self._connection.trouble(done.stderr))
-        return _output_of(name, done)
+        before, begun, answer = done.stdout.partition(f"{_BEGINS}\n")
+        output = _output_of(name, done._replace(stdout=answer if begun else before))
+        if not begun:
+            raise CommandLostError(f"{name} was not run; the host answered {before[:_SHOWN]!r} instead.")
+        return output
 
 
 def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Commands, Mapping[str, object]]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +28,10 @@ KEEP_LOGS_S = 30 * 24 * 3600
 #: Between a pilot's start and the note of its process there are a few system calls.
 _STARTED_WITHIN_S = 10.0
 _POLL_S = 0.01
+#: The directory of a pilot is called so.
+_STAMP = re.compile(r"[0-9a-f]{32}")
+#: Of the directories of pilots, whenever some are cleaned up; on a shared disk each costs a while.
+_LOOKED_AT = 1000
 _SHOWN = 300
 #: Stays until its pilot has ended, to say how; what asks the pilot to leave must not end it, nor be ignored by the
 #: pilot, so it is caught. Of two pilots of one stamp the second has not begun, and has nothing to say.
@@ -97,9 +103,9 @@ def write(directory: str, files: dict[str, str]) -> str:
     return str(top)
 
 
-def remove(paths: list[str]) -> None:
+def remove(paths: Iterable[Path]) -> None:
     """Remove files and directories, whatever is in them; one that is not there is no mistake."""
-    for path in (Path(each).expanduser() for each in paths):
+    for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -171,11 +177,23 @@ def clean(directory: str, stamps: list[str]) -> None:
     for own in (_real(directory) / stamp for stamp in stamps):
         process = process_of(own)
         if own.is_dir() and not (process is not None and process.lives):
-            remove([str(path) for path in own.iterdir() if path.name not in {PROCESS, LOG, EXIT_CODE}])
+            remove([path for path in own.iterdir() if path.name not in {PROCESS, LOG, EXIT_CODE}])
     for own in _pilots(directory):
         process = process_of(own)
         if (process is None or not process.lives) and _age_s(own) > KEEP_LOGS_S:
             shutil.rmtree(own, ignore_errors=True)
+
+
+def forget(directory: str, stamps: list[str]) -> None:
+    """Remove what these pilots of a batch system left but their logs, and what those left that ended 30 days ago.
+
+    Which pilots live only the batch system knows: of others than these a log that nobody has written to for so long
+    tells. Other things may be in the directory, too.
+    """
+    for own in (_real(directory) / stamp for stamp in stamps):
+        if own.is_dir():
+            remove([path for path in own.iterdir() if path.name != LOG])
+    _remove_old(_real(directory))
 
 
 def process_of(own: Path) -> Process | None:
@@ -262,6 +280,25 @@ def _age_s(own: Path) -> float:
         return 0.0
 
 
+def _remove_old(directory: Path) -> None:
+    """Remove directories of pilots in which nothing was changed for long; of very many some, others the next time."""
+    with suppress(OSError):
+        names = [name for name in os.listdir(directory) if _STAMP.fullmatch(name)]  # noqa: PTH208 - the names alone
+        for own in (directory / name for name in random.sample(names, min(len(names), _LOOKED_AT))):
+            if own.is_dir() and not own.is_symlink() and _untouched_s(own) > KEEP_LOGS_S:
+                shutil.rmtree(own, ignore_errors=True)
+
+
+def _untouched_s(own: Path) -> float:
+    try:
+        untouched_s = time.time() - own.lstat().st_mtime
+        if untouched_s > KEEP_LOGS_S:
+            untouched_s = time.time() - max(path.lstat().st_mtime for path in (own, *own.iterdir()))
+    except OSError:
+        return 0.0
+    return untouched_s
+
+
 def _lives(pid: int, started: int) -> bool:
     """Whether the process that was started then, in ticks since the machine was, has not ended."""
     try:
@@ -288,7 +325,7 @@ def _forget_signals() -> None:
 
 
 _REQUESTS: dict[str, Callable[..., object]] = {
-    "write": write, "remove": remove, "tail": tail,
+    "write": write, "tail": tail, "forget": forget,
     "start": start, "look": look, "count": count, "kill": kill, "clean": clean,
 }  # fmt: skip
 

@@ -19,7 +19,16 @@ from typing import Any
 
 from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of
 from pilots.backends.htcondor_options import HELD_BY_A_PERSON, parse_options, quoted
-from pilots.backends.interface import BackendError, BatchState, CEDescription, Handle, PilotOrder, Presence, Submission
+from pilots.backends.interface import (
+    BackendError,
+    BatchState,
+    CEDescription,
+    Handle,
+    PilotOrder,
+    Presence,
+    Slot,
+    Submission,
+)
 from pilots.backends.script import pilot_script
 
 #: On one command line; a line may have 128 kB.
@@ -42,7 +51,7 @@ left=$(({count} - $(printf '%s\\n' "$queued" | grep -c '"WmsStamp"')))
     condor_history -json -constraint {constraint} -attributes {attributes} -limit "$left" -scanlimit {scanned}
 """
 _COUNT = """\
-condor_status -json -constraint {unclaimed} -attributes Cpus,PartitionableSlot || exit
+condor_status -json -constraint {unclaimed} -attributes Cpus,Memory,Disk,GPUs,PartitionableSlot || exit
 echo ---
 condor_q -json -constraint {waiting} -attributes ClusterId
 """
@@ -62,16 +71,15 @@ class HTCondorBackend:
         self._commands, others = commands_of(description.options, directory=description.directory)
         self._options = parse_options(others)
         self._server_url = description.server_url
+        #: That pilots ask for; none is known: one core.
+        self._slots = [queue.slot for queue in description.queues] or [Slot(queue="")]
         self._place = f"{description.site}/{description.ce}"
         wanted = self._options.directory
         #: Relative to the home directory there, not to wherever this process is.
         self._directory = wanted if wanted.startswith(("/", "~")) else f"~/{wanted}"
 
     def capacity(self) -> int:
-        """Return the unclaimed cores and ``max_pending`` less the pilots that wait; see ``Backend``.
-
-        With more than one core each, fewer can start at once; the others wait.
-        """
+        """Return the free slots and ``max_pending`` less the pilots that wait; see ``Backend``."""
         unclaimed = 'State == "Unclaimed"'
         if self._options.requirements:
             # The slot is asked by itself here, not as the target of a job; what names the job is true of none.
@@ -79,7 +87,7 @@ class HTCondorBackend:
         waiting = f"(JobStatus == {_IDLE} || JobStatus == {_HELD}) && WmsCE == {quoted(self._place)}"
         script = _COUNT.format(unclaimed=shlex.quote(unclaimed), waiting=shlex.quote(waiting))
         slots, pilots = map(_ads_of, self._shell(script).split("---\n"))
-        free = sum(int(slot["Cpus"]) if slot.get("PartitionableSlot") is True else 1 for slot in slots)
+        free = sum(max(_fitting(slot, wanted) for wanted in self._slots) for slot in slots)
         return max(0, free + self._options.max_pending - len(pilots))
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
@@ -143,10 +151,7 @@ class HTCondorBackend:
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the pilots' scripts and secrets; see ``Backend``."""
-        names = (_SECRET, "pilot.sh", "events")
-        self._ask_host(
-            do="remove", paths=[f"{self._directory}/{handle.stamp}/{name}" for handle in handles for name in names]
-        )
+        self._ask_host(do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
 
     def _write(self, orders: Sequence[PilotOrder]) -> str:
         """Write what the pilots need; return the real path of the directory."""
@@ -213,6 +218,18 @@ def _portions(handles: Iterable[Handle]) -> Iterator[list[str]]:
 
 def _among(stamps: Iterable[str]) -> str:
     return f"stringListMember(WmsStamp, {quoted(','.join(stamps))})"
+
+
+def _fitting(free: _Ad, wanted: Slot) -> int:
+    """Return how many pilots with such a slot could start in what is free of a machine now."""
+    asked = (
+        (free.get("Cpus"), wanted.processors),
+        (free.get("Memory"), wanted.memory_mb),
+        (free.get("Disk"), wanted.disk_mb * 1024),  # kB
+        (free.get("GPUs"), wanted.gpus),
+    )
+    fitting = min(int(there or 0) // needed for there, needed in asked if needed)
+    return fitting if free.get("PartitionableSlot") is True else min(fitting, 1)
 
 
 def _ads_of(answer: str) -> list[_Ad]:

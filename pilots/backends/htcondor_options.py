@@ -55,7 +55,7 @@ class HTCondorOptions:
         requirements: ClassAd expression that is true of every slot for pilots; empty: any slot.
         attributes: {name: ClassAd expression} of the jobs, such as an accounting group.
         features: {platform or tag: ClassAd expression that is true of the slots that have it}.
-        max_pending: so many pilots may wait in the schedd beyond those for which there is an unclaimed core.
+        max_pending: so many pilots may wait in the schedd beyond those for which a slot is free.
         max_idle_s: after which a pilot that got no job leaves.
     """
 

@@ -4,20 +4,24 @@ Nothing here knows the database: directors commit what they are about to do, cal
 backend is made for each round at its CE and keeps nothing between two: any process may serve any CE.
 
 To add a kind (ARC's REST interface and HTCondor-CE are the next): write a class with the methods of ``Backend`` in a
-file here and name it in the setting ``WMS_BACKENDS``.
+file here and name it in the setting ``WMS_BACKENDS``. One that can look into its batch system may be ``Doubting`` too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 
 class BackendError(Exception):
     """The computing element cannot be used as it is; the sentence is for its operator."""
+
+    def __init__(self, sentence: str) -> None:
+        # It may quote what some program wrote, and PostgreSQL stores no NUL.
+        super().__init__(sentence.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 class Presence(StrEnum):
@@ -115,6 +119,19 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchQueue:
+    """A batch queue of the CE.
+
+    Args:
+        slot: that its pilots ask for; the smallest, when they ask for several.
+        cpu_time_s: promised to jobs there, in CPU seconds of a reference core.
+    """
+
+    slot: Slot
+    cpu_time_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CEDescription:
     """What a backend is made of.
 
@@ -123,6 +140,7 @@ class CEDescription:
         options: of the CE, as configured; the backend refuses those that it does not know.
         directory: of the server, for this CE alone; made by whoever needs it.
         server_url: where pilots reach the server.
+        queues: that take pilots; none: they are not known, and a slot is one core.
     """
 
     site: str
@@ -130,6 +148,7 @@ class CEDescription:
     options: Mapping[str, object]
     directory: Path
     server_url: str
+    queues: Sequence[BatchQueue] = ()
 
 
 class Backend(Protocol):
@@ -143,7 +162,7 @@ class Backend(Protocol):
         """
 
     def capacity(self) -> int:
-        """Return how many pilots it could start, or take into its queues, now."""
+        """Return how many pilots, with the slots that its queues' pilots ask for, it could start or let wait now."""
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
         """Submit the pilots; one that is refused keeps none of the others back.
@@ -161,4 +180,12 @@ class Backend(Protocol):
         """Return what the pilot wrote to standard output and error, as far as it can be had; at most the last MB."""
 
     def clean(self, handles: Collection[Handle]) -> None:
-        """Remove what pilots that have ended left at the CE, but not their output."""
+        """Remove what pilots that have ended left at the CE, but not their output before it is 30 days old."""
+
+
+@runtime_checkable
+class Doubting(Protocol):
+    """What a backend has, beside the above, that can tell whether its CE keeps what the queues promise."""
+
+    def doubts(self) -> Sequence[str]:
+        """Return a sentence for each queue whose pilots cannot do there what is said of it."""

@@ -14,8 +14,19 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from pilots.backends import slurm_nodes
 from pilots.backends.commands import TIMEOUT_S, CommandLostError, ask_host, commands_of
-from pilots.backends.interface import BackendError, BatchState, CEDescription, Handle, PilotOrder, Presence, Submission
+from pilots.backends.interface import (
+    BackendError,
+    BatchQueue,
+    BatchState,
+    CEDescription,
+    Handle,
+    PilotOrder,
+    Presence,
+    Slot,
+    Submission,
+)
 from pilots.backends.script import pilot_script
 from pilots.backends.slurm_options import NOTICE_S, parse_options
 
@@ -32,6 +43,9 @@ _BY_SIGNAL = range(129, 193)
 _SHOWN = 300
 _PREFIX = "wms-"
 _SECRET = "secret"  # noqa: S105 - the name of a file
+
+#: Stands for the queues when none is known.
+_ANY_QUEUE = BatchQueue(slot=Slot(queue=""), cpu_time_s=0)
 
 _PRESENCE = {
     **dict.fromkeys(
@@ -71,10 +85,10 @@ _PRESENT = re.compile(
 _PAST = re.compile(
     rf"^(?P<batch_id>[0-9]+)\|(?P<state>[A-Z_]+)[^|\n]*\|(?P<code>[^|\n]*)\|{_PREFIX}(?P<stamp>[^|\n]+)$", re.MULTILINE
 )
-#: Of a node: cores that are allocated/idle/other/all.
-_IDLE_CORES = re.compile(r"^(\S+) [0-9]+/([0-9]+)/[0-9]+/[0-9]+$", re.MULTILINE)
+#: A pilot that waits: its partition, or several with commas.
+_WAITING = re.compile(rf"^([^|\n]+)\|{_PREFIX}", re.MULTILINE)
 _EXIT_CODE = re.compile(r"([0-9]+)(?::([0-9]+))?")
-_JOB_ID = re.compile(r"(?:^|\t)([0-9]+)(?:;[^\t]*)?(?:\t|$)")
+_JOB_ID = re.compile(r"(?:^|(?<=\t))([0-9]+)(?:;[^\t]*)?(?=\t|$)")
 #: After these nobody knows whether the job was taken; after "connect failure" it was not.
 _LOST = re.compile(
     r"timed out|zero bytes|(send|receive|shutdown) failure|communication|transport|header lengths|insane message"
@@ -91,28 +105,34 @@ class SlurmBackend:
         self._commands, others = commands_of(description.options, directory=description.directory)
         self._options = parse_options(others)
         self._server_url = description.server_url
+        self._queues = description.queues
+        #: Where all these pilots go; none: anywhere.
+        self._partitions = sorted(
+            {name for queue in self._queues or [_ANY_QUEUE] for name in self._options.partitions_for(queue.slot)}
+        )
         wanted = self._options.directory
         #: Relative to the home directory there, not to wherever this process is.
         self._directory = wanted if wanted.startswith(("/", "~")) else f"~/{wanted}"
 
     def capacity(self) -> int:
-        """Return the idle cores and ``max_pending`` less the pilots that wait; see ``Backend``.
-
-        With more than one core each, fewer can start at once; the others wait.
-        """
-        partition = self._options.partition
-        where = shlex.quote(f"--partition={partition}" if partition else "--all")
-        nodes, _, waiting = self._shell(
-            f"sinfo --Node --noheader {where} --format='%N %C' || exit\necho =\n"
-            f"squeue --me --noheader --states=PENDING {where} --format=%j"
-        ).partition("=\n")
-        # A node is listed once in each of its partitions.
-        idle = {name: int(cores) for name, cores in _IDLE_CORES.findall(nodes)}
-        if not idle:
-            of_it = f' of the partition "{partition}"; is it spelled right?' if partition else "."
+        """Return the free slots and ``max_pending`` less the pilots that wait; see ``Backend``."""
+        # Only those of these partitions wait for these nodes. One of them that is not there would be an error.
+        jobs = "squeue --all --me --noheader --states=PENDING --format='%P|%j'"
+        answer, _, waiting = self._shell(f"{self._sinfo()} || exit\necho =\n{jobs}").partition("=\n")
+        nodes = list(slurm_nodes.nodes_in(answer))
+        if not nodes:
+            of_it = (
+                f' of the partition "{",".join(self._partitions)}"; is it spelled right?' if self._partitions else "."
+            )
             raise BackendError(f"Slurm shows no node{of_it}")
-        pending = sum(name.startswith(_PREFIX) for name in waiting.split())
-        return max(0, sum(idle.values()) + self._options.max_pending - pending)
+        free = slurm_nodes.free_slots(nodes, self._queues or [_ANY_QUEUE], options=self._options)
+        pending = sum(self._is_among_ours(names) for names in _WAITING.findall(waiting))
+        return max(0, free + self._options.max_pending - pending)
+
+    def doubts(self) -> Sequence[str]:
+        """Return where Slurm gives less time than the queues promise; see ``Doubting``."""
+        nodes = list(slurm_nodes.nodes_in(self._shell(self._sinfo())))
+        return list(slurm_nodes.doubts(nodes, self._queues, options=self._options))
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
         """Submit the pilots, in four calls to the host for all together; see ``Backend``."""
@@ -156,12 +176,14 @@ class SlurmBackend:
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the pilots' scripts, programs and secrets; see ``Backend``."""
-        left = [
-            f"{self._directory}/{handle.stamp}/{name}"
-            for handle in handles
-            for name in (_SECRET, "pilot.sh", f"agent-{handle.stamp}.pyz")
-        ]
-        self._ask_host(do="remove", paths=left)
+        self._ask_host(do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
+
+    def _sinfo(self) -> str:
+        where = f"--partition={','.join(self._partitions)}" if self._partitions else "--all"
+        return f"sinfo --Node --noheader {shlex.quote(where)} --Format='{slurm_nodes.FORMAT}'"
+
+    def _is_among_ours(self, partitions: str) -> bool:
+        return not self._partitions or not set(self._partitions).isdisjoint(partitions.split(","))
 
     def _submit_new(self, orders: Sequence[PilotOrder]) -> Iterator[Submission]:
         if not orders:
@@ -184,7 +206,8 @@ class SlurmBackend:
             answer = self._shell(_SUBMIT_ALL + "\n".join(lines), timeout_s=TIMEOUT_S + _SBATCH_S * len(orders))
         except CommandLostError:
             answer = ""
-        told = dict(line.split(" ", 1) for line in answer.splitlines())
+        # NB: not splitlines, which knows more ends of lines than the shell does.
+        told = {stamp: words for stamp, _, words in (line.partition(" ") for line in answer.split("\n"))}
         for stamp in (order.stamp for order in orders):
             yield _submission_of(stamp, told[stamp]) if stamp in told else Submission(stamp=stamp)
 
@@ -271,8 +294,9 @@ def _submission_of(stamp: str, told: str) -> Submission:
     """Return what came of one sbatch by its exit code and what it wrote, a tab for each end of a line."""
     code, _, said = told.partition(" ")
     if code == "0":
-        found = _JOB_ID.search(said)
-        return Submission(stamp=stamp, batch_id=found[1] if found else "")
+        # What it warns of may come first, what a site's own wrapper has to say last.
+        found = _JOB_ID.findall(said)
+        return Submission(stamp=stamp, batch_id=found[-1] if found else "")
     if int(code) in _BY_SIGNAL or _LOST.search(said):
         return Submission(stamp=stamp)
     sentences = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in said.split("\t"))

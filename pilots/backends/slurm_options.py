@@ -1,6 +1,6 @@
 """What a CE of type slurm can be told, and a slot rewritten as options of sbatch (PIL §2.3 (iii))."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pilots.backends import options as read
@@ -43,7 +43,7 @@ class SlurmOptions:
         account, qos: empty: the user's default.
         constraint: features that every node must have; empty: none.
         features: {platform or tag: feature of the nodes that have it}.
-        max_pending: so many pilots may wait in Slurm beyond those for which there is an idle core.
+        max_pending: so many pilots may wait in Slurm beyond those for which a slot is free.
         max_idle_s: after which a pilot that got no job leaves.
         submit_arguments: further options of sbatch.
     """
@@ -69,7 +69,7 @@ class SlurmOptions:
             "partition": self.partition or slot.queue,
             "account": self.account,
             "qos": self.qos,
-            "constraint": self._constraint_for(slot),
+            "constraint": self.features_for(slot),
             "time": -(-slot.wall_time_s // 60) if slot.wall_time_s else 0,  # minutes, rounded up
             "cpus-per-task": slot.processors,
             "mem": slot.memory_mb,  # MB; 0 would be all of a node's memory
@@ -78,7 +78,16 @@ class SlurmOptions:
         }
         return [*self.submit_arguments, "--ntasks=1", *(f"--{name}={value}" for name, value in asked.items() if value)]
 
-    def _constraint_for(self, slot: Slot) -> str:
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether each pilot gets whole nodes."""
+        return any(argument.partition("=")[0] == "--exclusive" for argument in self.submit_arguments)
+
+    def partitions_for(self, slot: Slot) -> Sequence[str]:
+        """Return the names of the partitions to one of which a pilot with this slot goes; none: to any."""
+        return [name for name in (self.partition or slot.queue).split(",") if name]
+
+    def features_for(self, slot: Slot) -> str:
         """Return what is asked of the node: one of the platforms, and all tags, as far as they are features here."""
         platforms = "|".join(self._features_of(slot.platforms))
         parts = [part for part in (self.constraint, platforms, *self._features_of(slot.tags)) if part]

@@ -3,10 +3,10 @@
 import hashlib
 import os
 import re
-import shlex
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pilots.backends import options as read
@@ -16,6 +16,8 @@ from pilots.backends.interface import BackendError
 _NEED_HOST = ("port", "user", "identity_file", "known_hosts")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+#: Written between the quotes, after a backslash each.
+_SPECIAL_IN_QUOTES = re.compile(r"(['!\\])")
 _PORT = 22
 _LAST_PORT = 65535
 #: A socket's path has 107 bytes, of which OpenSSH takes 17 while it makes one.
@@ -74,7 +76,13 @@ class SSHConnection:
         if self._user:
             settings["User"] = self._user
         given = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-        return ["ssh", *given, "--", self.host, shlex.join(argv)]
+        return ["ssh", *given, "--", self.host, " ".join(map(_word, argv))]
+
+    def forget(self) -> None:
+        """Let the next command make a connection of its own, which those after it share."""
+        if (socket := self._socket()) is not None:
+            with suppress(OSError):
+                socket.unlink()
 
     def trouble(self, stderr: str) -> str:
         """Return a sentence for what ssh complained about."""
@@ -112,15 +120,20 @@ class SSHConnection:
 
     def _sharing(self) -> Mapping[str, str]:
         """Return the settings of a shared connection; without a place for its socket each command has its own."""
+        socket = self._socket()
+        if socket is None:
+            return {"ControlMaster": "no", "ControlPath": "none"}
+        _make_private(socket.parent)
+        return {"ControlMaster": "auto", "ControlPath": _quoted(str(socket)), "ControlPersist": str(_PERSIST_S)}
+
+    def _socket(self) -> Path | None:
         known = (self.host, self._user, str(self._port), self._identity_file, self._known_hosts)
         name = f"ssh-{_digest(*known)}"
         short = Path(tempfile.gettempdir(), f"wms-ssh-{os.getuid()}-{_digest(str(self._directory))}")
         for place in (self._directory, short):
             if len(os.fsencode(place / name)) <= _LONGEST_SOCKET and "%" not in str(place):
-                _make_private(place)
-                socket = _quoted(str(place / name))
-                return {"ControlMaster": "auto", "ControlPath": socket, "ControlPersist": str(_PERSIST_S)}
-        return {"ControlMaster": "no", "ControlPath": "none"}
+                return place / name
+        return None
 
 
 def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:
@@ -171,6 +184,11 @@ def _path_of(options: Mapping[str, object], name: str) -> str:
     if not path.is_absolute() or not path.is_file():
         raise BackendError(f"The option {name} must be the path, from / or ~ on, of a file; {given} is none.")
     return str(path)
+
+
+def _word(argument: str) -> str:
+    """Return the argument as any login shell reads it: ``!`` in quotes is special to csh, a backslash to fish."""
+    return "'{}'".format(_SPECIAL_IN_QUOTES.sub(r"'\\\1'", argument))
 
 
 def _quoted(path: str) -> str:

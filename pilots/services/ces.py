@@ -1,14 +1,21 @@
 """The backend of a computing element: made for each round, of the type that the setting WMS_BACKENDS names."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 from django.conf import settings
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
-from pilots.backends.interface import Backend, BackendError, CEDescription
+from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescription, Doubting
 from pilots.domain.accounts import flaw_of_accounts, of_backend
-from resources.domain.words import Identity
+from pilots.models import CEHealth, Director
+from pilots.services.slots import slot_of, smallest_slot_of
+from resources.domain.words import Identity, ResourceState
 from resources.models import ComputingElement
+
+logger = logging.getLogger(__name__)
 
 
 def backend_of(ce: ComputingElement) -> Backend:
@@ -17,19 +24,47 @@ def backend_of(ce: ComputingElement) -> Backend:
     Raises:
         BackendError: its type, or an option of it, is unknown or wrong.
     """
-    return _made(ce.site.name, ce.name, ce.type, ce.options, ce.identity)
+    return _made(ce.site.name, ce.name, ce.type, ce.options, ce.identity, queues=_queues_of(ce))
+
+
+def note_doubts(ce: ComputingElement, backend: Backend) -> None:
+    """Note at the health of the CE what it cannot give to pilots of what its queues promise.
+
+    Raises:
+        BackendError: it cannot be asked.
+    """
+    doubts = "\n".join(backend.doubts()) if isinstance(backend, Doubting) else ""
+    if CEHealth.objects.filter(~Q(doubts=doubts), ce=ce).update(doubts=doubts) and doubts:
+        logger.warning("ce.doubtful: %s at %s: %s", ce.name, ce.site.name, doubts, extra={"ce_id": ce.pk})
 
 
 def flaw_of_options(site: str, ce: str, type_: str, options: Mapping[str, object], identity: str) -> str | None:
     """Return what is wrong with the options of a CE, in one sentence; None: nothing that can be seen from here."""
     try:
-        _made(site, ce, type_, options, identity)
+        _made(site, ce, type_, options, identity, queues=())
     except BackendError as error:
         return str(error)
     return None
 
 
-def _made(site: str, ce: str, type_: str, options: Mapping[str, object], identity: str) -> Backend:
+def _queues_of(ce: ComputingElement) -> Sequence[BatchQueue]:
+    """Return the queues of the CE to which pilots may be sent, with the smallest slot that those ask for."""
+    directors = Director.objects.filter(Q(sites=None) | Q(sites=ce.site), kind="taskqueue")
+    of = smallest_slot_of if directors.exists() else slot_of
+    are_open = Q(state=ResourceState.ACTIVE) | Q(state_until__lte=Now())
+    queues = ce.queues.filter(are_open).order_by("pk")
+    return tuple(BatchQueue(slot=of(queue), cpu_time_s=queue.cpu_time_s) for queue in queues)
+
+
+def _made(
+    site: str,
+    ce: str,
+    type_: str,
+    options: Mapping[str, object],
+    identity: str,
+    *,
+    queues: Sequence[BatchQueue],
+) -> Backend:
     if flaw := flaw_of_accounts(options, sudo=identity == Identity.SUDO):
         raise BackendError(flaw)
     if type_ not in settings.WMS_BACKENDS:
@@ -41,6 +76,7 @@ def _made(site: str, ce: str, type_: str, options: Mapping[str, object], identit
             options=of_backend(options),
             directory=settings.WMS_DATA_DIR / "pilots" / site / ce,
             server_url=settings.WMS_SERVER_URL,
+            queues=queues,
         )
     )
     return made

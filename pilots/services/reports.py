@@ -139,17 +139,22 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime)
     Args:
         pilot_id: of the pilot.
         status: one of pilots.domain.ENDED.
-        reason: for people; cut to 255 characters.
+        reason: for people; see ``as_reason``.
         now: the time of the end.
     """
     if status not in ENDED:
         raise ValueError(f"{status} is not the end of a pilot")
     ended = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True).update(
-        status=status, status_reason=reason[:MAX_REASON_LENGTH], ended_at=now
+        status=status, status_reason=as_reason(reason), ended_at=now
     )
     if ended:
         logger.info("pilot.ended", extra={"pilot_id": pilot_id, "status": status, "reason": reason})
     return ended == 1
+
+
+def as_reason(text: str) -> str:
+    """Return what is kept of a reason, which may be the words of a foreign system: 255 characters, and no NUL."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")[:MAX_REASON_LENGTH]
 
 
 def living_pilot(pilot_id: int) -> Pilot:

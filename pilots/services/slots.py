@@ -1,5 +1,7 @@
 """What is asked of a batch system for one pilot; a backend puts it into its system's own words (PIL §2.3 (iii))."""
 
+from dataclasses import replace
+
 from pilots.backends.interface import Slot
 from resources.models import Queue
 from taskqueues.models import TaskQueue
@@ -22,6 +24,12 @@ def slot_of(queue: Queue) -> Slot:
         platforms=tuple(queue.platforms),
         tags=tuple(queue.tags),
     )
+
+
+def smallest_slot_of(queue: Queue) -> Slot:
+    """Return the least that ``slot_for`` asks for, whatever waits: one core of the batch queue's slot."""
+    memory_mb = queue.memory_mb // max(1, queue.processors)
+    return replace(slot_of(queue), processors=1, memory_mb=memory_mb, gpus=0, disk_mb=0, tags=())
 
 
 def slot_for(task_queue: TaskQueue, queue: Queue) -> Slot:

@@ -110,8 +110,8 @@ def test_a_host_does_what_it_is_asked(options: Mapping[str, object], tmp_path: P
     assert (tmp_path / "there").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "there/a/b").stat().st_mode & 0o777 == 0o600
     assert ask_host(there, {"do": "tail", "path": f"{directory}/a/b", "size": 2}) == "xt"
-    assert ask_host(there, {"do": "remove", "paths": [directory, f"{directory}/none"]}) is None
-    assert not (tmp_path / "there").exists()
+    assert ask_host(there, {"do": "forget", "directory": directory, "stamps": ["a", "none"]}) is None
+    assert list((tmp_path / "there/a").iterdir()) == []
     with pytest.raises(CommandFailedError, match="/proc/none"):
         ask_host(there, {"do": "write", "directory": "/proc/none", "files": {}})
     with pytest.raises(CommandLostError, match="cannot be read: '-I"):

@@ -1,8 +1,11 @@
 """Pilots in a real pool of HTCondor: submitted, looked at, ended in every way, and never submitted twice."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from pilots.backends.interface import BatchState, Handle, Presence
+from pilots.backends.interface import BatchQueue, BatchState, Handle, Presence, Slot
 from tests.backends.htcondor.conftest import CE, wait_for
 
 
@@ -92,7 +95,7 @@ def test_a_pilot_that_no_slot_fits_waits_with_htcondors_reason(ce: CE) -> None:
 
 
 def test_free_slots_are_unclaimed_cores_and_what_may_wait(ce: CE) -> None:
-    assert ce.backend(max_pending=3).capacity() == 4 + 3
+    wait_for(lambda: ce.backend(max_pending=3).capacity() == 4 + 3)  # those of the test before have come back
     assert ce.backend(max_pending=3, requirements="target.Memory > 10").capacity() == 4 + 3
     assert ce.backend(max_pending=3, requirements="Memory < 10").capacity() == 0 + 3
 
@@ -102,6 +105,22 @@ def test_free_slots_are_unclaimed_cores_and_what_may_wait(ce: CE) -> None:
     ce.pool.run("condor_hold", held.batch_id)
     assert ce.backend(max_pending=3).capacity() == 2 + 3 - 4
     assert ce.backend(max_pending=1).capacity() == 0
+
+
+@pytest.mark.parametrize(
+    ("slot", "free"),
+    [
+        ({}, 2), ({"processors": 2}, 1), ({"processors": 3}, 0), ({"memory_mb": 3072}, 1), ({"memory_mb": 3073}, 0),
+        ({"memory_mb": 1000}, 2), ({"gpus": 1}, 0), ({"disk_mb": 10**9}, 0), ({"disk_mb": 1}, 2),
+    ],
+)  # fmt: skip
+def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(ce: CE, slot: dict[str, Any], free: int) -> None:
+    ce.run_until_ready(processors=2, memory_mb=1024)
+    wait_for(lambda: ce.backend(max_pending=0).capacity() == 2)
+    queue = BatchQueue(slot=Slot(queue="any", **slot), cpu_time_s=1)
+    shaped = CE(pool=ce.pool, description=replace(ce.description, queues=(queue,)))
+    wait_for(lambda: shaped.backend(max_pending=0).capacity() == free)
+    wait_for(lambda: shaped.backend(max_pending=3).capacity() == free + 3)  # these may wait
 
 
 def test_pilots_that_were_never_submitted_are_unknown(ce: CE) -> None:

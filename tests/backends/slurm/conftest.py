@@ -3,14 +3,14 @@
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from pilots.backends.interface import CEDescription
+from pilots.backends.interface import BatchQueue, CEDescription
 from pilots.backends.slurm import SlurmBackend
 from tests.backends.slurm.pilots import MakeBackend
 from tests.serving import LoopbackServer
@@ -84,7 +84,7 @@ def cluster(clusters: tuple[SlurmCluster, SlurmCluster]) -> Iterator[SlurmCluste
 def make(cluster: SlurmCluster, server_url: str, tmp_path: Path) -> MakeBackend:
     """Return what makes a backend, as for a round at the CE."""
 
-    def make(of: SlurmCluster = cluster, **options: object) -> SlurmBackend:
+    def make(of: SlurmCluster = cluster, *, queues: Sequence[BatchQueue] = (), **options: object) -> SlurmBackend:
         (tmp_path / "server").mkdir(exist_ok=True)
         shared = {"directory": str(tmp_path / "pilots")}
         return SlurmBackend(
@@ -94,6 +94,7 @@ def make(cluster: SlurmCluster, server_url: str, tmp_path: Path) -> MakeBackend:
                 options=of.options | shared | options,
                 directory=tmp_path / "server",
                 server_url=server_url,
+                queues=queues,
             )
         )
 

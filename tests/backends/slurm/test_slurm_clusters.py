@@ -335,7 +335,7 @@ def test_what_an_ended_pilot_left_is_removed_but_not_its_output(make: MakeBacken
     send(backend, wanted)
     await_presence(backend, wanted, Presence.ENDED)
     backend.clean([handle(wanted), handle(order())])
-    assert {path.name for path in (tmp_path / "pilots" / wanted.stamp).iterdir()} == {"pilot.log", "given"}
+    assert {path.name for path in (tmp_path / "pilots" / wanted.stamp).iterdir()} == {"pilot.log"}
     assert backend.output(handle(wanted)) == "a pilot writes\n"
 
 

@@ -249,6 +249,31 @@ def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Flee
     assert state_of(pilot) == (PilotStatus.ABORTED, "Killed by SIGKILL before it had registered")
 
 
+@pytest.mark.parametrize("said", ["x" * 5000, "held: \0\1 and so on"])
+def test_whatever_a_batch_system_says_of_pilots_their_ce_is_served(
+    fleet: Fleet, backend: ScriptedBackend, said: str
+) -> None:
+    late = pilot_at()
+    gone, revoked = pilot_at(late.queue, batch_id="b2"), pilot_at(late.queue, batch_id="b3")
+    backend.states[late.stamp] = BatchState(presence=Presence.WAITING, reason=said)
+    backend.states[gone.stamp] = BatchState(presence=Presence.ENDED, reason=said, exit_code=1)
+    backend.states[revoked.stamp] = BatchState(presence=Presence.UNKNOWN, reason=said)
+    fleet.serve(after=timedelta(hours=7))
+    assert state_of(late)[0] == PilotStatus.STALLED
+    assert state_of(gone)[0] == PilotStatus.ABORTED
+    assert state_of(late)[1].startswith("Not started within 6.0 h: " + said[:6])
+    assert CEHealth.objects.get().failures == 0
+
+
+def test_a_ce_whose_trouble_has_any_characters_is_left_alone_and_says_why(
+    fleet: Fleet, backend: ScriptedBackend
+) -> None:
+    pilot_at()
+    backend.fails = BackendError("squeue said \0 and ended")
+    fleet.serve()
+    assert CEHealth.objects.get().trouble == "squeue said \N{REPLACEMENT CHARACTER} and ended"
+
+
 def test_a_silent_pilot_is_lost_and_killed(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
     assert round_(fleet, after=timedelta(seconds=1800)) == 0
