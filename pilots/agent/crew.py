@@ -10,15 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from pilots.agent import child, log, processes
+from pilots.agent import child, leftovers, log, processes
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import Errand
 from pilots.agent.clock import monotonic
 from pilots.agent.drain import SIGNAL
 from pilots.agent.payload import name_of_signal
-from pilots.agent.workspace import remove_tree
 
 #: Processes that were killed are gone within milliseconds, unless they wait for a file system that hangs.
 _STRAYS_END_WITHIN_S = 5.0
@@ -125,7 +123,7 @@ class Crew:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def clean_up_after(self, ended: Ended, *, work_directory: Path) -> bool:
+    def clean_up_after(self, ended: Ended) -> bool:
         """End what is left of a process that died, and remove its files; return whether nothing runs any more."""
         give_up_at = monotonic() + _STRAYS_END_WITHIN_S
         while strays := self._strays():
@@ -137,8 +135,7 @@ class Crew:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(_AGAIN_S)
             self.reap()
-        for name in workspaces_of(ended.errand.grant.job.id, work_directory) - ended.errand.workspaces:
-            remove_tree(work_directory / name)
+        leftovers.remove(ended.errand.directory, accounts=ended.errand.configuration.place.payload_users)
         return True
 
     def _strays(self) -> Sequence[int]:
@@ -166,11 +163,6 @@ class Crew:
         signal.set_wakeup_fd(-1)
         self._bell.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-def workspaces_of(job_id: int, work_directory: Path) -> frozenset[str]:
-    """Return the names of the directories of this job that there are."""
-    return frozenset(path.name for path in work_directory.glob(f"wms-job-{job_id}-*"))
 
 
 @contextmanager

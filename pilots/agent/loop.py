@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from pilots.agent import accelerators, child, drain, log, room
+from pilots.agent import accelerators, child, drain, leftovers, log, room
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import FAULT, LOOK_AT_NODE, NO_CONTAINERS, Errand
@@ -19,7 +19,7 @@ from pilots.agent.client import Client, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, OtherProtocolError
 from pilots.agent.credentials import PILOT_TOKEN_PREFIX
-from pilots.agent.crew import Crew, Ended, workspaces_of
+from pilots.agent.crew import Crew, Ended
 from pilots.agent.drain import DrainRequest
 from pilots.agent.fields import MalformedAnswerError, Record
 from pilots.agent.lease import LeaseEndedError
@@ -33,6 +33,7 @@ from pilots.agent.preparation import RESCHEDULE
 from pilots.agent.server import Grant, NothingFits, Server, Usage
 from pilots.agent.shipping import Shipping
 from pilots.agent.storage import Storage
+from pilots.agent.workspace import directory_of
 
 #: Of a single operation of the network.
 _TIMEOUT_S = 20.0
@@ -155,6 +156,10 @@ class Pilot:
         """Fetch the configuration, look at the node and tell what was found."""
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
         busy = bool(self._crew.running)
+        if not busy:
+            # What they occupy counts as free: the node may be unfit with it.
+            users = configuration.place.payload_users
+            leftovers.remove_all(self._options.work_dir, accounts=users, stopped=self._wish)
         sight = self._lookout.look(configuration, answer, busy=busy)
         self._ask("pilot.report", lambda: self._server.report(sight.report))
         if not sight.fit and not busy:
@@ -221,7 +226,7 @@ class Pilot:
                 wall_left_s=sight.slot.payload_wall_s(self._elapsed_s(), asked_s=grant.job.wall_time_s),
                 speed=sight.slot.speed,
                 gpus=room.free_gpus(gpus, taken, wanted=grant.job.gpus),
-                workspaces=workspaces_of(grant.job.id, self._options.work_dir),
+                directory=directory_of(grant.job.id, self._options.work_dir),
             )
         )
 
@@ -242,7 +247,7 @@ class Pilot:
             return
         errand = ended.errand
         log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
-        if self._crew.clean_up_after(ended, work_directory=self._options.work_dir):
+        if self._crew.clean_up_after(ended):
             minor = f"The pilot's process for the job {ended.how}"
             self._hand_back(errand.grant, errand.configuration, minor=minor)
 
