@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import socket
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from pilots.agent.fields import MalformedAnswerError, Record
 from pilots.agent.lease import LeaseEndedError
 from pilots.agent.leaving import REFUSED, UNREACHABLE, Leaving
 from pilots.agent.lookout import Lookout, Sight
+from pilots.agent.node import host_name
 from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
@@ -44,6 +44,8 @@ _HAND_BACK_S = 15.0
 #: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
 _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
+#: Between two matches, whatever the server says.
+_SHORTEST_WAIT_S = 0.1
 #: That the server takes in one request.
 _MOST_JOBS = 100
 #: Codes of refusals that say no more than what a drain file says.
@@ -122,7 +124,7 @@ class Pilot:
         options = self._options
         wanted = {name: getattr(options, name) for name in ("vo", "site", "ce", "queue", "stamp")}
         pilot, token_s = self._ask(
-            "pilot.register", lambda: self._server.register({**wanted, "host_name": socket.gethostname()[:255]})
+            "pilot.register", lambda: self._server.register({**wanted, "host_name": host_name()})
         )
         if token_s is not None:
             self._lookout.note_token(lasts_s=token_s)
@@ -134,7 +136,8 @@ class Pilot:
     def _work(self) -> NoReturn:
         """Keep the slot full; ends only by an exception."""
         sight = self._look()
-        backoff = Backoff(first_s=sight.configuration.match_retry_after_s, limit_s=self._options.max_wait_s)
+        first_s = max(sight.configuration.match_retry_after_s, _SHORTEST_WAIT_S)
+        backoff = Backoff(first_s=first_s, limit_s=self._options.max_wait_s)
         self._crew.idle_since = monotonic()
         match_at = -math.inf
         while True:
@@ -194,7 +197,7 @@ class Pilot:
         offer = {**self._offer(left, sight.configuration), "max_jobs": most}
         found = self._ask("match", lambda: self._server.match(offer))
         if isinstance(found, NothingFits):
-            wait_s = backoff.next_s(at_least_s=found.retry_after_s)
+            wait_s = backoff.next_s(at_least_s=found.retry_after_s or None)
             if not self._crew.running and monotonic() + wait_s - self._crew.idle_since > self._options.max_idle_s:
                 raise Leaving("no job for me")
             log.event("match.nothing", again_in_s=wait_s)
