@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pilots.agent.client import Client, UnreachableError
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer, Seen
+from tests.serving import LoopbackServer
 
 AGENT = f"{shlex.quote(sys.executable)} -m pilots.agent --token-file - --max-idle-s 0 --speed 1"
 
@@ -27,10 +28,6 @@ def run(command: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         ["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **more
     )
-
-
-def outcome(server: ScriptedServer) -> list[object]:
-    return [lease.finished and lease.finished["exit_code"] for lease in server.leases]
 
 
 # ---- how it is started
@@ -263,3 +260,24 @@ def test_the_end_of_an_address_is_not_taken_for_a_port(
     with pytest.raises(UnreachableError):
         Client(url, timeout_s=1).call("GET", "/", token="t")
     assert asked == [address]
+
+
+class _SendsOn(BaseHTTPRequestHandler):
+    """As a proxy does that has moved its server to another address."""
+
+    def do_GET(self) -> None:
+        self.send_response(308)
+        self.send_header("Location", f"https://wms.example.org{self.path}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_pilot_that_is_sent_on_says_where_to(tmp_path: Path) -> None:
+    with LoopbackServer(_SendsOn) as server:
+        ended = run(f"{AGENT} --server {server.url} --work-dir {tmp_path}")
+
+    assert ended.returncode == 1
+    assert "it sends on to https://wms.example.org/api/pilots/config/, but tokens are for one address" in ended.stderr
