@@ -1,4 +1,4 @@
-"""The processes that work on the pilot's jobs, one each: started, waited for, and cleaned up after."""
+"""The processes that work on the pilot's jobs, one each: started, waited for, and ended with all that they started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from pilots.agent import child, leftovers, log, processes
+from pilots.agent import child, log, processes
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import Errand
 from pilots.agent.clock import monotonic
@@ -123,8 +123,8 @@ class Crew:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def clean_up_after(self, ended: Ended) -> bool:
-        """End what is left of a process that died, and remove its files; return whether nothing runs any more."""
+    def end_strays_of(self, ended: Ended) -> bool:
+        """End what is left of a process that died; return whether nothing of it runs any more."""
         give_up_at = monotonic() + _STRAYS_END_WITHIN_S
         while strays := self._strays():
             if monotonic() > give_up_at:
@@ -135,7 +135,6 @@ class Crew:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(_AGAIN_S)
             self.reap()
-        leftovers.remove(ended.errand.directory, accounts=ended.errand.configuration.place.payload_users)
         return True
 
     def _strays(self) -> Sequence[int]:

@@ -114,8 +114,8 @@ def _locked_new(file: Path) -> int:
     """Make the file, locked; in a directory that is everybody's its name may be taken, which is an error too."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Without a name of the node in it, it was nobody's to remove.
+        # Another pilot may look at it this moment; without a name of a node in it, it is not that one's to remove.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, "\n".join(_names_of_node()).encode("ascii"))
     except OSError:
         file.unlink(missing_ok=True)

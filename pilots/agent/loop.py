@@ -250,9 +250,11 @@ class Pilot:
             return
         errand = ended.errand
         log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
-        if self._crew.clean_up_after(ended):
-            minor = f"The pilot's process for the job {ended.how}"
-            self._hand_back(errand.grant, errand.configuration, minor=minor)
+        if not self._crew.end_strays_of(ended):
+            return
+        self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {ended.how}")
+        if not self._stop:  # else there may be no time for it, and a later pilot has
+            leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
 
     def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
         lease = grant.lease(configuration=configuration, bell=self._bell)
