@@ -9,9 +9,11 @@ class LoopbackServer:
     """``with`` it, it listens on a port of its own until the end."""
 
     scheme: ClassVar[str] = "http"
+    kind: ClassVar[type[ThreadingHTTPServer]] = ThreadingHTTPServer
+    host: ClassVar[str] = "127.0.0.1"
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._http = self.kind((self.host, 0), handler)
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
 

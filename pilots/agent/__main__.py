@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pilots.agent import credentials, linux, log, options
+from pilots.agent.client import BadCertificatesError
 from pilots.agent.clock import monotonic
 from pilots.agent.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.loop import Pilot
@@ -35,7 +38,8 @@ def _run(given: Options, *, started_at: float) -> int:
     linux.adopt_orphans()
     try:
         token = credentials.read_token(given.token_file)
-    except BadTokenError as error:
+        pilot = Pilot(given, token=token, started_at=started_at)
+    except (BadTokenError, BadCertificatesError) as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE
     if not token.startswith(credentials.PILOT_TOKEN_PREFIX):
@@ -45,23 +49,38 @@ def _run(given: Options, *, started_at: float) -> int:
             sys.stderr.write(f"To register, the pilot must know where it is: give {named} too.\n")
             return WRONG_USAGE
     if given.remove_token_file and given.token_file != STANDARD_INPUT:
-        Path(given.token_file).unlink()
+        try:
+            Path(given.token_file).unlink(missing_ok=True)
+        except OSError as error:
+            sentence = f"cannot be removed ({error.strerror}), and jobs of this user could read it"
+            sys.stderr.write(f"The token file {given.token_file} {sentence}: leave out --remove-token-file.\n")
+            return WRONG_USAGE
     log.event("pilot.started", version=VERSION, server=given.server, work_directory=given.work_dir)
-    return Pilot(given, token=token, started_at=started_at).run()
+    return pilot.run()
 
 
 def _remove_program() -> None:
     """Remove the file that the agent was packed in; where it runs from a directory there is none."""
     program = Path(__file__).parents[2]
     if program.is_file():
-        program.unlink()
+        with suppress(OSError):  # it is in the way of nobody, and how the pilot ended matters more
+            program.unlink()
 
 
 def _open_standard_streams() -> None:
-    """Keep the first three descriptors from being given to something else when the agent was started without them."""
+    """Keep the first three descriptors from being given to something else when the agent was started without them.
+
+    What is written to standard error goes there at once or is lost: a full disk below it must not change the exit code.
+    """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.FileIO(0, closefd=False), encoding="utf-8")
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = io.TextIOWrapper(
+            io.FileIO(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True
+        )
+        setattr(sys, name, stream)
 
 
 if __name__ == "__main__":

@@ -32,13 +32,15 @@ class Account(NamedTuple):
 class Claim:
     """An account that is held until it is given back, or this process ends."""
 
-    def __init__(self, account: Account, lock: int) -> None:
+    def __init__(self, account: Account, lock: int | None = None) -> None:
+        """Note what is held; without a *lock* nothing is, and others may have the account at the same time."""
         self.account = account
         self._lock = lock
 
     def give_back(self) -> None:
         """Let others have the account."""
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
 
 
 def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) -> Claim:
@@ -90,11 +92,21 @@ def _choose(accounts: Sequence[Account], owner: str, place: Path) -> Claim:
         lock = os.open(place / account.name, os.O_RDWR | os.O_NOFOLLOW)
         fcntl.flock(lock, fcntl.LOCK_SH)
         return Claim(account, lock)
-    lock = free._lock  # noqa: SLF001 - of this module
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, owner.encode(), 0)
-    fcntl.flock(lock, fcntl.LOCK_SH)
+    chosen = free._lock  # noqa: SLF001 - of this module
+    assert chosen is not None  # noqa: S101 - for the type checker
+    os.ftruncate(chosen, 0)
+    os.pwrite(chosen, owner.encode(), 0)
+    fcntl.flock(chosen, fcntl.LOCK_SH)
     return free
+
+
+def named(names: Sequence[str]) -> Sequence[Account]:
+    """Return the accounts of these names.
+
+    Raises:
+        NoAccountError: one of them is not to be used.
+    """
+    return [_account(name) for name in names]
 
 
 def _drop(claim: Claim | None) -> None:

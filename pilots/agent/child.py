@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 
 from pilots.agent import drain, linux
 from pilots.agent.bell import Bell, StopRequest
@@ -37,7 +38,7 @@ class Errand:
         wall_left_s: until the slot ends.
         speed: of the node's cores; 1.0: as fast as the reference.
         gpus: of the slot's, those for this job.
-        workspaces: that were there before this job, in the work directory, under the same name.
+        directory: of the job; not made yet.
     """
 
     grant: Grant
@@ -45,7 +46,7 @@ class Errand:
     wall_left_s: float
     speed: float
     gpus: tuple[str, ...]
-    workspaces: frozenset[str]
+    directory: Path
 
 
 def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Options, parent: int) -> int:
@@ -64,7 +65,7 @@ def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Opti
     linux.adopt_orphans()
     server.close()
     server.on_drain = drain.tell(parent)
-    slot = _slot(server, storage, options)
+    slot = _slot(server, storage, options, directory=errand.directory)
     _show_gpus(errand)
     lease = errand.grant.lease(configuration=errand.configuration, bell=slot.bell)
     wrapper = Wrapper(
@@ -74,7 +75,7 @@ def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Opti
     return status | (NO_CONTAINERS if wrapper.container_failed else 0)
 
 
-def _slot(server: Server, storage: Storage, options: Options) -> Slot:
+def _slot(server: Server, storage: Storage, options: Options, *, directory: Path) -> Slot:
     bell = Bell()
 
     def ring_later() -> None:
@@ -88,6 +89,7 @@ def _slot(server: Server, storage: Storage, options: Options) -> Slot:
         persistence=Persistence(bell),
         storage=storage,
         work_directory=options.work_dir,
+        job_directory=directory,
         grace_s=options.grace_s,
         stop_within_s=options.stop_within_s,
     )

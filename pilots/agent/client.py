@@ -24,8 +24,10 @@ from pilots.agent.version import USER_AGENT
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 TOO_MANY = 429
+HTTP_PORT, HTTPS_PORT = 80, 443
 #: Overloaded, restarting, or a proxy that cannot reach the server.
 SERVER_TROUBLE = range(500, 600)
+SENT_ON = range(300, 400)
 
 
 class UnreachableError(Exception):
@@ -44,6 +46,10 @@ class RefusedError(Exception):
         self.status = status
         self.code = code
         self.detail = detail
+
+
+class BadCertificatesError(Exception):
+    """The certificates to trust cannot be had; the text is one sentence for the user."""
 
 
 class GivenUpError(Exception):
@@ -97,12 +103,19 @@ class Client:
             url: ``http://…`` or ``https://…``.
             timeout_s: for each single operation of the network.
             ca: file or directory of certificates to trust in place of the system's.
+
+        Raises:
+            BadCertificatesError: the file *ca* holds none, or cannot be read.
         """
         parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port
+        # NB: without a port of its own, the end of an IPv6 address would be taken for one.
+        self._host = parts.hostname or ""
+        self._port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
         self._path = parts.path.rstrip("/")
         self._timeout_s = timeout_s
-        self._tls = _tls(ca) if parts.scheme == "https" else None
+        # Certificates of one's own are looked at in any case: with them jobs reach storage elements.
+        tls = _tls(ca) if ca is not None or parts.scheme == "https" else None
+        self._tls = tls if parts.scheme == "https" else None
         self._kept = threading.local()
 
     def call(
@@ -117,7 +130,8 @@ class Client:
         content = None
         if body is not None:
             headers["Content-Type"] = "application/json"
-            content = json.dumps(body, ensure_ascii=True, allow_nan=False).encode()
+            # Names of files that are no text are told as far as they are.
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         with _Exchange(self, timeout_s) as exchange:
             return exchange.answer(method, path, headers, content)
 
@@ -254,6 +268,9 @@ def _error_of(response: HTTPResponse) -> Exception:
     answer = Answer(status=response.status, headers=response.headers, body=body, sent_at=0.0)
     if response.status == TOO_MANY or response.status in SERVER_TROUBLE:
         return UnreachableError(f"the server answered {response.status}", retry_after_s=answer.retry_after_s())
+    if response.status in SENT_ON:
+        sentence = f"it sends on to {response.headers.get('Location', 'nowhere')[:200]}, but tokens are for one address"
+        return RefusedError(response.status, "sent_on", f"{sentence}: give the pilot that of the server itself")
     try:
         said = answer.record()
         code, detail = fields.text(said, "code", "unknown"), fields.text(said, "detail", "")
@@ -291,4 +308,7 @@ def _tls(ca: Path | None) -> ssl.SSLContext:
         return ssl.create_default_context()
     if ca.is_dir():
         return ssl.create_default_context(capath=str(ca))
-    return ssl.create_default_context(cafile=str(ca))
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as error:
+        raise BadCertificatesError(f"The certificates {ca} cannot be read: {error}.") from error

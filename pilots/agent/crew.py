@@ -1,4 +1,4 @@
-"""The processes that work on the pilot's jobs, one each: started, waited for, and cleaned up after."""
+"""The processes that work on the pilot's jobs, one each: started, waited for, and ended with all that they started."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from pilots.agent import child, log, processes
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import Errand
 from pilots.agent.clock import monotonic
 from pilots.agent.drain import SIGNAL
-from pilots.agent.errand import remove_tree
 from pilots.agent.payload import name_of_signal
 
 #: Processes that were killed are gone within milliseconds, unless they wait for a file system that hangs.
@@ -125,8 +123,8 @@ class Crew:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def clean_up_after(self, ended: Ended, *, work_directory: Path) -> bool:
-        """End what is left of a process that died, and remove its files; return whether nothing runs any more."""
+    def end_strays_of(self, ended: Ended) -> bool:
+        """End what is left of a process that died; return whether nothing of it runs any more."""
         give_up_at = monotonic() + _STRAYS_END_WITHIN_S
         while strays := self._strays():
             if monotonic() > give_up_at:
@@ -137,8 +135,6 @@ class Crew:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(_AGAIN_S)
             self.reap()
-        for name in workspaces_of(ended.errand.grant.job.id, work_directory) - ended.errand.workspaces:
-            remove_tree(str(work_directory / name))
         return True
 
     def _strays(self) -> Sequence[int]:
@@ -166,11 +162,6 @@ class Crew:
         signal.set_wakeup_fd(-1)
         self._bell.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-def workspaces_of(job_id: int, work_directory: Path) -> frozenset[str]:
-    """Return the names of the directories of this job that there are."""
-    return frozenset(path.name for path in work_directory.glob(f"wms-job-{job_id}-*"))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -38,7 +39,7 @@ def number(data: Record, name: str, default: float | None = None) -> float:
     """Return the number *name*; *default* when it is absent or null."""
     value = data.get(name, default)
     value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise MalformedAnswerError(f"{name} is no number")
     return value
 

@@ -189,15 +189,12 @@ class Other:
     @contextmanager
     def inside(self, workspace: Workspace, job: Job) -> Iterator[Streams]:
         """See Identity."""
-        self._script = workspace.tools / "errand.py"
-        self._script.write_bytes(pkgutil.get_data("pilots.agent", "errand.py") or b"")
-        self._script.chmod(0o644)
+        self.enter(workspace)
         names = _names_of_streams(job)
         given = workspace.put_aside()
         opened: list[int] = []
         try:
-            self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
-            opened = self._enter(given, names)
+            opened = self._hand_over(given, names)
             errand.remove_tree(str(given))
             workspace.let_in()
             yield Streams(opened[0], opened[-1])
@@ -243,7 +240,14 @@ class Other:
             os.close(self._area)
         self._claim.give_back()
 
-    def _enter(self, given: Path, names: Sequence[str]) -> list[int]:
+    def enter(self, workspace: Workspace) -> None:
+        """Make errands there possible."""
+        self._script = workspace.tools / "errand.py"
+        self._script.write_bytes(pkgutil.get_data("pilots.agent", "errand.py") or b"")
+        self._script.chmod(0o644)
+        self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _hand_over(self, given: Path, names: Sequence[str]) -> list[int]:
         """Give what the pilot put aside to the user; return descriptors of its output."""
         directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -295,6 +299,29 @@ class Other:
         if "error" in answer:
             raise _RefusedErrandError(str(answer["error"]))
         return answer, opened
+
+
+def remove_left(top: Path, *, names: Sequence[str]) -> None:
+    """Remove what only other users can of the directory of a job whose pilot was killed, as far as that can be done.
+
+    Args:
+        top: of the job's workspace.
+        names: of the accounts under which its payload may have run.
+    """
+    workspace, sudo = Workspace(top), shutil.which("sudo")
+    workspace.lay_out(shared=True)
+    try:
+        left = {path.lstat().st_uid for path in workspace.area.iterdir()} - {os.getuid()}
+        if not left or sudo is None:
+            return
+        for account in accounts.named(names):
+            if account.uid in left:
+                other = Other(accounts.Claim(account), sudo=str(Path(sudo).absolute()))
+                other.enter(workspace)
+                other.close(workspace)
+    except (OSError, NoAccountError) as error:
+        if not isinstance(error, FileNotFoundError):
+            log.event("workspace.closed", directory=top, error=error)
 
 
 class _NoAnswerError(Exception):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import os
 import signal
-import socket
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from pilots.agent import accelerators, child, drain, log, room
+from pilots.agent import accelerators, child, drain, leftovers, log, room
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import FAULT, LOOK_AT_NODE, NO_CONTAINERS, Errand
@@ -19,12 +18,13 @@ from pilots.agent.client import Client, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, OtherProtocolError
 from pilots.agent.credentials import PILOT_TOKEN_PREFIX
-from pilots.agent.crew import Crew, Ended, workspaces_of
+from pilots.agent.crew import Crew, Ended
 from pilots.agent.drain import DrainRequest
 from pilots.agent.fields import MalformedAnswerError, Record
 from pilots.agent.lease import LeaseEndedError
 from pilots.agent.leaving import REFUSED, UNREACHABLE, Leaving
 from pilots.agent.lookout import Lookout, Sight
+from pilots.agent.node import host_name
 from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
@@ -33,6 +33,7 @@ from pilots.agent.preparation import RESCHEDULE
 from pilots.agent.server import Grant, NothingFits, Server, Usage
 from pilots.agent.shipping import Shipping
 from pilots.agent.storage import Storage
+from pilots.agent.workspace import directory_of
 
 #: Of a single operation of the network.
 _TIMEOUT_S = 20.0
@@ -43,6 +44,8 @@ _HAND_BACK_S = 15.0
 #: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
 _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
+#: Between two matches, whatever the server says.
+_SHORTEST_WAIT_S = 0.1
 #: That the server takes in one request.
 _MOST_JOBS = 100
 #: Codes of refusals that say no more than what a drain file says.
@@ -121,7 +124,7 @@ class Pilot:
         options = self._options
         wanted = {name: getattr(options, name) for name in ("vo", "site", "ce", "queue", "stamp")}
         pilot, token_s = self._ask(
-            "pilot.register", lambda: self._server.register({**wanted, "host_name": socket.gethostname()[:255]})
+            "pilot.register", lambda: self._server.register({**wanted, "host_name": host_name()})
         )
         if token_s is not None:
             self._lookout.note_token(lasts_s=token_s)
@@ -133,7 +136,8 @@ class Pilot:
     def _work(self) -> NoReturn:
         """Keep the slot full; ends only by an exception."""
         sight = self._look()
-        backoff = Backoff(first_s=sight.configuration.match_retry_after_s, limit_s=self._options.max_wait_s)
+        first_s = max(sight.configuration.match_retry_after_s, _SHORTEST_WAIT_S)
+        backoff = Backoff(first_s=first_s, limit_s=self._options.max_wait_s)
         self._crew.idle_since = monotonic()
         match_at = -math.inf
         while True:
@@ -155,6 +159,10 @@ class Pilot:
         """Fetch the configuration, look at the node and tell what was found."""
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
         busy = bool(self._crew.running)
+        if not busy:
+            # What they occupy counts as free: the node may be unfit with it.
+            users = configuration.place.payload_users
+            leftovers.remove_all(self._options.work_dir, accounts=users, stopped=self._wish)
         sight = self._lookout.look(configuration, answer, busy=busy)
         self._ask("pilot.report", lambda: self._server.report(sight.report))
         if not sight.fit and not busy:
@@ -189,7 +197,7 @@ class Pilot:
         offer = {**self._offer(left, sight.configuration), "max_jobs": most}
         found = self._ask("match", lambda: self._server.match(offer))
         if isinstance(found, NothingFits):
-            wait_s = backoff.next_s(at_least_s=found.retry_after_s)
+            wait_s = backoff.next_s(at_least_s=found.retry_after_s or None)
             if not self._crew.running and monotonic() + wait_s - self._crew.idle_since > self._options.max_idle_s:
                 raise Leaving("no job for me")
             log.event("match.nothing", again_in_s=wait_s)
@@ -221,7 +229,7 @@ class Pilot:
                 wall_left_s=sight.slot.payload_wall_s(self._elapsed_s(), asked_s=grant.job.wall_time_s),
                 speed=sight.slot.speed,
                 gpus=room.free_gpus(gpus, taken, wanted=grant.job.gpus),
-                workspaces=workspaces_of(grant.job.id, self._options.work_dir),
+                directory=directory_of(grant.job.id, self._options.work_dir),
             )
         )
 
@@ -242,9 +250,11 @@ class Pilot:
             return
         errand = ended.errand
         log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
-        if self._crew.clean_up_after(ended, work_directory=self._options.work_dir):
-            minor = f"The pilot's process for the job {ended.how}"
-            self._hand_back(errand.grant, errand.configuration, minor=minor)
+        if not self._crew.end_strays_of(ended):
+            return
+        self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {ended.how}")
+        if not self._stop:  # else there may be no time for it, and a later pilot has
+            leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
 
     def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
         lease = grant.lease(configuration=configuration, bell=self._bell)

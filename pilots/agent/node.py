@@ -63,7 +63,7 @@ class NodeReport:
     def as_record(self) -> Record:
         """Return it as the server reads it (POST /api/pilots/report/)."""
         return {
-            "host_name": self.host_name[:255],
+            "host_name": self.host_name,
             "batch_id": self.batch_id[:255],
             "ok": self.ok,
             "checks": [check.as_record() for check in self.checks],
@@ -99,7 +99,7 @@ def look(
         skew_s=skew_s,
     )
     return NodeReport(
-        host_name=socket.gethostname(),
+        host_name=host_name(),
         batch_id=batch.id_in_batch_system(os.environ, stamp=stamp),
         platform=found.platform,
         processors=found.processors,
@@ -129,7 +129,7 @@ class _Look:
         self.processors, self.memory, self.disk_mb = processors, memory, disk_mb
         self.runtime, self.speed, self.skew_s = runtime, speed, skew_s
         self.runtime_version = None if runtime is None else surroundings.version_of_runtime(runtime)
-        self.load = os.getloadavg()
+        self.load = _load()
         self.gpus = accelerators.of_slot(os.environ, devices=Path("/dev"))
         self.platform = system_name(_os_release(), machine=platform.machine())
 
@@ -152,7 +152,7 @@ class _Look:
             Check(
                 "processors",
                 self.processors >= 1,
-                f"{self.processors}, load {self.load[0]:.2f}, {self.speed.factor:.2f} times the reference",
+                f"{self.processors}, load {_shown_load(self.load)}, {self.speed.factor:.2f} times the reference",
             ),
             Check("container", not container_needed or self.runtime_version is not None, self._shown_runtime()),
         )
@@ -171,7 +171,7 @@ class _Look:
             "processors_of_machine": os.cpu_count(),
             "speed": self.speed.factor,
             "benchmark_units_per_s": self.speed.units_per_s,
-            "load": list(self.load),
+            "load": self.load,
             "memory_mb": total_mb,
             "memory_available_mb": available_mb,
             "disk_free_mb": self.disk_mb,
@@ -192,6 +192,11 @@ class _Look:
         return f"{self.runtime} does not run" if self.runtime_version is None else self.runtime_version
 
 
+def host_name() -> str:
+    """Return how the node calls itself; one without a name is called something, for the server counts by it."""
+    return socket.gethostname()[:255] or "unnamed"
+
+
 def processors() -> int:
     """Return the cores that the pilot may use, by its affinity and by the quota of its control groups."""
     allowed = len(os.sched_getaffinity(0))
@@ -204,7 +209,7 @@ def system_name(os_release: Mapping[str, str], *, machine: str) -> str:
 
     Everything that is built as Red Hat's system is ``el``; others are called by their own id: ``x86_64-debian12``.
     """
-    own = os_release.get("ID", "linux")
+    own = os_release.get("ID") or "linux"
     related = {own, *os_release.get("ID_LIKE", "").split()}
     family = "el" if related & _RED_HAT and own != "fedora" else own
     return f"{machine}-{family}{os_release.get('VERSION_ID', '').partition('.')[0]}"
@@ -221,6 +226,13 @@ def _memory_mb() -> tuple[float | None, float | None]:
         total = limit if total is None else min(total, limit)
         available = limit if available is None else min(available, limit)
     return total, available
+
+
+def _load() -> list[float] | None:
+    try:
+        return list(os.getloadavg())
+    except OSError:  # the system does not tell
+        return None
 
 
 def _kilobytes(words: list[str] | None) -> float | None:
@@ -242,6 +254,10 @@ def _glibc() -> str | None:
 
 def _shown(number: float | None) -> str:
     return "unknown" if number is None else f"{number:.0f}"
+
+
+def _shown_load(load: list[float] | None) -> str:
+    return "unknown" if load is None else f"{load[0]:.2f}"
 
 
 def _shown_skew(skew_s: float | None) -> str:

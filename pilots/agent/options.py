@@ -177,6 +177,10 @@ def _url(text: str) -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and parts.hostname and not (parts.query or parts.fragment)
+        # What cannot be sent as it is.
+        usable = usable and parts.path.isascii() and text.isprintable() and " " not in text
+        if parts.hostname and not parts.hostname.isascii():
+            parts.hostname.encode("idna")
         known_port = parts.port != 0
     except ValueError:
         usable = known_port = False

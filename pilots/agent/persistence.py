@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 
 _FIRST_S = 0.2
 _LIMIT_S = 20.0
+#: The page of a maintenance may ask for an hour: a job's last report would never be sent.
+_LONGEST_ASKED_S = 60.0
 #: Not everything that interrupts rings: files do not.
 _LOOK_EVERY_S = 10.0
 
@@ -57,8 +59,8 @@ class Persistence:
             try:
                 return attempt()
             except (UnreachableError, MalformedAnswerError) as error:
-                asked_s = error.retry_after_s if isinstance(error, UnreachableError) else None
-                again_at = monotonic() + backoff.next_s(at_least_s=asked_s or _FIRST_S)
+                asked_s = (isinstance(error, UnreachableError) and error.retry_after_s) or _FIRST_S
+                again_at = monotonic() + backoff.next_s(at_least_s=min(asked_s, _LONGEST_ASKED_S))
                 if again_at > until():
                     raise
                 log.event("call.failed", call=what, error=error, again_in_s=again_at - monotonic())

@@ -31,6 +31,8 @@ class Slot:
     persistence: Persistence
     storage: Storage
     work_directory: Path
+    #: In it, for this job; not made yet.
+    job_directory: Path
     #: Between SIGTERM and SIGKILL, for a payload that is stopped.
     grace_s: float
     #: Between SIGTERM to the pilot and the last report on the job.

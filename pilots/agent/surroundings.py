@@ -84,7 +84,12 @@ def best_scratch(candidates: Sequence[Scratch]) -> Path:
     for one in usable:
         if one.free_mb >= ENOUGH_MB:
             return one.path
-    return max(usable, key=lambda one: one.free_mb).path if usable else Path(tempfile.gettempdir())
+    if usable:
+        return max(usable, key=lambda one: one.free_mb).path
+    try:
+        return Path(tempfile.gettempdir())  # it tries other places, and the directory where the pilot started
+    except FileNotFoundError:
+        return Path(_LAST_RESORTS[0])  # for the server to be told what is wrong with it
 
 
 def flaw_of(directory: Path, *, to_disk: bool = False) -> str | None:

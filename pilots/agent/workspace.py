@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 from pilots.agent import log
 from pilots.agent.errand import remove_tree, walk
 
 #: Of a directory that others may pass, but neither list nor write to.
 _PASS = 0o711
+#: How the directories of all jobs begin.
+NAME = "wms-job-"
 
 
 class Workspace:
@@ -29,10 +31,9 @@ class Workspace:
     runs: before and after it they may be readable to everybody without anybody reading them.
     """
 
-    def __init__(self, below: Path, *, job_id: int) -> None:
-        self._below = below
-        self._job_id = job_id
-        self.top = self.job = self.tmp = self.scratch = self.tools = self.area = self.gate = below
+    def __init__(self, top: Path) -> None:
+        """Make nothing yet; *top* is as directory_of() names it."""
+        self.top = self.job = self.tmp = self.scratch = self.tools = self.area = self.gate = top
         self._made = False
         self._before_removal: Callable[[], None] = lambda: None
 
@@ -48,19 +49,23 @@ class Workspace:
         Raises:
             OSError: the disk is full, or so.
         """
-        made = tempfile.mkdtemp(prefix=f"wms-job-{self._job_id}-", dir=self._below)  # mode 0700
+        self.top.mkdir(mode=0o700)
         # Its real name: what is compared with it later has its links resolved.
-        self.top = Path(made).resolve()
+        self.top = self.top.resolve()
         self._made = True
-        self.gate = self.top / "gate" if shared else self.top
-        self.area = self.gate / "area" if shared else self.top
-        self.job, self.tmp = self.area / "job", self.area / "tmp"
-        self.scratch, self.tools = self.top / "pilot", self.top / "tools"
+        self.lay_out(shared=shared)
         for directory in (*((self.gate, self.area) if shared else ()), self.job, self.tmp, self.scratch, self.tools):
             directory.mkdir(mode=0o700)
         if shared:
             self.top.chmod(_PASS)
             self.tools.chmod(0o755)
+
+    def lay_out(self, *, shared: bool) -> None:
+        """Say where what is below ``top``; see make()."""
+        self.gate = self.top / "gate" if shared else self.top
+        self.area = self.gate / "area" if shared else self.top
+        self.job, self.tmp = self.area / "job", self.area / "tmp"
+        self.scratch, self.tools = self.top / "pilot", self.top / "tools"
 
     def before_removal(self, act: Callable[[], None]) -> None:
         """Call this before the directories are removed."""
@@ -103,6 +108,11 @@ class Workspace:
         remove_tree(str(self.top))
         if self.top.exists():
             log.event("workspace.not_removed", directory=self.top)
+
+
+def directory_of(job_id: int, work_directory: Path) -> Path:
+    """Return the directory of a job that is about to start: a new one, for a job may come again."""
+    return work_directory / f"{NAME}{job_id}-{uuid4().hex[:8]}"
 
 
 def make_readable(top: Path) -> None:

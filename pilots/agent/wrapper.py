@@ -15,6 +15,7 @@ from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.heartbeat import Heartbeat
 from pilots.agent.identity import Identity, identity_of
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, STOPPED, InputSandbox, Lease, LeaseEndedError
+from pilots.agent.leftovers import Guard
 from pilots.agent.payload import End, name_of_signal
 from pilots.agent.persistence import InterruptedCallError
 from pilots.agent.preparation import (
@@ -65,8 +66,8 @@ class Wrapper:
         Returns:
             Whether the node did what it should; else it is to be looked at again before the next job.
         """
-        job = self._lease.job
-        with self._heartbeat, Workspace(self._slot.work_directory, job_id=job.id) as workspace:
+        job, directory = self._lease.job, self._slot.job_directory
+        with self._heartbeat, Guard(directory), Workspace(directory) as workspace:
             conclusion = self._conclude(workspace)
             log.event(
                 "job.concluded", job=job.id, exit_code=conclusion.exit_code, minor=conclusion.minor,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import ssl
 import sys
 import time
@@ -21,6 +22,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, build_opener
 
 REFUSED, WRONG_USAGE, UNREACHABLE = 1, 2, 3
+ADDRESS = re.compile(r"https?://[^\s/]\S*", re.IGNORECASE)
 #: Of a single operation of the network.
 TIMEOUT_S = 60.0
 #: Between two tries, at first and at most.
@@ -44,8 +46,9 @@ def main(arguments: Sequence[str]) -> int:
         become_agent(file, list(arguments[1:]))
     except InstallationError as error:
         sys.stderr.write(f"{error}\n")
-        file.unlink(missing_ok=True)
         return error.exit_code
+    finally:  # also where an option is wrong; the agent, once it runs, removes itself
+        file.unlink(missing_ok=True)
 
 
 def become_agent(file: Path, arguments: list[str]) -> NoReturn:
@@ -55,7 +58,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         InstallationError: that is not possible.
     """
     options = parse(arguments)
-    if options.server is None:
+    if not ADDRESS.fullmatch(options.server):
         raise InstallationError(WRONG_USAGE, "Give the address of the server: --server https://wms.example.org")
     try:
         opener = opener_of(options.ca)
@@ -82,8 +85,8 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the few options of the agent that matter here too."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--server")
+    parser = argparse.ArgumentParser(prog="pilot", usage="see --help", add_help=False, allow_abbrev=False)
+    parser.add_argument("--server", default="")
     parser.add_argument("--ca")
     parser.add_argument("--patience-s", type=float, default=300.0)
     return parser.parse_known_args(arguments)[0]
@@ -112,7 +115,7 @@ def fetch(opener: OpenerDirector, address: str, *, patience_s: float) -> bytes:
         try:
             return fetch_once(opener, address)
         except (OSError, HTTPException, ValueError) as error:
-            if is_final(error) or time.monotonic() + wait_s > give_up_at:
+            if is_final(error) or not time.monotonic() + wait_s <= give_up_at:  # of patience that is no number: none
                 raise
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, LONGEST_WAIT_S)

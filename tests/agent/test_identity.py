@@ -230,9 +230,11 @@ def test_such_a_payload_is_killed_with_all_its_processes(
     assert list(agent.work.iterdir()) == []
 
 
-def test_a_pilot_that_is_killed_takes_such_a_payload_with_it(server: ScriptedServer, start_there: StartAgent) -> None:
+def test_a_pilot_that_is_killed_takes_such_a_payload_with_it_and_the_next_cleans_up(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
     mark = marker()
-    server.add_job(*_shell(f"trap '' TERM; echo started; setsid sleep {mark}"))
+    server.add_job(*_shell(f"mkdir -p a/b; chmod 0 a/b a; trap '' TERM; echo started; setsid sleep {mark}"))
     agent = start_there()
     server.wait_until(
         lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
@@ -241,10 +243,11 @@ def test_a_pilot_that_is_killed_takes_such_a_payload_with_it(server: ScriptedSer
     agent.process.kill()
     agent.process.wait()
 
-    give_up_at = time.monotonic() + 20
-    while processes_with(mark) and time.monotonic() < give_up_at:
-        time.sleep(0.05)
-    assert processes_with(mark) == []
+    server.poll(lambda: not processes_with(mark))
+    # The locks of a killed process are free only when it has quite gone.
+    server.poll(lambda: not [each for each in _processes_of(node.pilot) if "agent.pyz" in each])
+    assert start_there().wait() == 0
+    assert list(agent.work.iterdir()) == []
 
 
 def test_what_such_a_payload_locked_is_removed_and_links_lead_nowhere(

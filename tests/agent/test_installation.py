@@ -116,7 +116,19 @@ def test_a_site_starts_a_pilot_by_one_line(server: ScriptedServer, node: Node, s
     assert node.left == {"secret"}
 
 
-@pytest.mark.parametrize(("wrong", "exit_code"), [("--max-jobs=0", 2), ("--help", 0), ("--token-file=/absent", 2)])
+@pytest.mark.parametrize(
+    ("wrong", "exit_code"),
+    [
+        ("--max-jobs=0", 2),
+        ("--help", 0),
+        ("--token-file=/absent", 2),
+        ("--patience-s=soon", 2),
+        ("--patience-s=nan", 2),
+        ("--server=wms.example.org", 2),
+        ("--server=", 2),
+        ("--ca", 2),
+    ],
+)
 def test_a_wrong_usage_leaves_nothing_either(server: ScriptedServer, node: Node, wrong: str, exit_code: int) -> None:
     ended = node.run(site_script(server_url=server.url), *node.place, "--token-file", "secret", wrong)
 

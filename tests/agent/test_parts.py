@@ -1,20 +1,22 @@
 """The agent's small parts: waiting, measuring, the look at the node, leases by the clock, the log."""
 
+import math
 import os
 import random
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 
 import pytest
 
-from pilots.agent import batch, cgroups, errand, fields, heartbeat, lease, node, processes
+from pilots.agent import batch, cgroups, errand, fields, heartbeat, lease, node, persistence, processes
 from pilots.agent import log as agent_log
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell
+from pilots.agent.client import UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, parse
 from pilots.agent.data import JobData
@@ -22,6 +24,7 @@ from pilots.agent.errand import disk_usage_mb, remove_tree
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
 from pilots.agent.offer import Resources
+from pilots.agent.persistence import Persistence
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -57,6 +60,35 @@ def test_very_many_tries_are_no_overflow() -> None:
     backoff = Backoff(first_s=1, limit_s=60)
 
     assert [backoff.next_s() for _ in range(5000)][-1] < 90
+
+
+class _StoppedClock(Bell):
+    """Time goes on only while somebody sleeps on the bell."""
+
+    now_s = 0.0
+
+    def wait(self, timeout_s: float, *, also: object = None) -> bool:
+        assert also is None
+        self.now_s += timeout_s
+        return False
+
+
+@pytest.mark.parametrize("asked_s", [0.0, 3600.0, None])
+def test_a_server_that_asks_for_an_hour_gets_the_last_report_within_the_lease(
+    monkeypatch: pytest.MonkeyPatch, asked_s: float | None
+) -> None:
+    clock = _StoppedClock()
+    monkeypatch.setattr(persistence, "monotonic", lambda: clock.now_s)
+    tries = []
+
+    def attempt() -> str:
+        tries.append(clock.now_s)
+        if clock.now_s < 100:
+            raise UnreachableError("the server answered 503", retry_after_s=asked_s)
+        return "Done"
+
+    assert Persistence(clock).call("finish", attempt, until=lambda: 1800.0) == "Done"
+    assert all(later > earlier for earlier, later in pairwise(tries))
 
 
 def test_a_rung_bell_wakes_at_once_and_only_once() -> None:
@@ -298,8 +330,18 @@ def test_the_start_of_a_slot_is_offered_whole_and_later_what_is_left() -> None:
 
 # ---- answers and the log
 
+_MALFORMED: list[dict[str, object]] = [
+    {},
+    {"protocol": "1"},
+    {"protocol": 1, "place": []},
+    {"protocol": True},
+    # Python reads them where JSON has none.
+    {"protocol": 1, "heartbeat_s": math.nan},
+    {"protocol": 1, "place": {"cpu_time_s": math.inf}},
+]
 
-@pytest.mark.parametrize("wrong", [{}, {"protocol": "1"}, {"protocol": 1, "place": []}, {"protocol": True}])
+
+@pytest.mark.parametrize("wrong", _MALFORMED)
 def test_a_malformed_configuration_is_an_error_of_its_own(wrong: dict[str, object]) -> None:
     with pytest.raises(MalformedAnswerError):
         parse(wrong, asked_at=0)

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("pilots", "0006_what_is_known_of_nodes"),
+        ("pilots", "0007_living_pilots_keep_their_queue"),
     ]
 
     operations = [

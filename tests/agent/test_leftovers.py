@@ -1,0 +1,160 @@
+"""What a pilot leaves on its node when it is killed: the next one removes it, and nothing that anybody still uses."""
+
+import fcntl
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pilots.agent import leftovers
+from pilots.agent.leftovers import Guard
+from tests.agent.conftest import StartAgent
+from tests.agent.running import RunningAgent, marker, processes_with
+from tests.agent.scripted import ScriptedServer
+
+
+def sweep(directory: Path, *, stopped: Callable[[], object] = lambda: None) -> None:
+    leftovers.remove_all(directory, accounts=(), stopped=stopped)
+
+
+def left_behind(below: Path, name: str = "wms-job-7-0f1e", *, node: str = f"host:{socket.gethostname()}") -> Path:
+    """Make the directory of a job and the file beside it, which nobody locks."""
+    directory = below / name
+    (directory / "job" / "locked").mkdir(parents=True)
+    (directory / "job" / "locked" / "output").write_text("half")
+    (directory / "job" / "locked").chmod(0o500)
+    leftovers.file_of(directory).write_text(node)
+    return directory
+
+
+def test_a_later_pilot_removes_what_a_killed_one_left(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    mark = marker()
+    server.add_job("sleep", mark)
+    killed = start()
+    server.wait_until(lambda: server.leases and server.lease.statuses == ["Running"])
+    server.poll(lambda: processes_with(mark))
+    killed.stop(signal.SIGKILL)
+    killed.process.wait()
+    server.poll(lambda: not processes_with(mark))
+    (tmp_path / "work" / "of the user").touch()
+    assert len(list(killed.work.iterdir())) == 3
+
+    server.poll(lambda: all(_is_free(file) for file in killed.work.glob(".wms-job-*.lock")))
+    later = start()
+
+    assert later.wait() == 0
+    assert [path.name for path in later.work.iterdir()] == ["of the user"]
+    assert "workspace.left" in later.log
+
+
+def test_a_pilot_beside_another_leaves_its_jobs_alone(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    server.add_job("/bin/sh", f"-c 'echo begun > here; while ! [ -e {go} ]; do sleep 0.05; done; cat here'")
+    first = start()
+    server.wait_until(lambda: server.leases and server.lease.statuses == ["Running"])
+    try:
+        with RunningAgent(server.url, tmp_path) as beside:
+            assert beside.wait() == 0
+    finally:
+        go.touch()
+
+    assert first.wait() == 0
+    assert server.lease.files()["std.out"] == "begun\n"
+    assert list(first.work.iterdir()) == []
+
+
+def test_what_is_left_is_removed_with_its_lock(tmp_path: Path) -> None:
+    left_behind(tmp_path)
+    left_behind(
+        tmp_path, "wms-job-8-0f1e", node="host:elsewhere\nboot:" + Path("/proc/sys/kernel/random/boot_id").read_text()
+    )
+    (tmp_path / ".wms-job-9-0f1e.lock").write_text(f"host:{socket.gethostname()}")
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_in_use_stays(tmp_path: Path) -> None:
+    directory = tmp_path / "wms-job-7-0f1e"
+    with Guard(directory):
+        directory.mkdir()
+        sweep(tmp_path)
+        assert directory.exists()
+    # Nobody removed the directory, so its file stays for who comes later.
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("node", ["host:elsewhere", "host:elsewhere\nboot:of-another", "", "\0" * 9, "host:", "ü"])
+def test_what_another_node_or_nobody_claims_stays(tmp_path: Path, node: str) -> None:
+    directory = left_behind(tmp_path, node=node)
+    sweep(tmp_path)
+    assert directory.exists()
+    assert leftovers.file_of(directory).exists()
+
+
+def test_what_has_no_lock_stays(tmp_path: Path) -> None:
+    directory = left_behind(tmp_path)
+    leftovers.file_of(directory).unlink()
+    sweep(tmp_path)
+    assert directory.exists()
+
+
+def test_links_lead_nowhere(tmp_path: Path) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    leftovers.file_of(work / "wms-job-7-link").write_text(f"host:{socket.gethostname()}")
+    (work / "wms-job-7-link").symlink_to(elsewhere)
+    (work / ".wms-job-8-link.lock").symlink_to(leftovers.file_of(work / "wms-job-7-link"))
+    (work / "wms-job-8-link").mkdir()
+    sweep(work)
+    assert (elsewhere / "precious").exists()
+    assert (work / "wms-job-8-link").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("strange", ["wms-job-7-0f1e", ".wms-job-7-0f1e.lock"])
+def test_what_is_somebody_elses_stays(tmp_path: Path, strange: str) -> None:
+    directory = left_behind(tmp_path)
+    os.chown(tmp_path / strange, 65534, 65534)
+    sweep(tmp_path)
+    assert directory.exists()
+
+
+def test_who_wants_to_leave_removes_no_more(tmp_path: Path) -> None:
+    directory = left_behind(tmp_path)
+    sweep(tmp_path, stopped=lambda: True)
+    assert directory.exists()
+
+
+def test_without_a_work_directory_there_is_nothing_to_remove(tmp_path: Path) -> None:
+    sweep(tmp_path / "absent")
+
+
+def test_on_a_file_system_without_locks_nothing_is_guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    directory = tmp_path / "wms-job-7-0f1e"
+    with Guard(directory):
+        directory.mkdir()
+        sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [directory]
+
+
+def _is_free(file: Path) -> bool:
+    with file.open("rb+") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
