@@ -11,6 +11,7 @@ from pilots.models import CEHealth, Pilot
 from pilots.services.directing import direct
 from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement, Queue, Site
+from tests.benchmarks.machine import Pace
 from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
@@ -21,6 +22,8 @@ QUEUES_OF_CE = 10
 #: Every queue has a pilot that works; of so many one waits besides.
 WAITING = 0.1
 CYCLES = 10
+#: Looks at the pace of the machine before each.
+SAMPLES = 20
 FREE_SLOTS = 20
 
 
@@ -35,14 +38,17 @@ def run(ready: Surroundings, options: Options) -> Report:
     sizes = {**loaded_sizes(world), "ces": CES, "batch queues": len(queues), "living pilots": Pilot.objects.count()}
     report = Report(benchmark="directors", sizes=sizes)
     last = Pilot.objects.order_by("-pk").values_list("pk", flat=True)[0]
-    times_s, sent = [], 0
+    times_s, sent, pace = [], 0, Pace()
     for _ in range(CYCLES):
+        for _ in range(SAMPLES):
+            pace.sample()
         times_s.append(timed(lambda: direct(closings=closings_now, chance=chance, now=timezone.now()))[1])
         decided = Pilot.objects.filter(pk__gt=last)
         sent += decided.count()
         decided.delete()
     report.add("a cycle of the directors", times_s)
     report.facts["pilots that a cycle sends"] = sent / CYCLES
+    report.facts["slowness of the machine meanwhile"] = pace.slowness()
     return report
 
 
