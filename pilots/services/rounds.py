@@ -20,7 +20,7 @@ from pilots.domain import PilotStatus
 from pilots.domain.pauses import BUSY_FOR, pause_after, paused_until
 from pilots.models import CEHealth, Pilot
 from pilots.queries import latest_outcomes, left_alone
-from pilots.services.ces import backend_of
+from pilots.services.ces import backend_of, note_doubts
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import look_after, note_silence
@@ -95,6 +95,7 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
     while orders := _ordered(ce):
         _submit(ce, backend, orders, clock=clock)
     look_after(ce, backend, now=clock())
+    note_doubts(ce, backend)
     asked_at = clock()
     free = max(0, backend.capacity())
     now = clock()
@@ -123,7 +124,8 @@ def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, 
     """Submit the pilots and commit what came of it.
 
     Raises:
-        Exception: the CE cannot be used; the pilots have ended, unless it may have got them.
+        BackendError: the CE cannot be used; the pilots have ended, unless their submission was lost on its way.
+        Exception: a fault of the backend, after which the CE may have got them: the status agent finds out.
     """
     with transaction.atomic(durable=True):
         # A round that was suspended for longer than its mark holds may not be the only one.
@@ -137,8 +139,8 @@ def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, 
         submissions = backend.submit(orders)
     except CommandLostError:
         raise
-    except Exception as error:
-        _conclude([Submission(stamp=order.stamp, error=_said(error)) for order in orders], of_stamp, now=clock())
+    except BackendError as error:
+        _conclude([Submission(stamp=order.stamp, error=str(error)) for order in orders], of_stamp, now=clock())
         raise
     _conclude(submissions, of_stamp, now=clock())
 

@@ -15,7 +15,6 @@ from pilots.domain.fates import Fate, Patience, Seen, fate_of
 from pilots.models import Pilot
 from pilots.queries import heard_since
 from pilots.services import logs
-from pilots.services.ces import note_doubts
 from pilots.services.reports import as_reason, end_pilot
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
@@ -51,7 +50,6 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
     if doomed := [_handle(pilot) for pilot, fate in fates.items() if fate.kill and _was_sent(pilot)]:
         backend.kill(doomed)
     _clean(ce, backend, now=now)
-    note_doubts(ce, backend)
 
 
 def note_silence(ce: ComputingElement, *, now: datetime) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from pilots.backends.interface import PilotOrder, Slot, Submission
+from pilots.backends.interface import BackendError, PilotOrder, Slot, Submission
 from pilots.domain import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets
@@ -283,7 +283,8 @@ def test_pilots_of_small_slots_do_not_stand_for_large_jobs(
     assert cycle(fleet) == 3
     waiting(2, group=group, processors=4)
     waiting(2, group=group, cpu_time_s=300_000)
-    assert cycle(fleet) == 4
+    waiting(1, group=group, cpu_time_s=500, wall_time_s=36_000)
+    assert cycle(fleet) == 5
     assert cycle(fleet) == 0
 
 
@@ -383,7 +384,7 @@ def test_jobs_of_a_suspended_owner_get_none(fleet: Fleet, group: Group) -> None:
 # ---- failures --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("refusal", ["no space left on device", OSError("no space left on device")])
+@pytest.mark.parametrize("refusal", ["no space left on device", BackendError("no space left on device")])
 def test_a_pilot_that_could_not_be_started_is_aborted_and_the_ce_left_alone_for_a_while(
     fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group, refusal: str | Exception
 ) -> None:

@@ -288,6 +288,14 @@ def test_pressure_is_no_matter_to_what_came_to_wait_later() -> None:
     assert len(share({1: 5}, [pressed], slots={1: 9}, chance=Random(1).random, since=101.0)) == 5
 
 
+def test_what_is_kept_back_at_one_place_goes_to_another_where_all_find_jobs() -> None:
+    pressed = place(1, 1, room=2000, pressure=Pressure(kept=0.5, seen_at=100.0))
+    calm = place(2, 1, room=1000)
+    sent = share({1: 1000}, [pressed, calm], slots={1: 5000, 2: 5000}, chance=Random(1).random, since=99.0)
+    assert len(sent) == 1000
+    assert 420 <= sum(one.place == 1 for one in sent) <= 580
+
+
 def test_pilots_go_where_others_found_jobs() -> None:
     pressed = place(1, 1, room=20, pressure=Pressure(kept=0.0, seen_at=100.0))
     sent = share({1: 5}, [pressed, place(2, 1)], slots={1: 99}, chance=Random(1).random, since=99.0)

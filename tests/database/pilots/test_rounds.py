@@ -1,0 +1,90 @@
+"""Rounds at computing elements when something goes wrong that is not theirs: our code, our database, our clock."""
+
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+
+from pilots.backends.interface import BatchState, Presence
+from pilots.domain import PilotStatus
+from pilots.models import CEHealth, Pilot
+from pilots.queries import free_slots
+from pilots.services import rounds
+from resources.models import ComputingElement, Queue
+from tests.database.pilots.conftest import Fleet, ScriptedBackend
+from tests.factories import NOW, make_ce, make_group, make_queue, make_task_queue
+
+pytestmark = pytest.mark.django_db
+
+FAR_AWAY = NOW + timedelta(days=365)
+_job_ids = count(2_000_001)
+
+
+@pytest.fixture
+def queue() -> Queue:
+    queue = make_queue()
+    make_task_queue(group=make_group(), job_ids=[next(_job_ids)])
+    return queue
+
+
+def health_of(ce: ComputingElement | None) -> CEHealth:
+    return CEHealth.objects.get(ce=ce)
+
+
+def test_after_a_fault_of_ours_nobody_knows_whether_the_pilots_are_there(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue
+) -> None:
+    backend.refuses = ValueError("a number was expected, and this came: submitted")
+    assert fleet.cycle() == 0
+    pilot = Pilot.objects.get()
+    assert (pilot.status, pilot.batch_id, pilot.ended_at) == (PilotStatus.SUBMITTED, "", None)
+    assert "a number was expected" in health_of(queue.ce).trouble
+
+    # They were: it is found by its stamp, and not submitted again.
+    backend.refuses = None
+    backend.states[pilot.stamp] = BatchState(presence=Presence.RUNNING, batch_id="17")
+    fleet.serve(after=timedelta(seconds=6))
+    pilot.refresh_from_db()
+    assert (pilot.batch_id, pilot.ended_at) == ("17", None)
+    assert [order.stamp for order in backend.orders] == [pilot.stamp]
+
+
+def test_a_fault_of_our_database_is_none_of_the_computing_element(
+    backend: ScriptedBackend, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise DatabaseError("the connection was closed")
+
+    monkeypatch.setattr("pilots.services.rounds.look_after", gone)
+    with pytest.raises(DatabaseError, match="closed"):
+        rounds.serve(queue.ce_id, clock=lambda: NOW)
+    assert (health_of(queue.ce).failures, health_of(queue.ce).trouble) == (0, "")
+    assert backend.asked == 0
+
+
+def test_a_computing_element_may_be_removed_while_it_has_a_round(backend: ScriptedBackend) -> None:
+    ce = make_ce()
+
+    def capacity() -> int:
+        ComputingElement.objects.filter(pk=ce.pk).delete()
+        raise RuntimeError("it is gone")
+
+    backend.capacity = capacity  # type: ignore[method-assign]
+    rounds.serve(ce.pk, clock=lambda: NOW)
+    assert not CEHealth.objects.exists()
+
+
+@pytest.mark.parametrize("column", ["ask_after", "busy_until", "send_after"])
+@pytest.mark.parametrize(("until", "waits"), [(NOW + timedelta(seconds=20), True), (FAR_AWAY, False)])
+def test_a_pause_that_a_wrong_clock_has_noted_is_none(
+    fleet: Fleet, queue: Queue, column: str, until: datetime, waits: bool
+) -> None:
+    noted: dict[str, Any] = {"asked_at": NOW - timedelta(minutes=1), "free_slots": 10, column: until}
+    CEHealth.objects.create(ce=queue.ce, **noted)
+    if column == "send_after":
+        assert (queue.ce_id not in free_slots(now=NOW)) == waits
+    else:
+        fleet.serve()
+        assert (health_of(queue.ce).asked_at != NOW) == waits
