@@ -109,7 +109,7 @@ def make_world(name: str) -> World:
         task_queue=TaskQueue.objects.get(vo=vo),
         submit_pool=pool,
         site_token=SiteToken.objects.get(site=site),
-        replica=make_replica(f"/{name}/a", vo=vo, storage_element=make_storage_element(name=f"disk.{name}.org")),
+        replica=make_replica(f"/{name}/a", vo=vo, storage_element=make_storage_element(name=f"storage{vo.pk}")),
         api_token=ApiToken.objects.get(user=member),
     )
 

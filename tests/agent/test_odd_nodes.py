@@ -156,7 +156,8 @@ def test_a_work_directory_that_cannot_be_used_is_reported(
 @mounting
 def test_a_node_on_which_nothing_can_be_written_says_so_to_the_server(server: ScriptedServer) -> None:
     # The directory where it starts too, where it would look in the end.
-    everywhere = "for place in /tmp /var/tmp /usr/tmp; do mkdir -p $place && mount -t tmpfs -o ro none $place; done"
+    mount = "mount --bind $place $place && mount -o remount,bind,ro $place"
+    everywhere = f"for place in /tmp /var/tmp /usr/tmp; do mkdir -p $place && {mount} || exit; done"
 
     ended = _run_with(f"{everywhere}; cd /proc", f"PYTHONPATH={ROOT} {AGENT} --server {server.url}")
 

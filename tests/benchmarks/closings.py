@@ -27,6 +27,7 @@ from tests.benchmarks.workloads.loading import load, loaded_sizes
 from tests.benchmarks.workloads.world import World
 
 ROUNDS = 5
+#: At most: one for each task queue.
 POOLS = 1000
 #: So many that a poll need not wait for a core, nor they for it.
 MATCHERS = 2
@@ -41,14 +42,14 @@ IDLE = Advertisement(numbers={SUBMITTING: 0, GATHERING: 0, CURRENT: 0})
 def run(ready: Surroundings, options: Options) -> Report:
     """Match under each of the conditions, one after the other, round after round."""
     world = load(options.shape(), seed=options.seed)
-    _make_pools(world)
+    pools = _make_pools(world)
     report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": ROUNDS})
     conditions: dict[str, Callable[[World], AbstractContextManager[None]]] = {
         "match, nothing limits it": _nothing,
         "match, one limit on running jobs of the VO": _vo_limit,
         "match, a limit on running jobs of each site": _site_limits,
         "match, every site throttled": _throttles,
-        f"match, {POOLS} task queues of {POOLS} submit pools": _pools,
+        f"match, {pools} task queues of {pools} submit pools": _pools,
         "match, these pools and every site throttled": _pools_and_throttles,
     }
     times_s: dict[str, list[float]] = {name: [] for name in conditions}
@@ -109,15 +110,16 @@ def _pools(_world: World) -> Iterator[None]:
     TaskQueue.objects.filter(pk__in=[row.pk for row in of_pool]).update(submit_pools=[])
 
 
-def _make_pools(world: World) -> None:
-    """Make pools of half of all batch queues each, which no task queue is of yet."""
+def _make_pools(world: World) -> int:
+    """Make pools of half of all batch queues each, which no task queue is of yet; return how many."""
+    count = min(POOLS, TaskQueue.objects.count())
     now, chance = timezone.now(), Random(1)
     queue_ids = list(Queue.objects.order_by("pk").values_list("pk", flat=True))
     pools = SubmitPool.objects.bulk_create(
         SubmitPool(
             id=f"{number:064x}", vo=world.vo, requirements={"memory": number}, refreshed_at=now, last_used_at=now
         )
-        for number in range(POOLS)
+        for number in range(count)
     )
     # As rows: a thousand calls of set() take longer than all that is measured.
     Membership.objects.bulk_create(
@@ -128,6 +130,7 @@ def _make_pools(world: World) -> None:
         ),
         batch_size=10_000,
     )
+    return count
 
 
 @contextmanager

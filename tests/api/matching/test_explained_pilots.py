@@ -24,7 +24,7 @@ from wms.kernel.db import database_now
 
 ClientOf = Callable[[User | Pilot], APIClient]
 NOW = factories.NOW
-LATER = NOW + timedelta(hours=1)
+LATER = NOW + timedelta(minutes=20)
 UNTIL = f"{LATER:%F %H:%M} UTC"
 NOBODY = "It fits 1 of 1 queue, but no pilot is there and none is sent at present: "
 
