@@ -12,7 +12,7 @@ from django.db.models.functions import TruncMinute
 from pilots.domain import ENDED, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
 from pilots.domain.pauses import BUSY_FOR, LONGEST_PAUSE, Outcome
-from pilots.domain.pressure import Pressure, pressure_of
+from pilots.domain.pressure import Pressure, in_vain_at, pressure_of
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
@@ -33,6 +33,8 @@ WORD_HOLDS_FOR = timedelta(minutes=15)
 #: Cycles of the directors further apart than this were not one after the other.
 STANDSTILL = timedelta(seconds=60)
 _PARAMETERS = ("parameters", "vo_parameters")
+#: Of living pilots: those that wait. A stalled one "no longer counts as waiting" (DESIGN §3.7).
+WAITS = Q(started_at__isnull=True) & ~Q(status=PilotStatus.STALLED)
 _NEVER = Value(None, output_field=DateTimeField())
 
 
@@ -127,9 +129,7 @@ def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
     """Return how many pilots are at each of the queues."""
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(queue__isnull=False, ended_at__isnull=True)
-    # A stalled one "no longer counts as waiting" (DESIGN §3.7).
-    waits = Q(started_at__isnull=True) & ~Q(status=PilotStatus.STALLED)
-    counts = living.values("queue").annotate(living=Count("pk"), waiting=Count("pk", filter=waits)).order_by("queue")
+    counts = living.values("queue").annotate(living=Count("pk"), waiting=Count("pk", filter=WAITS)).order_by("queue")
     found = {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
     return {queue.pk: found.get(queue.pk, Crowding()) for queue in queues}
 
@@ -164,8 +164,12 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
 def heard_since(*, now: datetime) -> datetime:
     """Return since when the directors, and so perhaps the server, have been there without a break."""
     run = DirectorRun.objects.filter(pk=1).first()
-    pause = max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
-    return now if run is None or now - run.ran_at > pause else run.running_since
+    return now if run is None or stand_still(run, now=now) else run.running_since
+
+
+def stand_still(last: DirectorRun, *, now: datetime) -> bool:
+    """Return whether the directors, which have run so last, should have run again since."""
+    return now - last.ran_at > max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
 
 
 def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, Pressure]:
@@ -177,7 +181,7 @@ def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, P
     telling = sent.filter(Q(matched_at__gt=since) | Q(matched_at=None, nothing_at__gt=since))
     found: defaultdict[int, list[float | None]] = defaultdict(list)
     for queue_id, matched_at, nothing_at in telling.values_list("queue", "matched_at", "nothing_at"):
-        found[queue_id].append(nothing_at.timestamp() if nothing_at and matched_at is None else None)
+        found[queue_id].append(in_vain_at(matched_at=matched_at, nothing_at=nothing_at))
     return {queue.pk: pressure_of(found[queue.pk]) for queue in queues}
 
 

@@ -11,6 +11,7 @@ from django.db.models import Count, F, Q, QuerySet
 from matching.models import Match
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
+from pilots.queries import WAITS
 from wms.accounts.models import VO, User
 
 #: By what pilots may be counted, and the columns where that stands.
@@ -86,12 +87,12 @@ def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datet
     columns = [GROUP_BY[name] for name in group_by]
     # Uses index: pilot_submitted_at
     lately = pilots.filter(submitted_at__gt=since).order_by()
-    not_started, is_stalled = Q(ended_at=None, started_at=None), Q(status=PilotStatus.STALLED)
+    lives = Q(ended_at=None)
     rows = lately.values_list(*columns).annotate(
         submitted=Count("pk"),
-        waiting=Count("pk", filter=not_started & ~is_stalled),
-        stalled=Count("pk", filter=not_started & is_stalled),
-        running=Count("pk", filter=Q(ended_at=None, started_at__isnull=False)),
+        waiting=Count("pk", filter=lives & WAITS),
+        stalled=Count("pk", filter=lives & Q(started_at=None, status=PilotStatus.STALLED)),
+        running=Count("pk", filter=lives & Q(started_at__isnull=False)),
         matched=Count("pk", filter=Q(matched_at__isnull=False)),
         empty=Count("pk", filter=Q(status=PilotStatus.DONE, matched_at=None)),
         done=Count("pk", filter=Q(status=PilotStatus.DONE)),

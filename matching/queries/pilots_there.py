@@ -5,7 +5,7 @@ Everything is at hand: rows of living pilots, what computing elements said last,
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from django.conf import settings
@@ -13,9 +13,9 @@ from django.db.models import Count, Q
 
 from matching.queries.wording import counted
 from pilots.domain import ENDED, PilotStatus
-from pilots.domain.pressure import pressure_of
+from pilots.domain.pressure import in_vain_at, pressure_of
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
-from pilots.queries import PRESSURE_FOR, STANDSTILL, WORD_HOLDS_FOR, free_slots
+from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stand_still
 from resources.domain.words import PilotType
 from resources.models import Queue
 from taskqueues.domain.conditions import CONDITIONS
@@ -64,10 +64,10 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
     if able.filter(status=PilotStatus.RUNNING).exists():
         return PilotsThere(some_run=True)
     told = list(_black_holes(queues, now=now))
-    coming = able.filter(_WAITS).count()
+    coming = able.filter(WAITS).count()
     if coming:
         return PilotsThere(coming=coming, told=told)
-    waiting_at = dict(there.filter(_WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
+    waiting_at = dict(there.filter(WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
     newest = _newest(queues)
 
     def why_none_to(queue: Queue) -> str:
@@ -79,10 +79,6 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
         kept_back=_standstill(now=now) or _kept_back(_of_ces(task_queue, queues, now=now), queues, why_none_to),
         told=[*told, *_last(task_queue, newest)],
     )
-
-
-#: As directors count the pilots that wait.
-_WAITS: Final = Q(started_at=None, status__in=[PilotStatus.SUBMITTED, PilotStatus.WAITING])
 
 
 def _may_take(task_queue: TaskQueue) -> Q:
@@ -118,7 +114,7 @@ def _standstill(*, now: datetime) -> str:
     run = DirectorRun.objects.filter(pk=1).first()
     if run is None:
         return "the directors, which send pilots, have not run yet"
-    if now - run.ran_at > max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S)):
+    if stand_still(run, now=now):
         return f"the directors, which send pilots, have not run since {_at(run.ran_at)}"
     return ""
 
@@ -180,7 +176,7 @@ def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot]
     """Return that the pilots of a queue come back empty, which stops their submission for what waited then."""
     since = now - PRESSURE_FOR
     found = [
-        pilot.nothing_at.timestamp() if pilot.matched_at is None and pilot.nothing_at else None
+        in_vain_at(matched_at=pilot.matched_at, nothing_at=pilot.nothing_at)
         for pilot in newest
         if (pilot.matched_at or pilot.nothing_at or since) > since
     ]

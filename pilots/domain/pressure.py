@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from math import inf
 
 #: Fewer pilots say nothing yet.
@@ -27,6 +28,11 @@ class Pressure:
 
 
 NONE = Pressure(kept=1.0, seen_at=-inf)
+
+
+def in_vain_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> float | None:
+    """Return when a pilot has asked in vain, in seconds since the epoch; None: it did not, or has had a job."""
+    return nothing_at.timestamp() if nothing_at is not None and matched_at is None else None
 
 
 def pressure_of(found_nothing_at: Sequence[float | None]) -> Pressure:

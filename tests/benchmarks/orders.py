@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -14,16 +13,14 @@ from urllib.request import Request, urlopen
 import psutil
 from django.conf import settings
 
-from pilots.backends.local import dismiss
 from tests.benchmarks.measuring import NotMeasurableError, Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.people import Person, person
 from tests.benchmarks.submit import PATH
-from tests.benchmarks.surroundings import Surroundings, running
+from tests.benchmarks.surroundings import Surroundings
 from tests.factories import make_ce, make_group, make_queue, make_site, make_token, make_user
 from wms.accounts.models import User
 from wms.jobs.models import JobCommand
-from wms.stack import services
 
 _WITHIN_S = 240.0
 _POLL_S = 0.1
@@ -69,14 +66,8 @@ def run(ready: Surroundings, options: Options) -> Report:
         benchmark="orders",
         sizes={"orders of each kind": options.repeat, "seconds between two heartbeats": settings.WMS_HEARTBEAT_S},
     )
-    with ExitStack() as stack:
-        stack.callback(dismiss, ready.system.directory.path / "pilots")
-        for part in (
-            services._web(ready.system), *services._workers(ready.system), services._beat(ready.system)
-        ):  # fmt: skip
-            stack.enter_context(running(part, ready.logs))
-        port = ready.system.options.port
-        someone = stack.enter_context(person(owner, port=port))
+    port = ready.system.options.port
+    with ready.with_pilots(), person(owner, port=port) as someone:
         jobs = _running(someone, ready.logs, count=count)
         output = _Output(owner, port=port)
         orders = _drawn(jobs, chance=Random(options.seed), someone=someone, output=output)

@@ -1,19 +1,16 @@
 """``start``: one job after another for an idle computing element of this machine, and how soon its payload begins."""
 
 import time
-from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 
-from pilots.backends.local import dismiss
 from pilots.models import Pilot
 from tests.benchmarks.measuring import NotMeasurableError, Report
 from tests.benchmarks.options import Options
 from tests.benchmarks.people import Person, person
 from tests.benchmarks.submit import PATH
-from tests.benchmarks.surroundings import Surroundings, running
+from tests.benchmarks.surroundings import Surroundings
 from tests.factories import make_ce, make_group, make_queue, make_site, make_user
-from wms.stack import services
 
 #: Less than the pilots' first wait for a job, so that each leaves at once when there is none.
 _MAX_IDLE_S = 1
@@ -28,13 +25,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     ce = make_ce(site=make_site(vos=[group.vo]), options={"max_idle_s": _MAX_IDLE_S})
     make_queue(ce=ce, max_waiting_pilots=4, max_pilots=4)
     report = Report(benchmark="start", sizes={"jobs": options.repeat, "director's cycle in s": _cycle_s(ready)})
-    with ExitStack() as stack:
-        stack.callback(dismiss, ready.system.directory.path / "pilots")
-        for part in (
-            services._web(ready.system), *services._workers(ready.system), services._beat(ready.system)
-        ):  # fmt: skip
-            stack.enter_context(running(part, ready.logs))
-        someone = stack.enter_context(person(owner, port=ready.system.options.port))
+    with ready.with_pilots(), person(owner, port=ready.system.options.port) as someone:
         _started_s(someone, ready.logs / "warm-up")
         report.add(
             "from the submission to the payload's start",

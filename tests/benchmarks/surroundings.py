@@ -20,6 +20,7 @@ import psycopg
 from django.core.management import call_command
 from django.db import connections
 
+from pilots.backends.local import dismiss
 from tests.benchmarks.machine import Machine, describe_machine
 from tests.benchmarks.measuring import NotMeasurableError
 from wms.stack import services
@@ -52,6 +53,15 @@ class Surroundings:
         system = replace(self.system, options=options)
         with running(_background(system), self.logs) as background, running(services._web(system), self.logs) as server:
             yield Web(port=options.port, server=server, background=background)
+
+    @contextmanager
+    def with_pilots(self) -> Iterator[None]:
+        """Run all that `up` runs, as it does, and at the end dismiss the pilots that were sent."""
+        with ExitStack() as stack:
+            stack.callback(dismiss, self.system.directory.path / "pilots")
+            for part in (services._web(self.system), *services._workers(self.system), services._beat(self.system)):
+                stack.enter_context(running(part, self.logs))
+            yield
 
     @contextmanager
     def empty_database(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from pilots.backends.interface import BackendError, PilotOrder, Slot, Submission
+from pilots.backends.interface import PilotOrder, Slot, Submission
 from pilots.domain import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets
@@ -381,42 +381,7 @@ def test_jobs_of_a_suspended_owner_get_none(fleet: Fleet, group: Group) -> None:
     assert cycle(fleet) == 0
 
 
-# ---- failures --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("refusal", ["no space left on device", BackendError("no space left on device")])
-def test_a_pilot_that_could_not_be_started_is_aborted_and_the_ce_left_alone_for_a_while(
-    fleet: Fleet, backend: ScriptedBackend, queue: Queue, group: Group, refusal: str | Exception
-) -> None:
-    waiting(3, group=group)
-    backend.refuses = refusal
-
-    assert cycle(fleet) == 0
-
-    assert set(Pilot.objects.values_list("status", "ended_at")) == {(PilotStatus.ABORTED, NOW)}
-    assert all("no space left" in reason for reason in Pilot.objects.values_list("status_reason", flat=True))
-    asked = len(backend.orders)
-    cycle(fleet, after=timedelta(seconds=4))
-    assert len(backend.orders) == asked
-    backend.refuses = None
-    assert cycle(fleet, after=timedelta(seconds=6)) == 3
-
-
-def test_a_ce_whose_pilots_fail_their_check_of_the_node_is_left_alone_longer_each_time(
-    fleet: Fleet, queue: Queue, group: Group
-) -> None:
-    waiting(1, group=group)
-    pauses = []
-    passed = timedelta()
-    for _ in range(4):
-        begun = passed
-        while cycle(fleet, after=passed) == 0:
-            passed += timedelta(seconds=1)
-        pauses.append((passed - begun).total_seconds())
-        Pilot.objects.filter(ended_at=None).update(
-            status=PilotStatus.FAILED, started_at=NOW + passed, ended_at=NOW + passed
-        )
-    assert pauses == [0, 5, 10, 20]
+# ---- committed first -------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_ordered_that_was_not_committed(

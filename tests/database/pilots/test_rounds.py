@@ -1,4 +1,4 @@
-"""Rounds at computing elements when something goes wrong that is not theirs: our code, our database, our clock."""
+"""Rounds at computing elements when something goes wrong: there, on their nodes, or in our code, database or clock."""
 
 from datetime import datetime, timedelta
 from itertools import count
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from pilots.backends.interface import BatchState, Presence
+from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.queries import free_slots
@@ -22,15 +22,54 @@ FAR_AWAY = NOW + timedelta(days=365)
 _job_ids = count(2_000_001)
 
 
+def waiting(jobs: int) -> None:
+    make_task_queue(group=make_group(), job_ids=[next(_job_ids) for _ in range(jobs)])
+
+
 @pytest.fixture
 def queue() -> Queue:
-    queue = make_queue()
-    make_task_queue(group=make_group(), job_ids=[next(_job_ids)])
+    """Return a batch queue for which a job waits."""
+    queue = make_queue(max_waiting_pilots=50)
+    waiting(1)
     return queue
 
 
 def health_of(ce: ComputingElement | None) -> CEHealth:
     return CEHealth.objects.get(ce=ce)
+
+
+@pytest.mark.parametrize("refusal", ["no space left on device", BackendError("no space left on device")])
+def test_a_pilot_that_could_not_be_started_is_aborted_and_the_ce_left_alone_for_a_while(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, refusal: str | Exception
+) -> None:
+    waiting(2)
+    backend.refuses = refusal
+
+    assert fleet.cycle() == 0
+
+    assert set(Pilot.objects.values_list("status", "ended_at")) == {(PilotStatus.ABORTED, NOW)}
+    assert all("no space left" in reason for reason in Pilot.objects.values_list("status_reason", flat=True))
+    asked = len(backend.orders)
+    fleet.cycle(after=timedelta(seconds=4))
+    assert len(backend.orders) == asked
+    backend.refuses = None
+    assert fleet.cycle(after=timedelta(seconds=6)) == 3
+
+
+def test_a_ce_whose_pilots_fail_their_check_of_the_node_is_left_alone_longer_each_time(
+    fleet: Fleet, queue: Queue
+) -> None:
+    pauses = []
+    passed = timedelta()
+    for _ in range(4):
+        begun = passed
+        while fleet.cycle(after=passed) == 0:
+            passed += timedelta(seconds=1)
+        pauses.append((passed - begun).total_seconds())
+        Pilot.objects.filter(ended_at=None).update(
+            status=PilotStatus.FAILED, started_at=NOW + passed, ended_at=NOW + passed
+        )
+    assert pauses == [0, 5, 10, 20]
 
 
 def test_after_a_fault_of_ours_nobody_knows_whether_the_pilots_are_there(
