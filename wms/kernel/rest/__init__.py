@@ -4,7 +4,7 @@ NB: Django REST framework imports this package while it imports its own views (t
 so nothing below may import ``rest_framework.views`` or ``rest_framework.generics``.
 """
 
-from wms.kernel.rest.authentication import BearerAuthentication, bearer_token, has_bearer_token
+from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
@@ -33,7 +33,6 @@ __all__ = [
     "Text",
     "WholeNumber",
     "answer_error",
-    "bearer_token",
     "error_responses",
     "has_bearer_token",
     "load_json",
