@@ -32,6 +32,12 @@ class Match(models.Model):
     ended_at = models.DateTimeField(null=True)
     end_reason = models.CharField(max_length=32, blank=True, help_text="finished, killed, expired or pilot_ended.")
 
+    job_at_fault = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether it ended because the node does not have what the job itself asks for.",
+    )
+
     class Meta:
         verbose_name_plural = "matches"
         constraints = [

@@ -6,6 +6,7 @@ from matching.api.explain import ExplainView
 from matching.api.pilot_efficiency import PilotSummaryView
 from matching.api.sandboxes import LeaseSandboxesView, LeaseSandboxView
 from matching.api.shares import GroupSharesView
+from matching.api.submission import JobsView
 from matching.api.views import FinishView, HeartbeatView, LeaseStatusView, MatchesView, PreviewView
 
 urlpatterns: list[URLPattern] = [
@@ -20,5 +21,6 @@ urlpatterns: list[URLPattern] = [
     path("matches/<uuid:match_id>/replicas/", LeaseReplicasView.as_view(), name="match-replicas"),
     path("groups/<str:name>/shares/", GroupSharesView.as_view(), name="group-shares"),
     path("pilots/summary/", PilotSummaryView.as_view(), name="pilot-summary"),
+    path("jobs/", JobsView.as_view(), name="jobs"),
     path("jobs/<int:pk>/explain/", ExplainView.as_view(), name="job-explain"),
 ]

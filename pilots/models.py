@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.deletion import Collector
 
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain import ENDED, MAY_END, PilotStatus
 from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
@@ -32,18 +32,18 @@ class PilotQuerySet(models.QuerySet["Pilot"]):
 
 
 def kept_by_living_pilots(
-    collector: Collector, field: "models.ForeignKey[Queue, Queue]", pilots: PilotQuerySet, using: str
+    collector: Collector, field: "models.ForeignKey[models.Model, models.Model]", pilots: PilotQuerySet, using: str
 ) -> None:
     """Refuse to delete a queue, or what it belongs to, while pilots live there; those that have ended forget it.
 
-    Without a queue a pilot is compared with no site, as if made by hand; and nobody would look whether it still lives.
+    Without a queue a pilot's place is not known, as if made by hand; and nobody would look whether it still lives.
 
     Raises:
         ProtectedError: with some of them; kill them, or wait until they have ended.
     """
     living = pilots.filter(ended_at=None)
     if living.exists():
-        raise models.ProtectedError("Pilots live at this queue.", set(living[:100]))
+        raise models.ProtectedError("Pilots live there.", set(living[:100]))
     models.SET_NULL(collector, field, pilots, using)
 
 
@@ -68,7 +68,27 @@ class Pilot(models.Model):
         blank=True,
         related_name="pilots",
         db_index=False,
-        help_text="Where it runs; none: made by hand, and not compared with any site.",
+        help_text="Where it runs; none: made by hand, and what is not known of its place can only narrow its offers.",
+    )
+    # Without an index on the many that have neither: see Meta.
+    site = models.ForeignKey(
+        Site,
+        kept_by_living_pilots,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        help_text="Of a pilot made by hand without a queue, where it is; none: at any site that serves its VO.",
+    )
+    ce = models.ForeignKey(
+        ComputingElement,
+        kept_by_living_pilots,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        verbose_name="computing element",
+        help_text="The same, if it is known.",
     )
     stamp = models.CharField(max_length=128, blank=True, help_text="Name that its submitter or batch system gave it.")
     batch_id = models.CharField(
@@ -81,6 +101,9 @@ class Pilot(models.Model):
     slot = models.JSONField(default=dict, blank=True, help_text="What was asked of the batch system for it.")
     submitted_at = models.DateTimeField()
     tried_at = models.DateTimeField(null=True, blank=True, help_text="When its CE was first asked to take it.")
+    stalled_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it was declared stalled: it had not started in time."
+    )
     started_at = models.DateTimeField(null=True, blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
     # "Any Pilot Job receiving a payload for execution is immediately flagged" (PIL §2.3), with its first match.
@@ -123,7 +146,7 @@ class Pilot(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="pilot_status_is_known_and_ended_at_set_iff_ended",
-                condition=Q(status__one_of=sorted(ENDED), ended_at__isnull=False)
+                condition=Q(status__one_of=sorted(MAY_END), ended_at__isnull=False)
                 | Q(status__one_of=sorted(set(PilotStatus) - ENDED), ended_at__isnull=True),
             ),
             models.CheckConstraint(
@@ -139,6 +162,11 @@ class Pilot(models.Model):
             models.Index(name="pilot_submitted_at", fields=["submitted_at"]),
             # Serves directors: what became of the latest pilots of a queue.
             models.Index(name="pilot_latest_at_queue", fields=["queue", "-id"]),
+            # Serves directors: batch queues at which pilots did not start in time.
+            models.Index(name="pilot_stalled_at", fields=["stalled_at"], condition=Q(stalled_at__isnull=False)),
+            # Serves the deletion of a site or CE: the few pilots that were made for one.
+            models.Index(name="pilot_made_for_site", fields=["site"], condition=Q(site__isnull=False)),
+            models.Index(name="pilot_made_for_ce", fields=["ce"], condition=Q(ce__isnull=False)),
             # Serves the list of pilots: what ran on one host, the latest first.
             models.Index(name="pilot_latest_on_host", fields=["host_name", "-id"], condition=~Q(host_name="")),
         ]
@@ -180,6 +208,17 @@ class CEHealth(models.Model):
     ask_after = models.DateTimeField(null=True, blank=True, help_text="Until then it is not asked again.")
     send_after = models.DateTimeField(null=True, blank=True, help_text="Until then no pilots are sent.")
     trouble = models.CharField(max_length=500, blank=True, help_text="Why it is left alone.")
+    stalls = models.TextField(
+        blank=True, help_text="Which of its queues get no pilots now, as some did not start there."
+    )
+    described_as = models.CharField(
+        max_length=64, blank=True, editable=False, help_text="Digest of its options, state and queues at the last look."
+    )
+    judged_from = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Pilots submitted before are not held against it: it was changed, or an operator had it asked again.",
+    )
     doubts = models.TextField(blank=True, help_text="Where it cannot give to pilots what its queues promise.")
 
     class Meta:

@@ -2,21 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
-from pilots.domain import ENDED, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain import ENDED, MAY_END, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
-from pilots.domain.pauses import BUSY_FOR, LONGEST_PAUSE, Outcome
+from pilots.domain.pauses import BUSY_FOR, LONGEST_PAUSE, Outcome, Stall, stalled_until
 from pilots.domain.pressure import Pressure, in_vain_at, pressure_of
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
-from wms.accounts.models import User
+from wms.accounts.models import VO, User
 
 #: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
 LATEST = 100
@@ -30,6 +30,8 @@ IN_VAIN_FOR = timedelta(minutes=10)
 PRESSURE_FOR = timedelta(minutes=15)
 #: What a CE said of its free slots is worth nothing after that.
 WORD_HOLDS_FOR = timedelta(minutes=15)
+#: Pilots that did not start in time are counted so long: until the longest pause has been reached, and a while longer.
+STALLS_COUNT_FOR = timedelta(days=7)
 #: Cycles of the directors further apart than this were not one after the other.
 STANDSTILL = timedelta(seconds=60)
 _PARAMETERS = ("parameters", "vo_parameters")
@@ -76,7 +78,24 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> Configuration:
         lease_grace_s=settings.WMS_LEASE_GRACE_S,
         sandbox_max_bytes=settings.WMS_SANDBOX_MAX_BYTES,
         sandbox_max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES,
-        watchdog=WatchdogMargins(stream_max_mb=settings.WMS_STREAM_MAX_MB),
+        watchdog=_margins(pilot.vo, pilot.queue),
+    )
+
+
+def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
+    """Return the margins of the watchdog: of the stall rule those of the queue, else of the VO, else of the server."""
+    usual = WatchdogMargins(stream_max_mb=settings.WMS_STREAM_MAX_MB)
+    bounds = [vo.longest_stalled_s, *([] if queue is None or queue.max_stalled_s is None else [queue.max_stalled_s])]
+
+    def said(name: str) -> list[float]:
+        return [value for level in (queue, vo) if level is not None and (value := getattr(level, name)) is not None]
+
+    return replace(
+        usual,
+        stalled_s=int(next(iter(said("stalled_s")), usual.stalled_s)),
+        stalled_cpu_fraction=next(iter(said("stalled_cpu_fraction")), usual.stalled_cpu_fraction),
+        # The VO's bound is the widest: a queue can only narrow it.
+        max_stalled_s=min(filter(None, bounds), default=0),
     )
 
 
@@ -210,18 +229,56 @@ def free_slots(*, now: datetime) -> Mapping[int, int]:
     return {ce_id: max(0, free - taken.get(ce_id, 0)) for ce_id, free in told.values_list("ce", "free_slots")}
 
 
-def latest_outcomes(ce: ComputingElement, *, now: datetime) -> Sequence[Outcome]:
+def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: datetime) -> Sequence[Outcome]:
     """Return what became of the pilots that were sent to *ce* within a day, as far as it is known, the latest first.
 
-    Those that people ended in vain tell nothing of it: the place was banned, or they were drained or revoked.
+    Those that were submitted before *judged_from* tell nothing: the CE was another one then.
+
+    Those that people ended in vain tell nothing of it: the place was banned, or they were drained or revoked. Nor do
+    those that were killed because they did not start: their queue has a pause of its own (``stall_pauses``).
     """
-    known = Q(matched_at__isnull=False) | Q(ended_at__isnull=False, revoked_at=None, drained_at=None)
-    sent = Pilot.objects.filter(known, queue__ce=ce, secret__isnull=False, submitted_at__gt=now - timedelta(days=1))
+    ended = Q(ended_at__isnull=False, revoked_at=None, drained_at=None) & ~Q(status=PilotStatus.STALLED)
+    known = Q(matched_at__isnull=False) | ended
+    since = max(filter(None, [now - timedelta(days=1), judged_from]))
+    sent = Pilot.objects.filter(known, queue__ce=ce, secret__isnull=False, submitted_at__gte=since)
     rows = sent.order_by("-pk").values_list("submitted_at", "ended_at", "matched_at", "status")[:LATEST]
     in_vain = {PilotStatus.ABORTED, PilotStatus.FAILED}
     return [
         Outcome(submitted_at=submitted, failed_at=ended if matched is None and status in in_vain else None)
         for submitted, ended, matched, status in rows
+    ]
+
+
+def stall_pauses(*, now: datetime) -> Mapping[int, datetime]:
+    """Return until when each batch queue, by primary key, gets no pilots, because some did not start there in time.
+
+    One statement as long as there are none. The pause ends when any pilot starts there, and when the CE is changed.
+    """
+    lately = Q(stalled_at__gt=now - STALLS_COUNT_FOR, stalled_at__lte=now)
+    # Uses index: pilot_stalled_at
+    queues = Pilot.objects.filter(lately, queue__isnull=False).values_list("queue", "queue__ce__health__judged_from")
+    first = timedelta(seconds=settings.WMS_STALL_PAUSE_S)
+    longest = timedelta(seconds=settings.WMS_STALL_PAUSE_MAX_S)
+    pauses = {
+        queue_id: stalled_until(_stalls_at(queue_id, judged_from=judged_from), first=first, longest=longest)
+        for queue_id, judged_from in queues.distinct().order_by("queue")
+    }
+    return {queue_id: until for queue_id, until in pauses.items() if until is not None and until > now}
+
+
+def _stalls_at(queue_id: int, *, judged_from: datetime | None) -> Sequence[Stall]:
+    """Return the pilots that stalled at a batch queue since one has started there last."""
+    # Uses index: pilot_latest_at_queue
+    latest = Pilot.objects.filter(queue=queue_id, secret__isnull=False).order_by("queue", "-pk")[:LATEST]
+    pilots = list(latest.values_list("submitted_at", "stalled_at", "started_at", "revoked_at", "drained_at"))
+    last_start = max((started for _, _, started, *_ in pilots if started is not None), default=None)
+    return [
+        Stall(submitted_at=submitted, stalled_at=stalled)
+        for submitted, stalled, _, revoked, drained in pilots
+        if stalled is not None
+        and (last_start is None or stalled > last_start)
+        and (judged_from is None or submitted >= judged_from)
+        and revoked is drained is None
     ]
 
 
@@ -280,8 +337,10 @@ def search(actor: User, wanted: PilotFilter) -> PilotQuerySet:
     """Return the pilots that *actor* may see and asks for, with what a list says of each."""
     found = Pilot.objects.visible_to(actor)
     if wanted.status:
+        found = found.filter(status=wanted.status)
         # The end as well: the index of those that live is small, and most pilots have ended.
-        found = found.filter(status=wanted.status, ended_at__isnull=wanted.status not in ENDED)
+        if wanted.status not in MAY_END - ENDED:
+            found = found.filter(ended_at__isnull=wanted.status not in ENDED)
     names = {
         "queue__ce__site__name": wanted.site,
         "queue__ce__name": wanted.ce,
@@ -291,7 +350,7 @@ def search(actor: User, wanted: PilotFilter) -> PilotQuerySet:
         "stamp": wanted.stamp,
     }
     found = found.filter(**{column: name for column, name in names.items() if name})
-    return found.select_related("vo", "owner", "group", "queue__ce__site")
+    return found.select_related("vo", "owner", "group", "queue__ce__site", "site", "ce")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,3 +370,10 @@ def pilot_of_job(pilot_id: int | None, *, actor: User) -> PilotOfJob | None:
         return None
     is_visible = Pilot.objects.visible_to(actor).filter(pk=pilot.pk).exists()
     return PilotOfJob(pilot_id=pilot.pk, host_name=pilot.host_name, is_visible=is_visible)
+
+
+def others_alive(*, queue_id: int, but: str) -> bool:
+    """Return whether a pilot that has started lives at the queue on another host than *but*."""
+    # Uses index: pilot_alive_at_queue
+    living = Pilot.objects.filter(queue=queue_id, ended_at=None, revoked_at=None, started_at__isnull=False)
+    return living.exclude(host_name__in=("", but)).exists()

@@ -1,11 +1,12 @@
 """Where jobs may run: site > computing element > queue, what each offers and whether it takes jobs (RFC7)."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import MD5, Cast, Concat
@@ -21,6 +22,7 @@ from resources.domain.words import (
     WhenExpired,
 )
 from resources.validators import valid_parameters, valid_vo_parameters
+from wms.accounts.domain import MAX_STALLED_S
 from wms.accounts.models import VO, User
 from wms.kernel.validators import valid_name
 
@@ -91,6 +93,11 @@ class Site(Level):
     storage_elements: "models.ManyToManyField[StorageElement, models.Model]" = models.ManyToManyField(
         "StorageElement", related_name="sites", blank=True
     )
+    containers_provide_platforms = models.BooleanField(
+        default=False,
+        help_text="Jobs get the platforms of their queue from containers: where nodes can run containers, the queue's "
+        "platforms hold whatever the node itself is.",
+    )
     throttle_policy = models.CharField(
         max_length=16, choices=[(p, p or "none") for p in ThrottlePolicy], default=ThrottlePolicy.NONE, blank=True
     )
@@ -129,9 +136,16 @@ class ThrottleState(models.Model):
 
     site = models.OneToOneField(Site, models.CASCADE, primary_key=True, related_name="throttle_state")
     version = models.BigIntegerField(default=1, help_text="Higher with each advertisement, count or change of policy.")
-    advertised = models.JSONField(default=dict, help_text="Numbers, by the names under which SAM advertises them.")
-    classad = models.TextField(blank=True, help_text="The advertisement, when it came in ClassAd form.")
-    sequence = models.BigIntegerField(null=True, help_text="Of the last advertisement that had one.")
+    advertised = models.JSONField(
+        default=dict,
+        help_text="Numbers, by the names under which SAM advertises them; of several gateways, their sums.",
+    )
+    classad = models.TextField(
+        blank=True, help_text="The advertisement, when it came in ClassAd form and from one gateway."
+    )
+    gateways = models.JSONField(
+        default=list, help_text="What each gateway advertised last; none: the server counted itself."
+    )
     advertised_at = models.DateTimeField(null=True, help_text="None: the server counted itself.")
     measured_at = models.DateTimeField(help_text="CurMatches counts the matches after it.")
     expires_at = models.DateTimeField()
@@ -155,6 +169,12 @@ class ComputingElement(Level):
     site = models.ForeignKey(Site, models.CASCADE, related_name="ces", db_index=False)
     name = models.CharField(max_length=128, validators=[valid_name])
     type = models.CharField(max_length=16, choices=ce_types, default="local")
+    middleware = models.CharField(
+        "grid middleware",
+        max_length=128,
+        blank=True,
+        help_text="By which jobs may ask for pilots at such computing elements; empty: the type.",
+    )
     options = models.JSONField(default=dict, blank=True, help_text="Of the backend: host, partition, account, …")
     pilot_types = ArrayField(
         models.CharField(max_length=16, choices=[(t, t) for t in PilotType]),
@@ -173,6 +193,15 @@ class ComputingElement(Level):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def grid_middleware(self) -> str:
+        """The name of its grid middleware; letter case does not matter."""
+        return (self.middleware or self.type).casefold()
+
+    def is_one_of(self, middlewares: Collection[str]) -> bool:
+        """Return whether directors send pilots here for jobs that ask for one of these grid middlewares; none: any."""
+        return not middlewares or self.grid_middleware in {name.casefold() for name in middlewares}
 
 
 class Queue(Level):
@@ -203,6 +232,28 @@ class Queue(Level):
     required_tags = name_list("Only jobs that ask for all of these may run here.")
     max_waiting_pilots = models.PositiveIntegerField(default=10)
     max_pilots = models.PositiveIntegerField(default=100)
+    stalled_s = models.PositiveIntegerField(
+        "stalled after, s",
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_STALLED_S)],
+        help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: as the VO says.",
+    )
+    stalled_cpu_fraction = models.FloatField(
+        "stalled below, CPU fraction",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+        help_text="Part of one core, 0 to 1, that is hardly any; empty: as the VO says.",
+    )
+    max_stalled_s = models.PositiveIntegerField(
+        "longest window of jobs, s",
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_STALLED_S)],
+        help_text="Jobs may ask for a window of their own up to this; it can only narrow what the VO allows. "
+        "0 or empty: as the VO says.",
+    )
     # Tens of thousands of queues say one of a few things: they are found by it much faster than by the values.
     saying = models.GeneratedField(
         expression=MD5(Concat(Cast("parameters", models.TextField()), Cast("vo_parameters", models.TextField()))),
@@ -216,11 +267,31 @@ class Queue(Level):
             models.CheckConstraint(
                 name="queue_required_tags_are_among_its_tags", condition=Q(tags__contains=models.F("required_tags"))
             ),
+            models.CheckConstraint(
+                name="queue_stalled_cpu_fraction_is_0_to_1", condition=Q(stalled_cpu_fraction__range=(0, 1))
+            ),
             *level_constraints("queue"),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+
+class ReportedPlatform(models.Model):
+    """One row is one platform that a node of a queue reported, with the node that did so last (ADR 28)."""
+
+    queue = models.ForeignKey(Queue, models.CASCADE, related_name="reported_platforms", db_index=False)
+    platform = models.CharField(max_length=128)
+    host_name = models.CharField(max_length=255, blank=True)
+    seen_at = models.DateTimeField(help_text="When a node last reported it, to the minute.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(name="a_platform_is_reported_once_of_a_queue", fields=["queue", "platform"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.platform} at queue {self.queue_id}"
 
 
 class Platform(models.Model):

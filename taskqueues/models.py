@@ -1,17 +1,19 @@
 """What waits, in what order: task queues, the jobs in them, and RFC7's submit pools."""
 
+from datetime import datetime
 from typing import Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
 from django.db.models.functions import Now
 
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.domain.weights import USER_PRIORITIES
 from wms.accounts.models import VO, Group, User
+from wms.accounts.models import Membership as GroupMembership
 from wms.kernel.db import DatabaseNow
 
 
@@ -25,12 +27,26 @@ def no_jobs() -> list[int]:
     return [0] * USER_PRIORITIES
 
 
+def _is_trusted() -> Q:
+    """Return the condition that the owner of a task queue is not suspended, and is a member of its group (ADR 39)."""
+    members = GroupMembership.objects.filter(user=OuterRef("owner"), group=OuterRef("group"))
+    return Q(Exists(members), owner__is_active=True)
+
+
 class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
     """Which queues have jobs, and who may see them."""
 
     def with_jobs(self) -> Self:
         """Keep the queues in which a job waits."""
         return self.filter(Exists(QueuedJob.objects.filter(task_queue=OuterRef("pk"))))
+
+    def trusted(self) -> Self:
+        """Keep the queues whose owner is an active member of their group: only they are matched and share."""
+        return self.filter(_is_trusted())
+
+    def with_trust(self) -> Self:
+        """Annotate each queue with ``trusted``: whether its owner is an active member of its group."""
+        return self.annotate(trusted=ExpressionWrapper(_is_trusted(), output_field=BooleanField()))
 
     def visible_to(self, actor: User) -> Self:
         """Keep the queues of the VOs that the actor manages, the actor's own, and those of its sharing groups."""
@@ -64,6 +80,12 @@ class TaskQueue(models.Model):
     gpus = models.PositiveIntegerField("GPUs", default=0)
     disk_mb = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing.")
     container = models.BooleanField(default=False, help_text="Whether the jobs run in containers.")
+    # Longer than in a description: NFC may lengthen a text.
+    software: "ArrayField[list[str], list[str]]" = ArrayField(
+        models.CharField(max_length=1024),
+        default=list,
+        help_text="What some queue of the VO publishes must be published where the jobs run.",
+    )
     priority = models.FloatField(help_text="Its part of the group's priority; 0 is never drawn (PRI).")
     # As of the last evaluation of its group: what new queues and the index go by, which may not count a million rows.
     weight = models.FloatField(default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated.")
@@ -88,6 +110,18 @@ class TaskQueue(models.Model):
         return f"task queue {self.pk}"
 
 
+class QueuedJobQuerySet(models.QuerySet["QueuedJob"]):
+    """Which jobs a pilot may be given now."""
+
+    def free_at(self, queue_id: int | None, *, now: datetime) -> Self:
+        """Keep the jobs that pilots of a configured queue (None: of any) may have, on some host at least."""
+        elsewhere = Q(avoided_until=None) | Q(avoided_until__lte=now) | Q(avoided_host__isnull=False)
+        if queue_id is None:
+            return self.filter(Q(is_held_back=False) | Q(not_before__lte=now))
+        elsewhere |= ~Q(avoided_queue_ids__contains=[queue_id])
+        return self.filter(Q(is_held_back=False) | (Q(not_before__lte=now) & elsewhere))
+
+
 class QueuedJob(models.Model):
     """One row is one job waiting in a task queue; it disappears when the job is matched."""
 
@@ -95,14 +129,42 @@ class QueuedJob(models.Model):
     job_id = models.BigIntegerField(primary_key=True)
     task_queue = models.ForeignKey(TaskQueue, models.PROTECT, related_name="queued_jobs", db_index=False)
     user_priority = models.PositiveSmallIntegerField(help_text="0 to 10; what the user asked for.")
+    # Nearly all rows say nothing of what follows, which then occupies nothing. A row is written once: the database's
+    # clock passes these times, and nobody clears them.
+    is_held_back = models.BooleanField(
+        default=False, db_default=False, help_text="Whether the columns below say when and where it may be matched."
+    )
+    not_before = models.DateTimeField(null=True, help_text="No pilot gets it before; by the database's clock.")
+    avoided_until = models.DateTimeField(null=True, help_text="Until then the places below do not get it.")
+    avoided_queue_ids = ArrayField(
+        models.BigIntegerField(), null=True, help_text="Configured queues that gave it back, the latest last."
+    )
+    avoided_host = models.CharField(  # noqa: DJ001 - an empty text would occupy room in every row
+        max_length=255, null=True, help_text="Of those queues only this host is avoided; none: the whole queues are."
+    )
+
+    objects = QueuedJobQuerySet.as_manager()
 
     class Meta:
         constraints = [
             models.CheckConstraint(name="user_priority_is_0_to_10", condition=Q(user_priority__range=(0, 10))),
+            models.CheckConstraint(
+                name="a_job_that_is_held_back_says_until_when",
+                condition=Q(is_held_back=True, not_before__isnull=False)
+                | Q(is_held_back=False, not_before__isnull=True, avoided_until__isnull=True),
+            ),
+            models.CheckConstraint(
+                name="a_place_is_avoided_until_some_time",
+                condition=Q(avoided_until__isnull=True, avoided_queue_ids__isnull=True, avoided_host__isnull=True)
+                | Q(avoided_until__isnull=False, avoided_queue_ids__isnull=False),
+            ),
         ]
         indexes = [
-            # Serves the claim: the ten oldest of one level of one queue.
-            models.Index(name="queued_job_oldest_of_level", fields=["task_queue", "user_priority", "job_id"]),
+            # Serves the claim: the ten oldest of one level of one queue; those that are held back stand apart, and are
+            # not read on the way to the others. The column fits between two others: the index is no larger for it.
+            models.Index(
+                name="queued_job_oldest_of_its_kind", fields=["task_queue", "user_priority", "is_held_back", "job_id"]
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Named reads on what waits."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +12,7 @@ from django.db.models import (
     FloatField,
     IntegerField,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     Sum,
@@ -19,6 +20,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce
 
 from resources.models import Queue, Site
+from resources.queries.possible import PossiblePlaces
 from taskqueues import sql
 from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
@@ -39,9 +41,53 @@ def jobs_in(task_queue_ids: Collection[int] | None = None) -> Mapping[int, int]:
     return dict(waiting.values_list("task_queue_id").annotate(jobs=Count("pk")).order_by("task_queue_id"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeJobs:
+    """The waiting jobs that some pilot may have now (ADR 33)."""
+
+    #: {task queue: jobs}; without those whose time has not come.
+    of_task_queue: Mapping[int, int]
+    #: {configured queue: {task queue: jobs of these that avoid it wholly}}.
+    avoiding: Mapping[int, Mapping[int, int]]
+
+    def none_at(self, queue_id: int) -> frozenset[int]:
+        """Return the task queues all of whose jobs avoid a configured queue."""
+        avoiding = self.avoiding.get(queue_id, {})
+        return frozenset(pk for pk, jobs in avoiding.items() if jobs >= self.of_task_queue.get(pk, 0))
+
+
+def free_jobs(*, now: datetime) -> FreeJobs:
+    """Return how many jobs wait in each task queue that are not held back; *now* is by the database's clock."""
+    counted = QueuedJob.objects.free_at(None, now=now).values_list("task_queue_id")
+    of_task_queue: dict[int, int] = {}
+    some_held_back = []
+    kinds = counted.annotate(jobs=Count("pk"), held_back=Count("pk", filter=Q(is_held_back=True)))
+    for task_queue_id, jobs, held_back in kinds.order_by("task_queue_id"):
+        of_task_queue[task_queue_id] = jobs
+        if held_back:
+            some_held_back.append(task_queue_id)
+    avoiding: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    if some_held_back:
+        # Uses index: queued_job_oldest_of_its_kind
+        rows = QueuedJob.objects.filter(
+            task_queue__in=some_held_back, is_held_back=True, not_before__lte=now, avoided_until__gt=now
+        ).filter(avoided_host=None)
+        for task_queue_id, queue_ids in rows.values_list("task_queue_id", "avoided_queue_ids"):
+            for queue_id in queue_ids or ():
+                avoiding[queue_id][task_queue_id] += 1
+    return FreeJobs(of_task_queue=of_task_queue, avoiding=dict(avoiding))
+
+
 def pools_of_queue(queue: Queue, vo: VO) -> tuple[str, ...]:
     """Return the ids, sorted, of the VO's submit pools that *queue* belongs to (RFC7, getSubmitPoolsForQueue)."""
     return tuple(SubmitPool.objects.filter(vo=vo, queues=queue).order_by("pk").values_list("pk", flat=True))
+
+
+def pools_of_all(places: PossiblePlaces, vo: VO) -> tuple[str, ...]:
+    """Return the ids, sorted, of the VO's submit pools that every possible place belongs to."""
+    if not places.all_are_queues:
+        return ()
+    return tuple(sql.pools_of_all_queues([queue.pk for queue in places.queues], vo_id=vo.pk))
 
 
 def pools_by_queue(vo: VO) -> Mapping[int, tuple[str, ...]]:
@@ -158,7 +204,7 @@ def waiting_in(limit: Limit) -> int:
 
     One statement for each limit: one for all of them could find none of its jobs by an index.
     """
-    # Uses index: queued_job_oldest_of_level
+    # Uses index: queued_job_oldest_of_its_kind
     waiting = QueuedJob.objects.all()
     for name, wanted in (("vo", limit.vo_id), ("group", limit.group_id), ("owner", limit.user_id)):
         if wanted is not None:
@@ -233,7 +279,7 @@ def full_in_words(standing: LimitStanding, *, now: datetime) -> str:
     bounds, of = standing.bounds, limit_in_words(standing.limit)
     if bounds.running is not None and bounds.held >= bounds.running:
         jobs = f"{bounds.running} job{'' if bounds.running == 1 else 's'}"
-        return f"at most {jobs} of {of} may run at a time, and {bounds.held} do"
+        return f"at most {jobs} of {of} may run at a time, and {bounds.held} {'does' if bounds.held == 1 else 'do'}"
     if bounds.cpu_s_per_day is not None and bounds.cpu_s >= bounds.cpu_s_per_day:
         return (
             f"the jobs of {of} may use {bounds.cpu_s_per_day} s of CPU time in 24 hours, and have used "

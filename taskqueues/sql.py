@@ -1,7 +1,7 @@
 """The statements that the ORM cannot say."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db import connection
@@ -36,10 +36,10 @@ _INSERT_QUEUES = """
 INSERT INTO taskqueues_taskqueue (
        signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
        grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, wall_time_s, gpus, disk_mb,
-       container, priority, weight, jobs_of_level, created_at)
+       container, software, priority, weight, jobs_of_level, created_at)
 SELECT signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
        grid_ces, grid_middlewares, platforms, job_type, tags, processors, memory_mb, wall_time_s, gpus, disk_mb,
-       container, priority, weight, jobs_of_level, created_at
+       container, software, priority, weight, jobs_of_level, created_at
   FROM json_populate_recordset(NULL::taskqueues_taskqueue, %s)
  ORDER BY signature
     ON CONFLICT DO NOTHING
@@ -150,11 +150,13 @@ def delete_queued_jobs(job_ids: Collection[int]) -> frozenset[int]:
 
 #: Count, divide, write and tell in one statement, for all must be of one snapshot: the one named in counted_in, to
 #: which an index adds what came and went after it. wms_waiting_jobs counts, by several workers where the table is big.
-#: Uses index: queued_job_oldest_of_level (when only some groups are evaluated)
+#: Uses index: queued_job_oldest_of_its_kind (when only some groups are evaluated)
 _DIVIDE_SHARES = """
 WITH queue AS (
     SELECT task_queue.id, task_queue.group_id, of_group.share,
            CASE WHEN of_group.shares_jobs THEN 0 ELSE task_queue.owner_id END AS entity_id,
+           -- Else its owner is suspended, or has left the group: others divide the share.
+           owner.is_active AND membership.id IS NOT NULL AS takes_part,
            task_queue.priority AS old_priority, task_queue.weight AS old_weight,
            task_queue.jobs_of_level AS old_jobs_of_level,
            counted.jobs_of_level,
@@ -163,6 +165,9 @@ WITH queue AS (
       FROM unnest(%(groups)s::bigint[], %(shares)s::double precision[], %(shares_jobs)s::boolean[])
            AS of_group (id, share, shares_jobs)
       JOIN taskqueues_taskqueue AS task_queue ON task_queue.group_id = of_group.id
+      JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
+      LEFT JOIN accounts_membership AS membership
+        ON membership.user_id = task_queue.owner_id AND membership.group_id = task_queue.group_id
       LEFT JOIN wms_waiting_jobs(
            CASE WHEN NOT %(all)s
                 THEN ARRAY(SELECT id FROM taskqueues_taskqueue WHERE group_id = ANY(%(groups)s::bigint[])) END
@@ -171,13 +176,15 @@ WITH queue AS (
            SELECT coalesce(waiting.jobs_of_level, array_fill(0, ARRAY[%(levels)s])) AS jobs_of_level
            ) AS counted
 ), entity AS (
-    SELECT group_id, entity_id, sum(weight) AS weight FROM queue WHERE weight > 0 GROUP BY group_id, entity_id
+    SELECT group_id, entity_id, sum(weight) AS weight FROM queue WHERE weight > 0 AND takes_part
+     GROUP BY group_id, entity_id
 ), entities AS (
     SELECT group_id, count(*) AS number FROM entity GROUP BY group_id
 ), evaluated AS (
     SELECT queue.*,
            -- An empty queue keeps what it had: with 0 a job that comes into it would not be drawn until the next run.
-           CASE WHEN queue.weight > 0 THEN queue.share / entities.number * queue.weight / entity.weight
+           CASE WHEN NOT queue.takes_part THEN 0
+                WHEN queue.weight > 0 THEN queue.share / entities.number * queue.weight / entity.weight
                 ELSE queue.old_priority END AS priority
       FROM queue LEFT JOIN entity USING (group_id, entity_id) LEFT JOIN entities USING (group_id)
 ), compared AS (
@@ -315,6 +322,24 @@ def pools_of_queues(*, vo_id: int) -> dict[int, list[str]]:
     with connection.cursor() as cursor:
         cursor.execute(_POOLS_OF_QUEUES, [vo_id])
         return dict(cursor.fetchall())
+
+
+_POOLS_OF_ALL_QUEUES = """
+SELECT pool.id
+  FROM taskqueues_submitpool_queues AS member JOIN taskqueues_submitpool AS pool ON pool.id = member.submitpool_id
+ WHERE member.queue_id = ANY(%(queues)s::bigint[]) AND pool.vo_id = %(vo_id)s
+ GROUP BY pool.id
+HAVING count(*) = %(count)s
+ ORDER BY pool.id
+"""
+
+
+def pools_of_all_queues(queue_ids: Sequence[int], *, vo_id: int) -> list[str]:
+    """Return the VO's pools, sorted, that every one of the queues belongs to; each queue is named once."""
+    values: dict[str, str | int] = {"queues": array_of(queue_ids), "vo_id": vo_id, "count": len(queue_ids)}
+    with connection.cursor() as cursor:
+        cursor.execute(_POOLS_OF_ALL_QUEUES, values)
+        return [pool_id for (pool_id,) in cursor.fetchall()]
 
 
 #: Memberships as two arrays of numbers, pools by their position: each id would be sent with each of its queues.

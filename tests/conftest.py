@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from django.conf import settings
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
+
+# No example fails because the machine is slow.
+hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("wms")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -106,6 +106,14 @@ def make_user(
     return user
 
 
+def _member(owner: User | None, group: Group) -> User:
+    """Return the owner, or a new one, as a member of the group: nobody else has jobs in it."""
+    if owner is None:
+        return make_user(groups=[group])
+    Membership.objects.get_or_create(user=owner, group=group)
+    return owner
+
+
 def make_token(user: User, *, expires_at: datetime | None = None, revoked_at: datetime | None = None) -> str:
     """Return a bearer token of *user*, for the real clock by default, as the API measures it."""
     token = USER_TOKEN_PREFIX + _name("token")
@@ -290,13 +298,14 @@ def make_task_queue(
     gpus: int = 0,
     disk_mb: int = 0,
     container: bool = False,
+    software: Sequence[str] = (),
     priority: float = 1.0,
     job_ids: Sequence[int] = (),
     user_priority: int = 1,
 ) -> TaskQueue:
     """Return a task queue as it stands, with the jobs *job_ids* waiting in it; no job has to exist."""
     group = group or make_group()
-    owner = owner or make_user(groups=[group])
+    owner = _member(owner, group)
     definition = QueueDefinition(
         owner_id=owner.pk,
         group_id=group.pk,
@@ -318,6 +327,7 @@ def make_task_queue(
         gpus=gpus,
         disk_mb=disk_mb,
         container=container,
+        software=tuple(sorted(software)),
     )
     task_queue = TaskQueue.objects.create(
         **asdict(definition), signature=definition.signature(), priority=priority, created_at=NOW
@@ -340,9 +350,7 @@ def make_queued_job(
 
 def make_submission(*, owner: User | None = None, group: Group | None = None) -> Submission:
     group = group or make_group()
-    return Submission.objects.create(
-        owner=owner or make_user(groups=[group]), group=group, submitted_at=NOW, body_digest=bytes(32)
-    )
+    return Submission.objects.create(owner=_member(owner, group), group=group, submitted_at=NOW, body_digest=bytes(32))
 
 
 def make_job(
@@ -364,7 +372,7 @@ def make_job(
     The rest are fields of its description. Of a job that a pilot holds there is no lease.
     """
     group = group or (submission.group if submission else make_group())
-    owner = owner or (submission.owner if submission else make_user(groups=[group]))
+    owner = _member(owner or (submission.owner if submission else None), group)
     wanted = parse_description({"executable": "run.sh", **description})
     job = Job.objects.create(
         submission=submission or make_submission(owner=owner, group=group),
@@ -402,15 +410,18 @@ def make_pilot(
     group: Group | None = None,
     owner: User | None = None,
     queue: Queue | None = None,
+    site: Site | None = None,
+    ce: ComputingElement | None = None,
     status: PilotStatus = PilotStatus.RUNNING,
 ) -> Pilot:
-    """Return a pilot; with *group* a private one, without *queue* one that is not compared with any place."""
+    """Return a pilot; with *group* a private one, without *queue* one made by hand, for *site* and *ce* if given."""
     return Pilot.objects.create(
         vo=vo or (group.vo if group else make_vo()),
         group=group,
         owner=owner,
         queue=queue,
         status=status,
+        **({} if site is None else {"site": site, "ce": ce}),
         submitted_at=NOW,
         ended_at=NOW if status in ENDED else None,
     )

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pilots.agent.node import usable_processors
+from tests.pace import Deadline, within
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.guard import Guard
 from wms.stack.servers import (
@@ -37,6 +39,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         _start_database(early_config, guard, directory)
         _start_redis(early_config, guard, directory)
     return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start a worker for each processor that the tests may use; xdist would count those of the machine."""
+    return usable_processors()
 
 
 def _start_database(config: pytest.Config, guard: Guard, directory: Path) -> None:
@@ -70,9 +78,9 @@ def _start(
             start_new_session=True,
         )
     config.add_cleanup(lambda: _stop(server))
-    give_up = time.monotonic() + _READY_WITHIN_S
+    deadline = Deadline(_READY_WITHIN_S)
     while not ready():
-        if server.poll() is not None or time.monotonic() > give_up:
+        if server.poll() is not None or deadline.has_passed():
             raise pytest.UsageError(f"{command[-1]} did not start:\n{log.read_text(errors='replace')}")
         time.sleep(0.02)
 
@@ -80,7 +88,7 @@ def _start(
 def _stop(server: "subprocess.Popen[bytes]") -> None:
     server.send_signal(POSTGRES_STOP_SIGNAL)  # Valkey takes it as well
     try:
-        server.wait(timeout=20)
+        server.wait(timeout=within(20))
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()

@@ -9,12 +9,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.pace import wait_for
 from tests.programs import needed
 from wms.stack.guard import Guard
 
@@ -23,7 +23,6 @@ MEMORY_MB = 8000
 GPUS = 2
 #: The longest time of the partition ``short``, in minutes; that of ``main`` is longer.
 SHORT_MINUTES = 2
-WITHIN_S = 60.0
 _CONFIGURATION = """\
 ClusterName={name}
 SlurmctldHost=localhost(127.0.0.1)
@@ -114,7 +113,7 @@ class SlurmCluster:
 
     def wait_until_idle(self) -> None:
         """Wait until the node can take jobs."""
-        wait_for(self._is_idle, f"{self.name} did not start; see {self.directory}")
+        wait_for(self._is_idle, state=lambda: f"{self.name} did not start; see {self.directory}")
 
     def _is_idle(self) -> bool:
         for server, process in self._servers.items():
@@ -162,14 +161,6 @@ def slurm_cluster(name: str, directory: Path) -> Iterator[SlurmCluster]:
     finally:
         guard.finish()
         cluster.wait_for_end()
-
-
-def wait_for(condition: Callable[[], object], sentence: str = "it did not come about") -> None:
-    """Wait until the condition is true."""
-    give_up = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < give_up, sentence
-        time.sleep(0.05)
 
 
 def _server(name: str) -> str:

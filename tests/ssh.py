@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.pace import Deadline
 from tests.programs import needed
 
 _READY_WITHIN_S = 20.0
@@ -118,11 +119,11 @@ def _free_port() -> int:
 
 
 def _await(port: int, server: "subprocess.Popen[bytes]", *, log: Path) -> None:
-    give_up = time.monotonic() + _READY_WITHIN_S
+    deadline = Deadline(_READY_WITHIN_S)
     while True:
         with socket.socket() as tried:
             if tried.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        if server.poll() is not None or time.monotonic() > give_up:
+        if server.poll() is not None or deadline.has_passed():
             raise AssertionError(f"sshd did not start:\n{log.read_text()}")
         time.sleep(0.02)

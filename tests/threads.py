@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from random import Random
 from threading import Barrier, Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection
+
+from tests.pace import wait_for, within
 
 Answer = TypeVar("Answer")
 
@@ -17,24 +21,46 @@ def at_once(works: Sequence[Callable[[], Answer]], *, timeout_s: float = 120) ->
     def run(work: Callable[[], Answer]) -> Answer:
         try:
             connection.ensure_connection()
-            barrier.wait(timeout=timeout_s)
+            barrier.wait(timeout=within(timeout_s))
             return work()
         finally:
             connection.close()
 
     with ThreadPoolExecutor(max_workers=len(works)) as pool:
         futures = [pool.submit(run, work) for work in works]
-        return [future.result(timeout=timeout_s) for future in futures]
+        return [future.result(timeout=within(timeout_s)) for future in futures]
 
 
-def until_somebody_waits_for_a_lock(*, or_done: "Future[object] | None" = None) -> None:
+def repeat_at_once(steps: Sequence[Callable[[Random], None]], *, until: Callable[[int], bool]) -> None:
+    """Repeat each step in a thread of its own, all at the same time; the amount of work decides when they stop.
+
+    Args:
+        steps: what each thread does again and again; its argument is seeded by the thread's number.
+        until: whether to stop; its argument is how often each step has been done at least.
+    """
+    done = [0] * len(steps)
+    failed = Event()
+
+    def repeat(number: int) -> None:
+        chance = Random(number)
+        try:
+            while not failed.is_set() and not until(min(done)):
+                steps[number](chance)
+                done[number] += 1
+        except BaseException:
+            failed.set()
+            raise
+
+    at_once([partial(repeat, number) for number in range(len(steps))], timeout_s=600)
+
+
+def until_somebody_waits_for_a_lock(*, or_done: "Future[Any] | None" = None) -> None:
     """Return when a connection to this test's database waits for a lock, or when the work is done."""
-    pause = Event()
-    for _ in range(3000):
-        if (or_done is not None and or_done.done()) or _somebody_waits():
-            return
-        pause.wait(0.01)
-    raise AssertionError("nobody waits for a lock")
+    wait_for(
+        lambda: (or_done is not None and or_done.done()) or _somebody_waits(),
+        every_s=0.01,
+        state=lambda: "nobody waits for a lock",
+    )
 
 
 def _somebody_waits() -> bool:

@@ -96,6 +96,14 @@ WMS_LEASE_GRACE_S = env.int("WMS_LEASE_GRACE_S", default=60)
 WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 #: A job goes back to its queue at most this often (DIRAC's MaxRescheduling).
 WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
+#: A job that a pilot gave back, or whose pilot the computing element ended, waits so long before anybody gets it: a
+#: pilot asks again within seconds, and would use up all attempts at once. Each reschedule doubles it; 0: no delay.
+WMS_RESCHEDULE_DELAY_S = env.int("WMS_RESCHEDULE_DELAY_S", default=60)
+#: The delay grows to this at most: an outage of an hour is survived without giving a whole day away.
+WMS_RESCHEDULE_DELAY_MAX_S = env.int("WMS_RESCHEDULE_DELAY_MAX_S", default=3600)
+#: For so long after the delay the places that gave it back do not get it while another queue fits: time for a cycle of
+#: the directors and for a pilot to start elsewhere. 0: no place is avoided.
+WMS_RESCHEDULE_ELSEWHERE_S = env.int("WMS_RESCHEDULE_ELSEWHERE_S", default=1800)
 #: DESIGN §4.2: a match that has something to give may overlook what happened in so many seconds; 0: nothing at all.
 WMS_TASK_QUEUE_INDEX_MAX_AGE_S = env.float("WMS_TASK_QUEUE_INDEX_MAX_AGE_S", default=1.0)
 #: What a pilot that got nothing is told to wait before it asks again, when few do; of many each waits longer.
@@ -106,6 +114,11 @@ WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
 WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
 #: DESIGN §3.7: a pilot not started so long after its submission is stalled: it no longer counts, and is killed.
 WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
+#: After a pilot that did not start within WMS_PILOT_START_S the next one for that batch queue waits so long, and twice
+#: as long after each further one: a queue that starts no pilots is full or broken, and will hardly start the next.
+WMS_STALL_PAUSE_S = env.int("WMS_STALL_PAUSE_S", default=600)
+#: The longest such pause: no longer than one pilot waits by itself.
+WMS_STALL_PAUSE_MAX_S = env.int("WMS_STALL_PAUSE_MAX_S", default=6 * 3600)
 #: A pilot that has started and is silent for so long is lost; its lease would be over by then too.
 WMS_PILOT_LOST_S = env.int("WMS_PILOT_LOST_S", default=1800)
 #: The log of a pilot is kept so long after the last line was added.
@@ -135,6 +148,8 @@ WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 102
 #: A payload that writes more to standard output, or to standard error, is ended: nobody reads so much, and only its end
 #: could be kept. 0: no limit.
 WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
+#: Longest window of the stall rule that jobs may ask for, where their VO says nothing; 0: any, also none.
+WMS_MAX_STALLED_S = env.int("WMS_MAX_STALLED_S", default=24 * 3600)
 #: An archive may not unpack to more than this on a worker node.
 WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 #: RFC 7 §3: an unused SubmitPool may be needed again "soon after"; keep it this long.

@@ -1,6 +1,7 @@
 """POST /api/sites/{name}/advertisements/: what a site says of what goes on there (SAM)."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -34,6 +35,10 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         **{field: name for name, field in throttles.FIELD_OF_MAXIMUM.items()},
     }
 )
+#: Of the name of a gateway, which may be that of a host.
+MOST_CHARACTERS: Final = 255
+#: The answer has them only when the advertisement was ignored.
+OF_IGNORED: Final = ("ignored", "why_ignored", "last_sequence", "sequence_forgotten_at")
 _LONGEST_AGO_S: Final = 366 * 86_400
 _NO_THROTTLE: Final = "none"
 
@@ -53,8 +58,17 @@ class AdvertisementIn(StrictSerializer):
     max_submitting_jobs = _jobs("See max_matches.")
     max_submitting_and_output_gathering_jobs = _jobs("See max_matches.")
     max_jobs = _jobs("See max_matches.")
+    gateway = Text(
+        max_length=MOST_CHARACTERS,
+        required=False,
+        help_text="Which gateway of the site this is about, by a name that only it has, such as its host's. What "
+        "several gateways advertise adds up, and expires for each by itself. Left out: the gateway that has no name.",
+    )
     sequence = WholeNumber(
-        min_value=0, required=False, help_text="Higher with each advertisement; one not above the last changes nothing."
+        min_value=0,
+        required=False,
+        help_text="Higher with each advertisement of the gateway; one not above the last is ignored and changes "
+        "nothing. The last is forgotten when its advertisement expires.",
     )
     measured_s_ago = Number(
         min_value=0,
@@ -65,9 +79,9 @@ class AdvertisementIn(StrictSerializer):
     classad = Text(
         max_length=MAX_BYTES,
         required=False,
-        help_text="In place of the numbers: the same under SAM's names, with whatever a custom expression asks for. "
-        "Its Requirements and the configured ones must both be TRUE. CurMatches, left out, is undefined: a custom "
-        "expression is closed then.",
+        help_text="In place of the numbers: the same under SAM's names, with whatever a custom expression asks for, as "
+        "a record or with one attribute on each line. Its Requirements, if it has any, must be TRUE, whatever the "
+        "policy. CurMatches, left out, is undefined: a custom expression is closed then.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -86,11 +100,15 @@ class AdvertisementIn(StrictSerializer):
     def parse(cls, data: object) -> Advertisement:
         """Return the advertisement."""
         given = cls.checked(data)
-        when = {"sequence": given.get("sequence"), "measured_s_ago": given.get("measured_s_ago", 0.0)}
+        about = {
+            "gateway": given.get("gateway", ""),
+            "sequence": given.get("sequence"),
+            "measured_s_ago": given.get("measured_s_ago", 0.0),
+        }
         if "classad" not in given:
-            return of_numbers({said: given[name] for name, said in NAMES.items() if name in given}, **when)
+            return of_numbers({said: given[name] for name, said in NAMES.items() if name in given}, **about)
         try:
-            return of_classad(given["classad"], **when)
+            return of_classad(given["classad"], **about)
         except ClassAdError as error:
             raise serializers.ValidationError({"classad": [str(error)]}) from error
 
@@ -107,7 +125,16 @@ class ThrottleOut(serializers.Serializer[ThrottleStanding]):
     )
     expires_at = serializers.DateTimeField(allow_null=True, help_text="Advertise again before; null: no throttle.")
     ignored = serializers.BooleanField(
-        required=False, help_text="Only when true: this was not later than the last, and changed nothing."
+        required=False,
+        help_text="Only when true: this was not later than the last of its gateway, and changed nothing. The next "
+        "three fields are there only then, too.",
+    )
+    why_ignored = serializers.CharField(required=False, help_text="What is wrong and what to do, in one sentence.")
+    last_sequence = serializers.SerializerMethodField(
+        help_text="The last accepted sequence of the gateway, which the next one must exceed; null: any will do."
+    )
+    sequence_forgotten_at = serializers.SerializerMethodField(
+        help_text="When the last accepted sequence is forgotten; null: there is none."
     )
 
     @extend_schema_field(serializers.ChoiceField(choices=[policy or _NO_THROTTLE for policy in ThrottlePolicy]))
@@ -115,12 +142,18 @@ class ThrottleOut(serializers.Serializer[ThrottleStanding]):
         """Return the policy."""
         return standing.policy or _NO_THROTTLE
 
+    def get_last_sequence(self, standing: ThrottleStanding) -> int | None:
+        """Return the sequence that the next advertisement must exceed."""
+        return None if standing.last_sequence is None else standing.last_sequence[0]
+
+    def get_sequence_forgotten_at(self, standing: ThrottleStanding) -> datetime | None:
+        """Return when any sequence will do again."""
+        return None if standing.last_sequence is None else standing.last_sequence[1]
+
     def to_representation(self, standing: ThrottleStanding) -> dict[str, Any]:
         """Return the answer."""
         answer = super().to_representation(standing)
-        if not standing.ignored:
-            del answer["ignored"]
-        return answer
+        return answer if standing.ignored else {name: answer[name] for name in answer if name not in OF_IGNORED}
 
 
 class MayAdvertise(BasePermission):
@@ -151,7 +184,7 @@ class AdvertisementsView(APIView):
         summary="Tell how many jobs are at a site, for its throttle to begin anew",
         tags=["resources"],
         request=AdvertisementIn,
-        responses={200: ThrottleOut, **error_responses(400, 401, 403, 404, 415)},
+        responses={200: ThrottleOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, name: str) -> Response:  # noqa: ARG002 - MayAdvertise has compared it
         """Let the site's throttle begin anew, and return how it stands."""

@@ -53,17 +53,22 @@ class ExplanationOut(serializers.Serializer[Any]):
     summary = serializers.CharField(help_text="One sentence.")
     task_queue = serializers.IntegerField(allow_null=True, help_text="Id of the queue in which it waits, else null.")
     priority_rank = serializers.IntegerField(
-        allow_null=True, help_text="1 + task queues of the VO with a higher priority; null: it does not wait."
+        allow_null=True,
+        help_text="1 + task queues of the VO with a higher priority; null: it does not wait, or no queue can take it.",
     )
     expected_share = serializers.FloatField(
         allow_null=True,
-        help_text="Priority of its task queue over the sum in its CPU segment, 0 to 1; null: it does not wait.",
+        help_text="Priority of its task queue over the sum in its CPU segment, 0 to 1; 0: no queue can take it; "
+        "null: it does not wait.",
     )
     conditions = ExplainedConditionOut(many=True, help_text="In the order of the match; each on its own.")
     queues = ExplainedQueueOut(
         many=True, help_text=f"At most {MOST_QUEUES}: those that fit, then those that fail the fewest conditions."
     )
     limits = serializers.ListField(child=serializers.CharField(), help_text="Limits that hold it back.")
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="What a submission of the job would be warned of now."
+    )
 
 
 class ExplainView(APIView):
@@ -111,4 +116,5 @@ def explanation_out(explained: Explanation) -> dict[str, Any]:
             for each in explained.queues
         ],
         "limits": explained.limits,
+        "warnings": explained.warnings,
     }

@@ -39,7 +39,7 @@ class PilotTallyOut(serializers.Serializer[Efficiency]):
     )
     submitted = serializers.IntegerField(help_text="All of them; also those that registered themselves.")
     waiting = serializers.IntegerField(help_text="Not started yet, and not stalled.")
-    stalled = serializers.IntegerField(help_text="Not started in time, and not ended.")
+    stalled = serializers.IntegerField(help_text="Not started in time, and so killed.")
     running = serializers.IntegerField(help_text="Started, and not ended.")
     matched = serializers.IntegerField(help_text="Have had a job.")
     empty = serializers.IntegerField(help_text="Ran and ended well, and never had a job.")

@@ -13,7 +13,7 @@ from matching.services.data import LeaseData
 from matching.services.leases import Answer, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.rest import Flag, Number, PlainSerializer, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import Flag, Name, Number, PlainSerializer, StrictSerializer, Text, WholeNumber
 
 MAX_NAME = 255
 MAX_NAMES = 1000
@@ -28,28 +28,38 @@ LARGEST_INTEGER = 2**31 - 1
 def names(help_text: str) -> serializers.ListField:
     """Return the field of a list of names that may be left out."""
     return serializers.ListField(
-        child=Text(max_length=MAX_NAME), max_length=MAX_NAMES, required=False, help_text=help_text
+        child=Name(max_length=MAX_NAME), max_length=MAX_NAMES, required=False, help_text=help_text
     )
 
 
 class OfferIn(PlainSerializer):
     """What a slot offers; see the fields for what leaving one out means."""
 
-    vo = Text(max_length=MAX_NAME, required=False, help_text="The pilot's VO.")
-    setup = Text(max_length=MAX_NAME, required=False, help_text="Left out: the VO's default; never any.")
-    site = Text(
+    vo = Name(max_length=MAX_NAME, required=False, help_text="The pilot's VO.")
+    setup = Name(max_length=MAX_NAME, required=False, help_text="Left out: the VO's default; never any.")
+    site = Name(
         max_length=MAX_NAME,
         required=False,
-        help_text="Left out: the pilot's own; in a preview and for pilots made by hand, that or ANY: not compared.",
+        help_text="Left out: the pilot's own; a pilot that names another than its own is refused. In a preview, left "
+        "out or ANY: not compared. A pilot made by hand that leaves it out may be at any site of its VO, and what is "
+        "not known can only narrow: a requirement, ban or platform counts as met only if every queue where the pilot "
+        "may be meets it, a possible place that is banned or throttled closes, and jobs within a limit of such a "
+        "place are not given.",
     )
-    ce = Text(max_length=MAX_NAME, required=False, help_text="As site.")
-    queue = Text(max_length=MAX_NAME, required=False, help_text="As site.")
-    platforms = names("Of the node; those configured at the queue win. In a preview, left out: not compared.")
+    ce = Name(max_length=MAX_NAME, required=False, help_text="As site, of the computing elements there.")
+    queue = Name(max_length=MAX_NAME, required=False, help_text="As site, of the queues there.")
+    platforms = names(
+        "Of the node. Jobs fit that run on platforms configured at the queue and on those of the node (a site may say "
+        "that containers settle it); where the queue configures none, on those of the node. Left out: what the node "
+        "reported, else as configured at the queue. In a preview, left out: not compared."
+    )
     cpu_time_s = WholeNumber(
         min_value=0, max_value=LARGEST_INTEGER, help_text="Reference-core CPU seconds left, per core."
     )
     tags = names("Offered to jobs that ask for them.")
-    required_tags = names("Only jobs that ask for all of these are taken; each must be among the tags.")
+    required_tags = names(
+        "Only jobs that ask for all of these are taken; each must be among the tags. Those of the queue hold too."
+    )
     processors = WholeNumber(min_value=1, max_value=LARGEST_INTEGER, default=1, help_text="Cores of the slot.")
     memory_mb = WholeNumber(
         min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that ask no memory."
@@ -65,9 +75,11 @@ class OfferIn(PlainSerializer):
         min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that ask no disk."
     )
     container = Flag(default=False, help_text="Whether the slot can run containers.")
-    job_types = names("Taken; left out: those of the queue, else all.")
-    submit_pools = names("Left out: as the server knows for the queue; given, it only narrows.")
-    grid_middleware = Text(max_length=MAX_NAME, required=False, help_text="Recorded, not compared.")
+    job_types = names("Taken; left out: those of the queue, or those of all queues where the pilot may be, else all.")
+    submit_pools = names(
+        "Left out: as the server knows for the queue, or for all queues where the pilot may be; given, it only narrows."
+    )
+    grid_middleware = Name(max_length=MAX_NAME, required=False, help_text="Recorded, not compared.")
     request_id = serializers.UUIDField(help_text="Asked again with the same id: the same leases.")
     max_jobs = WholeNumber(
         min_value=1,
@@ -105,8 +117,8 @@ class PreviewIn(OfferIn):
     """An offer, of which nothing is claimed."""
 
     request_id = serializers.UUIDField(required=False, help_text="Ignored.")
-    owner = Text(max_length=MAX_NAME, required=False, help_text="Of a private pilot whose group does not share jobs.")
-    group = Text(max_length=MAX_NAME, required=False, help_text="Makes it a private pilot of this group.")
+    owner = Name(max_length=MAX_NAME, required=False, help_text="Of a private pilot whose group does not share jobs.")
+    group = Name(max_length=MAX_NAME, required=False, help_text="Makes it a private pilot of this group.")
 
 
 class LeaseOut(serializers.Serializer[Any]):
@@ -174,6 +186,15 @@ class FinishIn(StrictSerializer):
     minor_status = Text(max_length=MAX_NAME, required=False, allow_blank=True)
     usage = UsageIn()
     output_sandbox = Text(max_length=MAX_NAME, required=False, allow_null=True, help_text="As uploaded on this lease.")
+    fault = serializers.ChoiceField(
+        choices=["job"],
+        required=False,
+        allow_null=True,
+        help_text=(
+            "job: it ended because the node does not have what the job itself asks for (software, input data, image,"
+            " executable); that does not count against the node. Left out or null: nothing is said of that."
+        ),
+    )
 
 
 class CommandOut(serializers.Serializer[Any]):

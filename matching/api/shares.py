@@ -32,7 +32,7 @@ class CorrectedOut(serializers.Serializer[Any]):
     expected = serializers.FloatField(help_text="The group's part of the configured shares of the VO, 0 to 1.")
     used = serializers.FloatField(
         allow_null=True,
-        help_text="The group's part of the processor time that the VO used, 0 to 1; null: nobody used any.",
+        help_text="The group's part of the time under lease × processors of the VO, 0 to 1; null: nobody used any.",
     )
     ratio = serializers.FloatField(allow_null=True, help_text="expected / used; null: the group used nothing.")
     factor = serializers.FloatField(help_text="The ratio, at least 1/3 and at most 3; 1 when nobody used anything.")
@@ -61,7 +61,7 @@ class SegmentOut(serializers.Serializer[Any]):
 
     cpu_segment_s = serializers.IntegerField(help_text="In reference-core seconds per core.")
     matches = CountOut()
-    cpu_time = TimeOut()
+    lease_time = TimeOut()
 
 
 class DeliveredOut(serializers.Serializer[Any]):
@@ -70,7 +70,7 @@ class DeliveredOut(serializers.Serializer[Any]):
     since = serializers.DateTimeField(help_text="The beginning, rounded down to five minutes.")
     until = serializers.DateTimeField()
     matches = CountOut()
-    cpu_time = TimeOut()
+    lease_time = TimeOut()
     segments = SegmentOut(many=True, help_text="Those of which the VO got something, shortest first.")
 
 
@@ -144,7 +144,7 @@ def _parts(share: DeliveredShare | SegmentShare) -> dict[str, Any]:
             "of_vo": share.vo.matches,
             "fraction": _fraction(share.group.matches, share.vo.matches),
         },
-        "cpu_time": {
+        "lease_time": {
             "seconds": share.group.processor_s,
             "of_vo_s": share.vo.processor_s,
             "fraction": _fraction(share.group.processor_s, share.vo.processor_s),

@@ -34,7 +34,7 @@ from matching.api.serializers import (
 from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.data import data_of
-from matching.services.match import match
+from matching.services.match import match, why_narrowed
 from matching.services.patience import patience
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
@@ -46,6 +46,8 @@ from wms.kernel.rest.machines import MachineView
 
 #: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
 CHANCE = SystemRandom()
+#: Of the answer to a pilot that gets no job: what it does not get because its queue is not known.
+WHY_HEADER = "X-WMS-Why"
 
 
 class MatchesView(MachineView):
@@ -62,8 +64,11 @@ class MatchesView(MachineView):
             HTTPStatus.CREATED: PolymorphicProxySerializer(
                 component_name="Leased", serializers=[LeaseOut, LeasesOut], resource_type_field_name=None
             ),
-            HTTPStatus.NO_CONTENT: OpenApiResponse(description="Nothing fits; Retry-After says when to ask again."),
-            **error_responses(400, 401, 403, 415),
+            HTTPStatus.NO_CONTENT: OpenApiResponse(
+                description="Nothing fits; Retry-After says when to ask again. To a pilot whose queue is not known, "
+                f"{WHY_HEADER} says what that keeps from it."
+            ),
+            **error_responses(400, 401, 403, 415, 503),
         },
     )
     def post(self, request: Request) -> Response:
@@ -82,7 +87,11 @@ class MatchesView(MachineView):
         )
         if not found:
             wait_s = patience.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
-            return Response(status=HTTPStatus.NO_CONTENT, headers={"Retry-After": str(wait_s)})
+            headers = {"Retry-After": str(wait_s)}
+            if why := why_narrowed(OfferIn.offer_of(values), pilot_id=request.auth.pilot_id):
+                # A header holds no other characters.
+                headers[WHY_HEADER] = why.encode("ascii", "replace").decode()
+            return Response(status=HTTPStatus.NO_CONTENT, headers=headers)
         data = data_of(found)
         out = [lease_out(lease, data=data.get(lease.match_id), now=timezone.now()) for lease in found]
         return Response({"leases": out} if "max_jobs" in values else out[0], status=HTTPStatus.CREATED)
@@ -185,5 +194,6 @@ class FinishView(_LeaseView):
             minor=values.get("minor_status"),
             usage=UsageIn.usage_of(values["usage"]),
             output_sandbox=values.get("output_sandbox"),
+            job_at_fault=values.get("fault") == "job",
         )
         return Response({"status": status})

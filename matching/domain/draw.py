@@ -52,7 +52,8 @@ class Lottery:
         #: Of the segment that is drawn from: rows, and the cumulative sum of their priorities.
         self._rows = np.empty(0, dtype=np.intp)
         self._bounds = np.empty(0)
-        self._empty_levels: set[tuple[int, int]] = set()
+        #: {row: user priorities that are left out}.
+        self._left_out_levels: dict[int, set[int]] = {}
         self._aside: list[Drawn] = []
         #: Rows that no segment is to bring.
         self._left_out: Mask | None = None
@@ -72,10 +73,21 @@ class Lottery:
         return Drawn(row, draw_user_priority(self._jobs_left(row), chance=level_chance))
 
     def leave_out(self, drawn: Drawn) -> None:
-        """Take a level out of the draw: it is empty."""
-        self._empty_levels.add((drawn.row, drawn.user_priority))
+        """Take a level out of the draw: it is empty, or held back."""
+        self._left_out_levels.setdefault(drawn.row, set()).add(drawn.user_priority)
         if not self._jobs_left(drawn.row).any():
             self.leave_out_queue(drawn.row)
+
+    def leave_out_levels(self, levels: Iterable[tuple[int, int]]) -> None:
+        """Take levels out of the draw, of every segment: (row, user priority) each."""
+        rows = set()
+        for row, user_priority in levels:
+            self._left_out_levels.setdefault(row, set()).add(user_priority)
+            rows.add(row)
+        if exhausted := [row for row in rows if not self._jobs_left(row).any()]:
+            left_out = np.zeros(len(self._priority), dtype=np.bool_)
+            left_out[exhausted] = True
+            self.leave_out_queues(left_out)
 
     def set_aside(self, drawn: Drawn) -> None:
         """Take a level out of the draw until nothing else is left: others hold its jobs at this moment."""
@@ -100,9 +112,8 @@ class Lottery:
         self._rows, self._bounds = rows[drawn], priorities[drawn].cumsum()
 
     def _jobs_left(self, row: int) -> NDArray[np.int64]:
-        empty = [level for its_row, level in self._empty_levels if its_row == row]
         jobs: NDArray[np.int64] = self._jobs[row].copy()
-        jobs[empty] = 0
+        jobs[list(self._left_out_levels.get(row, ()))] = 0
         return jobs
 
 

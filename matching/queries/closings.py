@@ -57,7 +57,7 @@ def as_counted(site: Site, numbers: Mapping[str, int], *, now: datetime) -> Thro
     return state
 
 
-def closings_now(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
+def closings_now(sites: Iterable[Site], *, now: datetime, task_queues: Iterable[TaskQueue]) -> Closings:
     """Return what is closed at these sites; where a match would have the server count first, it is counted here.
 
     Args:

@@ -1,20 +1,21 @@
 """Why a job waits: what each condition of the match says of its task queue at every configured queue (DESIGN §3.5)."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
-from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
+from matching.domain.headline import Cause, Ground, Verdict, headline
 from matching.queries.checking import quota_that_holds_back, why_checking
 from matching.queries.closings import closings_now
+from matching.queries.held_back import Waits, held_back_of
 from matching.queries.pilots_there import PilotsThere, pilots_there
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
-from matching.queries.wording import Asked, RequiredOf, detail, reason, throttled_in_words
-from resources.domain.words import PilotType
+from matching.queries.wording import Asked, RequiredOf, causes_of_job, detail, reason, throttled_in_words
 from resources.models import Queue
 from resources.queries import (
     queues_at_hand,
@@ -25,20 +26,30 @@ from resources.queries import (
     supply_of,
     why_closed,
 )
+from resources.queries.nodes import reported_platforms
 from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
+from taskqueues.domain.judging import CLOSINGS, Judge
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import pools_of_queue, queues_of_pools
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
-from taskqueues.services.offers import offer_of_queue
+from taskqueues.services.offers import offer_to, platforms_on_nodes
+from wms.accounts.models import VO
+from wms.accounts.queries import is_member
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.jobs.queries import description_doubts
 from wms.kernel.memo import Memo, ReadBeforehand, Remembered
+from wms.kernel.names import listed
 
 #: So many queues are told of; those that fit, and then those that nearly do, come first.
 MOST_QUEUES = 200
+#: Causes that pass within minutes: no reason for a warning.
+_PASSING = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.DELAY})
+#: With these no pilot is given the job until somebody changes something.
+_WARNED_OF = frozenset({Verdict.NEVER_DRAWN, Verdict.NO_QUEUES, Verdict.MISMATCH, Verdict.CLOSED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +83,10 @@ class Explanation:
     standing: Standing | None = None
     conditions: Sequence[ExplainedCondition] = ()
     queues: Sequence[ExplainedQueue] = ()
-    #: Limits and throttles that hold it back somewhere.
+    #: Limits and throttles that hold it back where it would fit without them.
     limits: Sequence[str] = ()
+    #: The warnings that a submission of the job would be answered with now (ADR 32).
+    warnings: Sequence[str] = ()
 
 
 def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | None = None) -> Explanation:
@@ -99,92 +112,103 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     row = snapshot.row_of.get(task_queue_id)
     if task_queue is None or row is None:  # its last job has been taken since
         return Explanation(job=job, summary=not_waiting(job))
-    judge = _Judge(snapshot.columns.take(np.array([row])))
-    asked = Asked(task_queue=task_queue, description=job.description, requirements=_required(job))
-    places = _places(judge, asked, memo=snapshot.memo, now=now)
-    holding = {why: None for place in places for why in place.held_back}
+    judge = Judge(snapshot.columns.take(np.array([row])))
+    # In the index who is not trusted is suspended, or not a member, or both.
+    is_of_member = bool(snapshot.columns.trusted[row]) or is_member(task_queue.owner, task_queue.group)
+    asked = Asked(
+        task_queue=task_queue,
+        description=job.description,
+        is_of_member=is_of_member,
+        requirements=_required(job.vo, job.description["requirements"]),
+    )
+    waits = held_back_of(job.pk, now=snapshot.now())
+    nodes = reported_platforms(now=now) if task_queue.platforms else {}
+    places = list(_places(judge, asked, waits, nodes=nodes, memo=snapshot.memo, now=now))
+    holding = {
+        cause.words: None
+        for place in places
+        if place.is_only_closed
+        for cause in place.causes
+        if cause.ground in {Ground.THROTTLE, Ground.LIMIT}
+    }
     conditions = _conditions(judge, asked, places)
-    standing = _standing(snapshot, row)
+    of_job = causes_of_job(asked)
+    may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
+    standing = _standing(snapshot, row, may_be_drawn=may_be_drawn)
+    pilots = _pilots(task_queue, places, now=now)
+    findings = Findings(
+        queues=len(places),
+        headline=headline(
+            of_job=(*of_job, *waits.delays),
+            queues=[place.causes for place in places],
+            no_pilots=pilots.kept_back,
+        ),
+        details={each.name: each.detail for each in conditions},
+        standing=standing,
+        pilots=pilots,
+        goes_elsewhere=waits.goes_elsewhere,
+    )
     return Explanation(
         job=job,
-        summary=waiting(asked, _findings(places, conditions, standing, pilots=_pilots(task_queue, places, now=now))),
+        summary=waiting(asked, findings),
         task_queue_id=task_queue.pk,
         standing=standing,
         conditions=conditions,
-        queues=_nearest([place for place in places if site in {None, place.offer.site}], judge, asked),
+        queues=_nearest([place for place in places if site in {None, place.offer.site}], asked),
         limits=tuple(holding),
+        warnings=tuple(filter(None, [_doubt(asked, places, conditions), *description_doubts(job)])),
     )
 
 
-def _required(job: Job) -> RequiredOf | None:
-    """Return what the job requires of resources, beside what the queues say at this moment; None: nothing."""
-    stated = job.description["requirements"]
+def doubts_about_queue(
+    task_queue: TaskQueue,
+    *,
+    columns: Columns,
+    description: Mapping[str, Any],
+    nodes: Mapping[int, tuple[str, ...]],
+    memo: Memo,
+    now: datetime,
+) -> str:
+    """Return why no pilot can be given the jobs of a new task queue, in the words of ``explain``; empty: one may.
+
+    Args:
+        task_queue: with its owner and group.
+        columns: of this task queue alone; the index does not know it before its transaction is committed.
+        description: of one of the jobs.
+        nodes: as ``reported_platforms``; empty for a task queue that asks for no platform.
+        memo: what is remembered of the configuration.
+        now: when bans are looked at.
+    """
+    judge = Judge(columns)
+    requirements = _required(task_queue.group.vo, description["requirements"])
+    asked = Asked(task_queue=task_queue, description=description, requirements=requirements)
+    of_job, places = causes_of_job(asked), []
+    for place in _places(judge, asked, Waits(), nodes=nodes, memo=memo, now=now, closings=False):
+        if not place.causes and not of_job:
+            # The other queues, of which there may be thousands, change nothing about that.
+            return ""
+        places.append(place)
+    return _doubt(asked, places, _conditions(judge, asked, places))
+
+
+def _doubt(asked: Asked, places: Sequence["_Place"], conditions: Sequence[ExplainedCondition]) -> str:
+    """Return why no pilot can be given the job as things are configured; what passes within minutes is left out."""
+    lasting = [[cause for cause in place.causes if cause.ground not in _PASSING] for place in places]
+    found = Findings(
+        queues=len(places),
+        headline=headline(of_job=causes_of_job(asked), queues=lasting),
+        details={each.name: each.detail for each in conditions},
+        standing=Standing(rank=None, share=0.0, longer=0),
+        pilots=PilotsThere(),
+    )
+    return waiting(asked, found) if found.headline.verdict in _WARNED_OF else ""
+
+
+def _required(vo: VO, stated: Mapping[str, object]) -> RequiredOf | None:
+    """Return what a job requires of resources, beside what the queues say at this moment; None: nothing."""
     if not stated:
         return None
-    vo = job.vo
     return RequiredOf(stated=stated, kinds=requirement_kinds(vo), units=requirement_units(vo), supply=supply_of(vo))
-
-
-class _Judge:
-    """What the conditions of the match say of one task queue; each is asked once about offers alike to it.
-
-    Twenty thousand queues are judged: those of a place have that in common, and many slots are the same elsewhere.
-    """
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        #: For each part of the conditions: {what it looks at: which of them fail}.
-        self._failed: Sequence[dict[Hashable, frozenset[str]]] = [{} for _ in _PARTS]
-        #: By condition: {what it looks at: (its verdict, an offer of the kind)}.
-        self._known: Mapping[str, dict[Hashable, tuple[bool, ResourceOffer]]] = {name: {} for name in CONDITIONS}
-
-    def accepts(self, name: str, offer: ResourceOffer) -> bool:
-        """Return whether one condition accepts the task queue for the offer."""
-        known, looked_at = self._known[name], _LOOK[name](offer)
-        if looked_at not in known:
-            mask = CONDITIONS[name].accepts(self._columns, offer)
-            known[looked_at] = (mask is None or bool(mask.all()), offer)
-        return known[looked_at][0]
-
-    def failed(self, offer: ResourceOffer) -> tuple[str, ...]:
-        """Return the conditions, in their order, that do not accept the task queue for the offer."""
-        failed: frozenset[str] = frozenset()
-        for known, (names, look) in zip(self._failed, _PARTS, strict=True):
-            looked_at = look(offer)
-            of_part = known.get(looked_at)
-            if of_part is None:
-                of_part = known[looked_at] = frozenset(name for name in names if not self.accepts(name, offer))
-            failed |= of_part
-        return tuple(name for name in CONDITIONS if name in failed) if failed else ()
-
-    def kinds(self, name: str) -> list[ResourceOffer]:
-        """Return one offer of each kind that the condition was asked about."""
-        return [offer for _, offer in self._known[name].values()]
-
-    def would_be_welcome(self, offer: ResourceOffer) -> bool:
-        """Return whether the site would be right if it took jobs."""
-        return self.accepts("site", replace(offer, accepting=True))
-
-
-def _look(names: Sequence[str]) -> Callable[[ResourceOffer], Hashable]:
-    return attrgetter(*names) if names else lambda _offer: None
-
-
-_LOOK: Mapping[str, Callable[[ResourceOffer], Hashable]] = {
-    name: _look(condition.looks_at) for name, condition in CONDITIONS.items()
-}
-_OF_PLACE = frozenset({"site", "accepting", "ce", "throttled", "refused", "full_limits"})
-#: What opens by itself, sooner or later.
-_CLOSINGS = frozenset({"site", "throttle", "limit"})
-
-
-def _part(*, of_place: bool) -> tuple[Sequence[str], Callable[[ResourceOffer], Hashable]]:
-    """Return the conditions that look at nothing but the place, or the others, and all that they look at."""
-    names = [name for name, each in CONDITIONS.items() if (set(each.looks_at) <= _OF_PLACE) is of_place]
-    return names, _look(sorted({field for name in names for field in CONDITIONS[name].looks_at}))
-
-
-_PARTS = (_part(of_place=True), _part(of_place=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,15 +218,29 @@ class _Place:
     queue: Queue
     offer: ResourceOffer
     failed: tuple[str, ...]
-    #: Why it gives jobs to nobody at present; empty: it does.
-    why_closed: str
-    #: Which throttle and limits hold the jobs back there.
-    held_back: tuple[str, ...]
-    #: Nothing but that is wrong with it.
-    is_only_closed: bool
+    #: Platforms that its nodes reported lately; empty: none did.
+    nodes: tuple[str, ...] = ()
+    #: Everything that is against the job there: a ban, the throttle, limits, conditions by their names, and that the
+    #: queue gave it back.
+    causes: tuple[Cause, ...]
+
+    @property
+    def is_only_closed(self) -> bool:
+        """Whether the job would fit but for what opens by itself, sooner or later."""
+        return bool(self.causes) and all(cause.ground is not Ground.CONDITION for cause in self.causes)
 
 
-def _places(judge: _Judge, asked: Asked, *, memo: Memo, now: datetime) -> list[_Place]:
+def _places(
+    judge: Judge,
+    asked: Asked,
+    waits: Waits,
+    *,
+    nodes: Mapping[int, tuple[str, ...]],
+    memo: Memo,
+    now: datetime,
+    closings: bool = True,
+) -> Iterator[_Place]:
+    """Yield every queue that serves the VO; without *closings*, throttles and limits are left out."""
     task_queue = asked.task_queue
     vo = task_queue.group.vo
     pools = queues_of_pools(task_queue.submit_pools, vo) if task_queue.submit_pools else {}
@@ -211,12 +249,18 @@ def _places(judge: _Judge, asked: Asked, *, memo: Memo, now: datetime) -> list[_
         {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
     )
     queues = known.ask(queues_at_hand, vo)
-    closed = _Closed(task_queue, queues, now=now)
-    return [_place(judge, task_queue, queue, closed=closed, known=known, now=now) for queue in queues]
+    closed = _Closed(task_queue, queues, now=now) if closings else None
+    for queue in queues:
+        of_queue = nodes.get(queue.pk, ())
+        place = _place(judge, task_queue, queue, nodes=of_queue, closed=closed, known=known, now=now)
+        yield replace(place, causes=(*place.causes, *waits.causes_at(queue.pk)))
 
 
 class _Closed:
-    """Which throttles and limits hold the jobs of one task queue back, at each place."""
+    """The throttles and limits that hold the jobs of one task queue back, at each place.
+
+    A limit on other jobs is left out at once: it does not close anything for these, and its words name other people.
+    """
 
     def __init__(self, task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> None:
         self._task_queue = task_queue
@@ -224,49 +268,49 @@ class _Closed:
         self._closings = closings_now(sites.values(), now=now, task_queues=[task_queue])
 
     def applied(self, offer: ResourceOffer, queue: Queue) -> ResourceOffer:
-        return self._closings.applied(offer, site_id=queue.ce.site_id, ce_id=queue.ce_id)
+        applied = self._closings.applied(offer, site_id=queue.ce.site_id, ce_id=queue.ce_id)
+        if not applied.full_limits:
+            return applied
+        return replace(
+            applied, full_limits=tuple(scope for scope in applied.full_limits if scope.is_on(self._task_queue))
+        )
 
-    def why(self, offer: ResourceOffer, failed: Collection[str]) -> tuple[str, ...]:
-        """Return what holds the jobs back in an offer for which these conditions fail."""
-        found = []
-        if "throttle" in failed:
-            found.append(throttled_in_words(offer))
-        if "limit" in failed:
-            found += [scope.words for scope in offer.full_limits if scope.is_on(self._task_queue)]
-        return tuple(found)
+
+def _closing_causes(offer: ResourceOffer, failed: Collection[str]) -> list[Cause]:
+    """Return which throttle and limits hold the jobs back in an offer for which these conditions fail."""
+    found = [Cause(Ground.THROTTLE, throttled_in_words(offer))] if "throttle" in failed else []
+    return [*found, *(Cause(Ground.LIMIT, scope.words) for scope in offer.full_limits)]
 
 
 def _place(
-    judge: _Judge, task_queue: TaskQueue, queue: Queue, *, closed: _Closed, known: Remembered, now: datetime
+    judge: Judge,
+    task_queue: TaskQueue,
+    queue: Queue,
+    *,
+    nodes: tuple[str, ...],
+    closed: _Closed | None,
+    known: Remembered,
+    now: datetime,
 ) -> _Place:
-    offer = closed.applied(offer_of_queue(queue, vo=task_queue.group.vo, now=now, known=known), queue)
-    if _pilot_type(task_queue, queue) is PilotType.PRIVATE:
-        offer = replace(offer, group_id=task_queue.group_id, owner_id=task_queue.owner_id)
+    offer = offer_to(task_queue, queue, vo=task_queue.group.vo, now=now, known=known)
+    if closed is not None:
+        offer = closed.applied(offer, queue)
+    if nodes:
+        # What a pilot there would offer, as far as the nodes are known (ADR 28).
+        offer = replace(offer, platforms=platforms_on_nodes(queue, nodes, known=known))
     failed = judge.failed(offer)
-    is_only_closed = (
-        bool(failed)
-        and _CLOSINGS.issuperset(failed)
-        and ("site" not in failed or (not offer.accepting and judge.would_be_welcome(offer)))
-    )
+    if not failed:
+        return _Place(queue=queue, offer=offer, failed=(), nodes=nodes, causes=())
     why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, known=known)
-    return _Place(
-        queue=queue,
-        offer=offer,
-        failed=failed,
-        why_closed=why,
-        held_back=closed.why(offer, failed) if "throttle" in failed or "limit" in failed else (),
-        is_only_closed=is_only_closed,
-    )
+    causes = [Cause(Ground.BAN, why)] if why else []
+    # A queue that takes no jobs fails the condition on sites, be its site the right one or not.
+    closings = CLOSINGS if "site" in failed and judge.would_be_welcome(offer) else CLOSINGS - {"site"}
+    causes += _closing_causes(offer, failed)
+    causes += [Cause(Ground.CONDITION, name) for name in failed if name not in closings]
+    return _Place(queue=queue, offer=offer, failed=failed, nodes=nodes, causes=tuple(causes))
 
 
-def _pilot_type(task_queue: TaskQueue, queue: Queue) -> PilotType:
-    """Return what kind of pilot would come to *queue* for the jobs of *task_queue*: generic if it may be (PIL §3.1)."""
-    taken = queue.ce.pilot_types or list(PilotType)
-    wanted = [kind for kind in taken if kind in (task_queue.pilot_types or taken)]
-    return PilotType.GENERIC if PilotType.GENERIC in (wanted or taken) else PilotType.PRIVATE
-
-
-def _conditions(judge: _Judge, asked: Asked, places: Sequence[_Place]) -> list[ExplainedCondition]:
+def _conditions(judge: Judge, asked: Asked, places: Sequence[_Place]) -> list[ExplainedCondition]:
     failed = Counter(name for place in places for name in place.failed)
     closed = sum(not place.offer.accepting for place in places)
     return [
@@ -281,59 +325,48 @@ def _conditions(judge: _Judge, asked: Asked, places: Sequence[_Place]) -> list[E
     ]
 
 
-def _standing(snapshot: Snapshot, row: int) -> Standing:
+def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> Standing:
     columns, priorities = snapshot.columns, snapshot.priority
     competing = (columns.vo_id == columns.vo_id[row]) & snapshot.jobs.any(axis=1)
     of_segment = float(priorities[competing & (columns.cpu_time_s == columns.cpu_time_s[row])].sum())
     priority = float(priorities[row])
     longer = competing & (columns.cpu_time_s > columns.cpu_time_s[row]) & (priorities > 0)
     return Standing(
-        rank=1 + int(np.count_nonzero(competing & (priorities > priority))),
-        priority=priority,
-        share=priority / of_segment if of_segment else 0.0,
+        rank=1 + int(np.count_nonzero(competing & (priorities > priority))) if may_be_drawn else None,
+        share=priority / of_segment if may_be_drawn and of_segment else 0.0,
         longer=int(np.count_nonzero(longer)),
     )
 
 
 def _pilots(task_queue: TaskQueue, places: Sequence[_Place], *, now: datetime) -> PilotsThere:
-    fitting = [place.queue for place in places if not place.failed]
+    fitting = [place.queue for place in places if not place.causes]
     return pilots_there(task_queue, fitting, now=now) if fitting else PilotsThere()
 
 
-def _findings(
-    places: Sequence[_Place], conditions: Sequence[ExplainedCondition], standing: Standing, *, pilots: PilotsThere
-) -> Findings:
-    closed = [place.why_closed or place.held_back[0] for place in places if place.is_only_closed]
-    return Findings(
-        queues=len(places),
-        fitting=sum(not place.failed for place in places),
-        closed=closed,
-        never_met={each.name: each.detail for each in conditions if not each.passed_queues},
-        standing=standing,
-        pilots=pilots,
-    )
-
-
-def _nearest(places: Sequence[_Place], judge: _Judge, asked: Asked) -> list[ExplainedQueue]:
+def _nearest(places: Sequence[_Place], asked: Asked) -> list[ExplainedQueue]:
     """Return those that fit, then those with the fewest conditions against them, each in their order."""
     return [
         ExplainedQueue(
             site=place.queue.ce.site.name,
             ce=place.queue.ce.name,
             queue=place.queue.name,
-            fits=not place.failed,
-            reasons=_reasons(place, judge, asked),
+            fits=not place.causes,
+            reasons=_reasons(place, asked),
         )
-        for place in nsmallest(MOST_QUEUES, places, key=lambda place: len(place.failed))
+        for place in nsmallest(MOST_QUEUES, places, key=lambda place: max(len(place.failed), bool(place.causes)))
     ]
 
 
-def _reasons(place: _Place, judge: _Judge, asked: Asked) -> list[str]:
-    # A queue that takes no jobs fails the condition on sites, be its site the right one or not.
-    closed = {"throttle", "limit"} | ({"site"} if judge.would_be_welcome(place.offer) else set())
-    against = [name for name in place.failed if name not in closed]
+def _reasons(place: _Place, asked: Asked) -> list[str]:
     return [
-        *filter(None, [place.why_closed]),
-        *place.held_back,
-        *(reason(name, asked, place.offer, queue_id=place.queue.pk) for name in against),
+        _unmet(cause.words, place, asked) if cause.ground is Ground.CONDITION else cause.words for cause in place.causes
     ]
+
+
+def _unmet(name: str, place: _Place, asked: Asked) -> str:
+    """Return why one condition does not accept the queue."""
+    words = reason(name, asked, place.offer, queue_id=place.queue.pk)
+    if name != "platform" or not place.nodes:
+        return words
+    configured = f" (configured: {listed(place.queue.platforms)})" if place.queue.platforms else ""
+    return f"{words}; nodes of this queue{configured} report {listed(place.nodes)}"

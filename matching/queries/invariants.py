@@ -97,10 +97,13 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
     sums: dict[int, float] = dict(
         TaskQueue.objects.with_jobs().values_list("group").annotate(total=Sum("priority")).order_by("group")
     )
+    # Where every owner is suspended or has left, nobody divides the share.
+    divided = frozenset(TaskQueue.objects.with_jobs().trusted().values_list("group", flat=True))
     groups = list(Group.objects.filter(pk__in=sums).select_related("vo"))
     shares = shares_in_effect(groups)
     for group in groups:
-        if not isclose(sums[group.pk], shares[group.pk], rel_tol=PRIORITY_TOLERANCE):
+        share = shares[group.pk] if group.pk in divided else 0.0
+        if not isclose(sums[group.pk], share, rel_tol=PRIORITY_TOLERANCE):
             yield group
 
 

@@ -65,8 +65,9 @@ def tallies(*, fast: timedelta, now: datetime) -> Sequence[Tally]:
 
 
 def _ended_lately(*, now: datetime) -> QuerySet[Match]:
-    # Killed ones were ended by people; of pilots made by hand nobody knows the site.
-    lately = Match.objects.filter(ended_at__gt=now - WITHIN).exclude(end_reason="killed")
+    # Killed ones were ended by people; of pilots made by hand nobody knows the site. That a node does not have what a
+    # job asks for tells nothing of what other jobs meet there.
+    lately = Match.objects.filter(ended_at__gt=now - WITHIN, job_at_fault=False).exclude(end_reason="killed")
     return lately.filter(queue__isnull=False).exclude(pilot__host_name="")
 
 

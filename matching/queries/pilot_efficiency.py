@@ -30,7 +30,7 @@ class Efficiency:
         values: by name of GROUP_BY; None: made by hand, or its queue is no more.
         submitted: all of them; also those that registered themselves.
         waiting: not started yet, and not stalled.
-        stalled: not started in time, and not ended.
+        stalled: not started in time, and so killed.
         running: started, and not ended.
         matched: have had a job.
         empty: ran and ended well, and never had a job.
@@ -91,7 +91,7 @@ def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datet
     rows = lately.values_list(*columns).annotate(
         submitted=Count("pk"),
         waiting=Count("pk", filter=lives & WAITS),
-        stalled=Count("pk", filter=lives & Q(started_at=None, status=PilotStatus.STALLED)),
+        stalled=Count("pk", filter=Q(status=PilotStatus.STALLED)),
         running=Count("pk", filter=lives & Q(started_at__isnull=False)),
         matched=Count("pk", filter=Q(matched_at__isnull=False)),
         empty=Count("pk", filter=Q(status=PilotStatus.DONE, matched_at=None)),

@@ -11,13 +11,15 @@ from typing import Final
 from django.conf import settings
 from django.db.models import Count, Q
 
+from matching.domain.headline import Cause, Ground
 from matching.queries.wording import counted
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain import PilotStatus
 from pilots.domain.pressure import in_vain_at, pressure_of
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
-from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stand_still
+from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stall_pauses, stand_still
 from resources.domain.words import PilotType
 from resources.models import Queue
+from resources.queries import known_middlewares
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import TaskQueue
 from wms.kernel.names import listed
@@ -36,13 +38,13 @@ class PilotsThere:
     Args:
         some_run: whether some that may take its jobs have started; then the rest is left out.
         coming: others of them, which wait in their batch systems.
-        kept_back: why none are sent to any of the queues now; empty: some are there, or may be sent.
+        kept_back: why none are sent now, for each of the queues; empty: some are there, or may be sent.
         told: what else is known.
     """
 
     some_run: bool = False
     coming: int = 0
-    kept_back: str = ""
+    kept_back: Sequence[Cause] = ()
     told: Sequence[str] = ()
 
 
@@ -69,14 +71,20 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
         return PilotsThere(coming=coming, told=told)
     waiting_at = dict(there.filter(WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
     newest = _newest(queues)
+    paused = stall_pauses(now=now)
 
     def why_none_to(queue: Queue) -> str:
-        return _full(queue, living=living_at.get(queue.pk, 0), waiting=waiting_at.get(queue.pk, 0)) or _under_pressure(
-            task_queue, queue, newest.get(queue.pk, ()), now=now
+        return (
+            _full(queue, living=living_at.get(queue.pk, 0), waiting=waiting_at.get(queue.pk, 0))
+            or _stalled(queue, until=paused.get(queue.pk))
+            or _under_pressure(task_queue, queue, newest.get(queue.pk, ()), now=now)
         )
 
+    standstill = _standstill(now=now)
     return PilotsThere(
-        kept_back=_standstill(now=now) or _kept_back(_of_ces(task_queue, queues, now=now), queues, why_none_to),
+        kept_back=[Cause(Ground.PILOTS, standstill)] * len(queues)
+        if standstill
+        else _kept_back(_of_ces(task_queue, queues, now=now), queues, why_none_to),
         told=[*told, *_last(task_queue, newest)],
     )
 
@@ -99,15 +107,17 @@ def _may_take(task_queue: TaskQueue) -> Q:
 # ---- why no others are sent ------------------------------------------------------------------------------------------
 
 
-def _kept_back(of_ce: Mapping[int, str], queues: Sequence[Queue], why_none_to: Callable[[Queue], str]) -> str:
-    """Return why no pilot is sent to any of the queues: of one of them the reason, of several that of the first."""
-    first = ""
+def _kept_back(
+    of_ce: Mapping[int, str], queues: Sequence[Queue], why_none_to: Callable[[Queue], str]
+) -> Sequence[Cause]:
+    """Return why no pilot is sent, for each of the queues; none when one of them may get some."""
+    causes = []
     for queue in queues:
         why = of_ce[queue.ce_id] or why_none_to(queue)
         if not why:
-            return ""
-        first = first or why
-    return first if len(queues) == 1 else f"of the first of these queues, {first}"
+            return ()
+        causes.append(Cause(Ground.PILOTS, why))
+    return causes
 
 
 def _standstill(*, now: datetime) -> str:
@@ -125,15 +135,32 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
     health_of = {health.ce_id: health for health in CEHealth.objects.all()}
     slots = free_slots(now=now)
     directed = _directed_sites(task_queue)
+    of_no_kind = _of_no_kind(task_queue)
     reasons = {}
     for ce_id, ce in ces.items():
         if ce.type not in settings.WMS_BACKENDS:
             reasons[ce_id] = f"pilots are sent to no computing element of the type {ce.type}, and {ce} is one"
+        elif not ce.is_one_of(task_queue.grid_middlewares):
+            reasons[ce_id] = of_no_kind or (
+                f"pilots for these jobs are sent only to computing elements of the grid middleware "
+                f"{listed(task_queue.grid_middlewares, last=' or ')}, and {ce} is of {ce.middleware or ce.type}"
+            )
         elif directed is not None and ce.site_id not in directed:
             reasons[ce_id] = f"no director sends pilots to {ce.site} for jobs of the type {task_queue.job_type}"
         else:
             reasons[ce_id] = "" if slots.get(ce_id) else _unwell(ce.name, health_of.get(ce_id), now=now)
     return reasons
+
+
+def _of_no_kind(task_queue: TaskQueue) -> str:
+    """Return that no computing element has a grid middleware that the jobs ask for; empty: one has."""
+    asked = task_queue.grid_middlewares
+    if not asked or {name.casefold() for name in asked} & known_middlewares(task_queue.vo):
+        return ""
+    return (
+        "pilots for these jobs are sent only to computing elements of the grid middleware "
+        f"{listed(asked, last=' or ')}, and no site that serves {task_queue.vo} has one"
+    )
 
 
 def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
@@ -172,6 +199,13 @@ def _full(queue: Queue, *, living: int, waiting: int) -> str:
     return ""
 
 
+def _stalled(queue: Queue, *, until: datetime | None) -> str:
+    """Return that the last pilots of a queue did not start in time, so that the next one waits."""
+    if until is None:
+        return ""
+    return f"the last pilots in queue {queue} of {queue.ce} did not start in time; the next is sent at {_at(until)}"
+
+
 def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot], *, now: datetime) -> str:
     """Return that the pilots of a queue come back empty, which stops their submission for what waited then."""
     since = now - PRESSURE_FOR
@@ -205,9 +239,9 @@ def _newest(queues: Sequence[Queue]) -> Mapping[int, Sequence[Pilot]]:
 
 def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Iterator[str]:
     """Yield how the last pilot ended that may have been for the jobs, as far as it ended without one."""
-    mine = [pilot for pilots in newest.values() for pilot in pilots if pilot.vo_id == task_queue.vo_id]
+    mine = [pilot for pilots in newest.values() for pilot in pilots if _serves(pilot, task_queue)]
     last = max(mine, key=lambda pilot: pilot.pk, default=None)
-    if last is None or last.ended_at is None or last.matched_at is not None or last.status not in ENDED:
+    if last is None or last.ended_at is None or last.matched_at is not None:
         return
     if last.status == PilotStatus.DONE and last.nothing_at is not None:
         left = last.nothing_left or {}
@@ -224,7 +258,16 @@ _HOW: Final = {
     PilotStatus.FAILED: "failed",
     PilotStatus.ABORTED: "failed before it started",
     PilotStatus.LOST: "fallen silent",
+    PilotStatus.STALLED: "been killed because it waited too long",
 }
+
+
+def _serves(pilot: Pilot, task_queue: TaskQueue) -> bool:
+    """Return whether a pilot was sent for whoever owns the jobs; what became of private pilots of others is theirs."""
+    if pilot.group_id is None:
+        return pilot.vo_id == task_queue.vo_id
+    is_theirs = task_queue.group.shares_jobs or pilot.owner_id == task_queue.owner_id
+    return pilot.group_id == task_queue.group_id and is_theirs
 
 
 def _black_holes(queues: Sequence[Queue], *, now: datetime) -> Iterator[str]:

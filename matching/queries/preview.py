@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from django.db.models import Exists, OuterRef
 
 from matching.queries.closings import closings_now
 from resources.queries import Place
 from taskqueues.domain.offer import ResourceOffer
-from taskqueues.models import TaskQueue
+from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.queries import jobs_in
 from taskqueues.services.index.shared import index
 from wms.accounts.models import VO
@@ -40,9 +41,10 @@ def preview(offer: ResourceOffer, *, place: Place) -> Preview:
     waiting = np.isin(task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
     left = snapshot.masks.left_after_each(offer, among=waiting)
     *_, fits = left.values()
-    rows = TaskQueue.objects.filter(pk__in=task_queue_id[fits].tolist())
+    site_id, ce_id, queue_id = place.ids
+    free = QueuedJob.objects.filter(task_queue=OuterRef("pk")).free_at(queue_id, now=snapshot.now())
+    rows = TaskQueue.objects.filter(pk__in=task_queue_id[fits].tolist()).annotate(has_free=Exists(free))
     fitting = list(rows.select_related("owner", "group", "vo").order_by("-cpu_time_s", "-priority", "pk"))
-    site_id, ce_id, _ = place.ids
     closings = closings_now(filter(None, [place.its_site]), now=snapshot.now(), task_queues=fitting)
     offer = closings.applied(offer, site_id=site_id, ce_id=ce_id)
     left = snapshot.masks.left_after_each(offer, among=waiting)
@@ -50,7 +52,8 @@ def preview(offer: ResourceOffer, *, place: Place) -> Preview:
     given = frozenset(task_queue_id[fits].tolist())
     fitting = [queue for queue in fitting if queue.pk in given]
     jobs = jobs_in([queue.pk for queue in fitting])
-    chance_of = _chances(fitting, any_segment_fraction=VO.objects.get(pk=offer.vo_id).any_segment_fraction)
+    any_segment_fraction = VO.objects.get(pk=offer.vo_id).any_segment_fraction
+    chance_of = _chances(fitting, any_segment_fraction=any_segment_fraction)
     return Preview(
         left={name: int(np.count_nonzero(mask)) for name, mask in left.items()},
         task_queues=[
@@ -65,8 +68,11 @@ def preview(offer: ResourceOffer, *, place: Place) -> Preview:
 
 
 def _chances(fitting: Sequence[TaskQueue], *, any_segment_fraction: float) -> dict[int, float]:
-    """Return, by queue, the chance to be drawn: among the highest CPU segment or, in that fraction, among all."""
-    drawn = [queue for queue in fitting if queue.priority > 0]
+    """Return, by queue, the chance to be drawn: among the highest CPU segment or, in that fraction, among all.
+
+    Queues whose jobs are all held back at the place have none.
+    """
+    drawn = [queue for queue in fitting if queue.priority > 0 and vars(queue)["has_free"]]
     highest_s = max((queue.cpu_time_s for queue in drawn), default=0)
     highest = [queue for queue in drawn if queue.cpu_time_s == highest_s]
     chance_of = dict.fromkeys((queue.pk for queue in fitting), 0.0)

@@ -1,13 +1,14 @@
 """Why a job waits, or what it does instead, in one sentence that a physicist understands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from matching.domain.headline import Ground, Headline, Verdict
 from matching.queries.pilots_there import PilotsThere
-from matching.queries.wording import Asked, counted
-from wms.accounts.models import VO
+from matching.queries.wording import WORDS, Asked, counted
+from taskqueues.domain.conditions import CONDITIONS
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -16,10 +17,9 @@ from wms.jobs.models import Job
 class Standing:
     """Where a task queue stands among those of its VO in which jobs wait."""
 
-    #: 1: none has a higher priority.
-    rank: int
-    priority: float
-    #: Its part of the priorities of its CPU segment, 0 to 1.
+    #: 1: none has a higher priority; None: it is not drawn, for no queue would take its jobs.
+    rank: int | None
+    #: Its part of the priorities of its CPU segment, 0 to 1; 0 where the rank is None.
     share: float
     #: How many that can be drawn have a higher CPU segment.
     longer: int
@@ -30,16 +30,19 @@ class Findings:
     """What was found out about a task queue and the queues that serve its VO."""
 
     queues: int
-    #: Of these: they would be given its jobs.
-    fitting: int
-    #: Why each of those is closed that would fit were it open.
-    closed: Sequence[str]
-    #: {condition that no queue meets: what it compares}, in their order.
-    never_met: Mapping[str, str]
+    #: What explains best why it waits.
+    headline: Headline
+    #: {condition: what it compares}.
+    details: Mapping[str, str]
     standing: Standing
     #: At the queues that fit, if there are any.
     pilots: PilotsThere
+    #: Which places come last, until when; empty: none.
+    goes_elsewhere: str = ""
 
+
+#: A sentence names so many causes at most.
+_MOST_PARTS: Final = 3
 
 #: {at} is where it was matched, {why} what its minor status says; either may be empty.
 _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
@@ -68,31 +71,47 @@ def not_waiting(job: Job) -> str:
 
 
 def waiting(asked: Asked, found: Findings) -> str:
-    """Return why a job waits: the first of the reasons that would do by itself."""
-    owner, group = asked.task_queue.owner, asked.task_queue.group
-    if not owner.is_active:
-        return f"It waits because its owner {owner} is suspended: no pilot gets the jobs of a suspended user."
-    if found.standing.priority <= 0:
-        return f"It is never drawn, because its group {group} has priority 0; a manager of {group.vo} can change that."
-    if found.fitting and found.pilots.kept_back:
-        return _without_pilots(found)
-    if found.fitting:
-        return _competing(found, vo=group.vo)
-    if found.closed:
-        return _closed(found.closed)
-    return _nothing_fits(asked, found, vo=group.vo)
+    """Return why a job waits: the headline in words, and which places come last."""
+    headline_in_words = _SENTENCES[found.headline.verdict](asked, found)
+    if not found.goes_elsewhere or found.headline.verdict is Verdict.NEVER_DRAWN:
+        return headline_in_words
+    return f"{headline_in_words.removesuffix('.')}; {found.goes_elsewhere}."
 
 
-def _competing(found: Findings, *, vo: VO) -> str:
-    standing = found.standing
-    higher = counted(standing.rank - 1, "task queue") if standing.rank > 1 else "no task queue"
-    first = "mostly served first" if vo.any_segment_fraction else "served first"
-    longer = counted(standing.longer, "task queue")
-    more = [f"{longer} of longer jobs {'is' if standing.longer == 1 else 'are'} {first}"] if standing.longer else []
+def _never_drawn(_asked: Asked, found: Findings) -> str:
+    causes = [part.cause for part in found.headline.parts]
+    start = "It is never drawn, because" if causes[0].ground is Ground.PRIORITY else "It waits because"
+    return f"{start} {_all_of(found.headline)}."
+
+
+def _no_queues(asked: Asked, _found: Findings) -> str:
+    return f"It waits because no queue is configured at any site that serves {asked.task_queue.group.vo}."
+
+
+def _delayed(_asked: Asked, found: Findings) -> str:
+    return f"It fits {_fitting(found)} and waits because {_all_of(found.headline)}."
+
+
+def _all_of(headline: Headline) -> str:
+    return "; and because ".join(part.cause.words for part in headline.parts)
+
+
+def _fitting(found: Findings) -> str:
+    return f"{found.headline.queues} of {counted(found.queues, 'queue')}"
+
+
+def _competing(asked: Asked, found: Findings) -> str:
+    standing, vo = found.standing, asked.task_queue.group.vo
+    rank = standing.rank or 1
+    higher = counted(rank - 1, "task queue") if rank > 1 else "no task queue"
+    # Which of the others fit the same queues is not known here: nothing is promised of what it will get.
+    come = f"{'mostly ' if vo.any_segment_fraction else ''}{'comes' if standing.longer == 1 else 'come'}"
+    where = f"first where {'it fits' if standing.longer == 1 else 'they fit'} too"
+    more = [f"{counted(standing.longer, 'task queue')} of longer jobs {come} {where}"] if standing.longer else []
     first_of_all = (
-        f"It fits {found.fitting} of {counted(found.queues, 'queue')} and waits for a pilot there: {higher} of {vo} "
-        f"{'have' if standing.rank > 2 else 'has'} a higher priority, and of what jobs of its CPU segment get, its "
-        f"task queue is expected to get {100 * standing.share:.3g} %"
+        f"It fits {_fitting(found)} and waits for a pilot there: {higher} of {vo} "
+        f"{'have' if rank > 2 else 'has'} a higher priority, and its own has "
+        f"{100 * standing.share:.3g} % of the priorities of its CPU segment"
     )
     return f"{'; '.join([first_of_all, *more, *_pilots(found.pilots)])}."
 
@@ -106,24 +125,52 @@ def _pilots(there: PilotsThere) -> Sequence[str]:
     return ["no pilot is there now", *there.told]
 
 
-def _without_pilots(found: Findings) -> str:
-    fitting = f"It fits {found.fitting} of {counted(found.queues, 'queue')}"
-    why = "; ".join([found.pilots.kept_back, *found.pilots.told])
-    return f"{fitting}, but no pilot is there and none is sent at present: {why}."
+def _without_pilots(_asked: Asked, found: Findings) -> str:
+    why = "; ".join([*_parts(found.headline), *found.pilots.told])
+    return f"It fits {_fitting(found)}, but no pilot is there and none is sent at present: {why}."
 
 
-def _closed(why: Sequence[str]) -> str:
-    if len(why) == 1:
-        return f"It waits because the only queue that it fits takes no jobs at present: {why[0]}."
-    return f"It waits because the {len(why)} queues that it fits take no jobs at present; of the first, {why[0]}."
+def _closed(_asked: Asked, found: Findings) -> str:
+    headline = found.headline
+    which = "only queue that it fits takes" if headline.queues == 1 else f"{headline.queues} queues that it fits take"
+    return f"It waits because the {which} no jobs at present: {'; '.join(_parts(headline))}."
 
 
-def _nothing_fits(asked: Asked, found: Findings, *, vo: VO) -> str:
-    if not found.queues:
-        return f"It waits because no queue is configured at any site that serves {vo}."
-    if "submit_pool" in found.never_met and asked.requirements is not None:
-        required = asked.requirements.in_words()
-        return f"It waits because no queue that serves {vo} provides what it requires: {required}."
-    if found.never_met:
-        return f"It waits because no queue that serves {vo} fits it: it {', and it '.join(found.never_met.values())}."
-    return f"It waits because none of the {found.queues} queues that serve {vo} meets all that it asks for together."
+def _parts(headline: Headline) -> list[str]:
+    """Return the causes; those that hold at some of the queues only with how many these are."""
+    if headline.is_of_all:
+        return [part.cause.words for part in headline.parts]
+    told = [f"at {part.queues} of them, {part.cause.words}" for part in headline.parts[:_MOST_PARTS]]
+    return told if len(headline.parts) <= _MOST_PARTS else [*told, "and others"]
+
+
+def _nothing_fits(asked: Asked, found: Findings) -> str:
+    headline, vo = found.headline, asked.task_queue.group.vo
+    names = [part.cause.words for part in headline.parts]
+    if headline.is_of_all:
+        if "submit_pool" in names and asked.requirements is not None:
+            required = asked.requirements.in_words()
+            return f"It waits because no queue that serves {vo} provides what it requires: {required}."
+        details = ", and it ".join(found.details[name] for name in CONDITIONS if name in names)
+        return f"It waits because no queue that serves {vo} fits it: it {details}."
+    lacking = [
+        f"{part.queues} {'does' if part.queues == 1 else 'do'} not fit because it {WORDS[part.cause.words].asks(asked)}"
+        for part in headline.parts[:_MOST_PARTS]
+    ]
+    return (
+        f"It waits because none of the {headline.queues} queues that serve {vo} meets all that it asks for together: "
+        f"{', '.join(lacking)}."
+    )
+
+
+_SENTENCES: Final[Mapping[Verdict, Callable[[Asked, Findings], str]]] = MappingProxyType(
+    {
+        Verdict.NEVER_DRAWN: _never_drawn,
+        Verdict.NO_QUEUES: _no_queues,
+        Verdict.COMPETES: _competing,
+        Verdict.DELAYED: _delayed,
+        Verdict.NO_PILOTS: _without_pilots,
+        Verdict.CLOSED: _closed,
+        Verdict.MISMATCH: _nothing_fits,
+    }
+)

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from matching.domain.headline import Cause, Ground
 from resources.domain.eligibility import Supply
 from resources.domain.parameters import canonical_name
 from resources.domain.requirements import Kinds, Units, canonical, requirements_in_words, unmet
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
+from taskqueues.queries import LEAST_SHARE
 from wms.jobs.domain.fields import shown
 from wms.kernel.names import listed
 
@@ -21,6 +23,8 @@ class Asked:
     #: With its owner and group.
     task_queue: TaskQueue
     description: Mapping[str, Any]
+    #: Whether its owner is a member of its group.
+    is_of_member: bool = True
     #: What it requires of resources, and the queues' word on that; none: it requires nothing, or names pools itself.
     requirements: "RequiredOf | None" = None
 
@@ -73,6 +77,29 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def causes_of_job(asked: Asked) -> tuple[Cause, ...]:
+    """Return why no queue at all is given the job; none: some may be."""
+    owner, group = asked.task_queue.owner, asked.task_queue.group
+    causes = []
+    if not owner.is_active:
+        causes.append(
+            Cause(Ground.OWNER, f"its owner {owner} is suspended: no pilot gets the jobs of a suspended user")
+        )
+    if not asked.is_of_member:
+        causes.append(
+            Cause(
+                Ground.OWNER,
+                f"{owner} is no longer a member of {group}, and only jobs of members are matched: rejoin the group "
+                f"(a manager of {group.vo} can add {owner}), or submit the job again in another group",
+            )
+        )
+    if group.priority < LEAST_SHARE:
+        causes.append(
+            Cause(Ground.PRIORITY, f"its group {group} has priority 0; a manager of {group.vo} can change that")
+        )
+    return tuple(causes)
+
+
 def reason(name: str, asked: Asked, offer: ResourceOffer, *, queue_id: int) -> str:
     """Return why the condition does not accept the offer of one queue."""
     if name == "submit_pool" and asked.requirements is not None:
@@ -80,6 +107,9 @@ def reason(name: str, asked: Asked, offer: ResourceOffer, *, queue_id: int) -> s
         return f"requires {asked.requirements.in_words()}; this queue " + (
             f"lacks: {lacking}" if lacking else "has changed, and counts from the next refresh of the submit pools on"
         )
+    if name == "software":
+        unpublished = [each for each in asked.task_queue.software if each in offer.lacking_software]
+        return f"needs software {listed(unpublished)}, which this queue does not publish"
     words = WORDS[name]
     offered = words.offers(offer)
     return words.asks(asked) + (f"; {words.one} {offered}" if offered else "")
@@ -88,11 +118,20 @@ def reason(name: str, asked: Asked, offer: ResourceOffer, *, queue_id: int) -> s
 def detail(name: str, asked: Asked, offers: Iterable[ResourceOffer]) -> str:
     """Return what the condition compares, over the offers of all queues."""
     words = WORDS[name]
+    if name == "software":
+        return words.asks(asked) + _published(asked, offers)
     if not words.many:
         return words.asks(asked)
     # Shorter ones first, so that numbers stand in their order.
     offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
     return words.asks(asked) + (f"; {words.many} {listed(offered, last=' or ')}" if offered else "")
+
+
+def _published(asked: Asked, offers: Iterable[ResourceOffer]) -> str:
+    """Return which of the software only some queues publish; empty: none, so that all is looked for on the node."""
+    lacking = frozenset[str]().union(*(offer.lacking_software for offer in offers))
+    compared = [each for each in asked.task_queue.software if each in lacking]
+    return f"; only some queues publish {listed(compared)}" if compared else ""
 
 
 def throttled_in_words(offer: ResourceOffer) -> str:
@@ -104,7 +143,10 @@ def throttled_in_words(offer: ResourceOffer) -> str:
 
 def _owner_group(asked: Asked) -> str:
     owner, group = asked.task_queue.owner, asked.task_queue.group
-    return f"belongs to {owner} in the group {group}{'' if owner.is_active else '; suspended users get no pilot'}"
+    left = "" if asked.is_of_member else f", of which {owner} is no longer a member"
+    return f"belongs to {owner} in the group {group}{left}" + (
+        "" if owner.is_active else "; suspended users get no pilot"
+    )
 
 
 def _site(asked: Asked) -> str:
@@ -186,6 +228,13 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             many="queues run",
         ),
         "submit_pool": Words(_submit_pool, lambda _offer: "does not provide that", one="this queue"),
+        "software": Words(
+            lambda asked: (
+                f"needs software {listed(asked.task_queue.software)}"
+                if asked.task_queue.software
+                else "needs no software that queues publish"
+            )
+        ),
         "tags": Words(
             lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
             lambda offer: listed(offer.tags) or "none",

@@ -20,20 +20,31 @@ class Answer(StrEnum):
     LEASED = "leased"
     EMPTY_LEVEL = "empty_level"
     CONTENDED = "contended"
+    HELD_BACK = "held_back"
     CLOSED = "closed"
     GONE = "gone"
+
+
+class HeldFor(StrEnum):
+    """For whom the jobs of a level are held back."""
+
+    ALL = "delay"
+    QUEUE = "place"
+    PILOT = "host"
 
 
 class Claimed(NamedTuple):
     """The answer of a claim; of a lease that was given, all that its pilot is told."""
 
     answer: str
-    #: Why closed: what nothing is given to, or of.
+    #: Why closed: what nothing is given to, or of. Held back: for whom (``HeldFor``).
     reason: str | None
     #: That is full.
     limit_id: int | None
     #: Jobs left at the level when they are few; None: ten or more, or not known.
     remaining: int | None
+    #: Held back: when the first of the jobs may be had.
+    opens_at: datetime | None
     ordinal: int
     match_id: UUID
     expires_at: datetime
@@ -51,10 +62,13 @@ class Claimant:
 
     pilot_id: int
     request_id: UUID
-    #: None: not known, and not looked at.
+    #: None: not known; then every place where the pilot may be is looked at.
     site_id: int | None
     ce_id: int | None
     queue_id: int | None
+    #: Of a CE, or a queue, that is not known, its name; None: it may be any.
+    ce_name: str | None = None
+    queue_name: str | None = None
 
 
 class SeenThrottle(NamedTuple):
@@ -65,7 +79,8 @@ class SeenThrottle(NamedTuple):
 
 
 _CLAIM: Final = (
-    "SELECT * FROM wms_claim(%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer)"
+    "SELECT * FROM wms_claim("
+    "%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer, %s, %s, %s)"
 )
 _CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
 
@@ -79,6 +94,7 @@ def claim(
     chance: float,
     may_wait: bool,
     seen: SeenThrottle | None = None,
+    locks_throttle: bool = False,
 ) -> Claimed:
     """Lease to a pilot one of the ten oldest jobs of a level, or say why there is none.
 
@@ -89,6 +105,8 @@ def claim(
         chance: which of the ten; uniform in [0, 1).
         may_wait: for other claims that hold all jobs of the level.
         seen: of a site whose throttle is an expression.
+        locks_throttle: whether to go on to the throttle's lock though the state has moved since *seen*; inside a
+            transaction the caller then has that lock, and can evaluate the expression and claim again.
     """
     (claimed,) = _ask(
         _CLAIM,
@@ -104,6 +122,9 @@ def claim(
         claimant.queue_id,
         float(settings.WMS_LEASE_FIRST_S),
         *(seen or (None, None)),
+        claimant.ce_name,
+        claimant.queue_name,
+        locks_throttle,
     )
     return claimed
 

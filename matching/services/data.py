@@ -15,9 +15,10 @@ from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
 from resources.models import StorageElement
 from resources.queries.replicas import Copy, copies, elements_of_site
 from resources.services.replicas import record, supersede
-from wms.jobs.domain.data import output_directory
+from wms.jobs.domain.data import is_own, lfn_of_output, output_directory, sandbox_lfn
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT
 from wms.jobs.models import Job
+from wms.jobs.queries import own_directories
 from wms.kernel.errors import ConflictError, RejectedError
 from wms.kernel.secrets import UndecipherableError, decrypt
 
@@ -68,12 +69,14 @@ def data_of(found: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
     The nearest copies are those at the pilot's own site; of the others those that can be read from afar come first,
     and each time the order is that of names.
     """
-    wanting = [lease for lease in found if lease.description["input_data"] or lease.description["output_data"]]
+    wanting = [lease for lease in found if lease.description["input_data"] or _may_store(lease.description)]
     if not wanting:
         return {}
-    matches = Match.objects.select_related("queue__ce", "job__vo", "job__owner").in_bulk([m.match_id for m in wanting])
+    matches = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__group").in_bulk(
+        [m.match_id for m in wanting]
+    )
     match = matches[wanting[0].match_id]
-    own = [] if match.queue is None else elements_of_site(match.queue.ce.site_id)
+    own = _elements_there(match)
     lfns = {lfn for lease in wanting for lfn in lease.description["input_data"]}
     nearest = _nearest(copies(match.job.vo_id, lfns), own={element.pk for element in own}) if lfns else {}
     return {
@@ -97,7 +100,7 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
         job = leases.open_job(match_id)
         if job.status not in HELD_BY_A_PILOT:
             raise JobIsOverError(f"Job {job.pk} is {job.status}; its output is not wanted any more.")
-        match = Match.objects.select_related("queue__ce").get(pk=match_id)
+        match = Match.objects.select_related("queue__ce", "job").get(pk=match_id)
         _refuse_others_files(job, match, replica)
         record([replica], vo=job.vo)
         supersede(replica, vo=job.vo)
@@ -106,16 +109,46 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
 
 def _refuse_others_files(job: Job, match: Match, replica: GivenReplica) -> None:
     directory = _directory(job)
-    problem = lfn_problem(replica.lfn)
-    if not job.description["output_data"] or problem or not is_below(replica.lfn, directory):
+    expected_names = {sandbox_lfn(directory, job_id=job.pk)} if job.description.get("output_se") else set()
+    expected_names |= _logical_names(job) - _others_names(job)
+    below = bool(job.description["output_data"]) and is_below(replica.lfn, directory)
+    if lfn_problem(replica.lfn) or not (below or replica.lfn in expected_names):
         sentence = f"{shown(replica.lfn)} is no output of job {job.pk}: these are files below {directory}."
         raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})
     named = job.description.get("output_se")
-    own = [] if match.queue is None else [element.name for element in elements_of_site(match.queue.ce.site_id)]
+    own = [element.name for element in _elements_there(match)]
     if replica.storage_element not in ([named] if named else own):
         expected = named or " or ".join(own) or "none, for the site has no storage element"
         sentence = f"Output of job {job.pk} goes to {expected}, not to {shown(replica.storage_element)}."
         raise NotOutputOfJobError(sentence, errors={"storage_element": [sentence]})
+
+
+def _logical_names(job: Job) -> frozenset[str]:
+    """Return the logical names that a job gives to files of its output data."""
+    return frozenset(lfn for entry in job.description["output_data"] if (lfn := lfn_of_output(entry)))
+
+
+def _others_names(job: Job) -> frozenset[str]:
+    """Return those of these names that are in directories which the job may not, or no longer, write to.
+
+    Jobs that were submitted before such names meant anything were not asked for them.
+    """
+    names = _logical_names(job)
+    directories = own_directories(job.owner, group=job.group, vo=job.vo) if names else ()
+    return frozenset(
+        lfn for lfn in names if lfn_problem(lfn) or not is_own(lfn.rpartition("/")[0], directories=directories)
+    )
+
+
+def _elements_there(match: Match) -> Sequence[StorageElement]:
+    """Return the storage elements of the site where the pilot of a lease runs; none where that is not known."""
+    site_id = match.job.site_id if match.queue is None else match.queue.ce.site_id
+    return [] if site_id is None else elements_of_site(site_id)
+
+
+def _may_store(description: Mapping[str, object]) -> bool:
+    """Return whether a job may store files: its output data, or an output sandbox that is too large for the server."""
+    return bool(description["output_data"] or description.get("output_se"))
 
 
 def _nearest(found: Iterable[Copy], *, own: set[int]) -> Mapping[str, Sequence[Copy]]:
@@ -139,6 +172,9 @@ def _data(
 ) -> LeaseData:
     files = {lfn: nearest.get(lfn, ()) for lfn in job.description["input_data"]}
     element = _output_element(description, own=own)
+    if element is not None and (others := _others_names(job)):
+        logger.warning("job.output_not_its_own", extra={"job_id": job.pk, "lfns": sorted(others)})
+        element = None
     used = {copy.storage_element for of_file in files.values() for copy in of_file}
     place = None
     if element is not None:
@@ -148,7 +184,7 @@ def _data(
 
 
 def _output_element(description: Mapping[str, object], *, own: Sequence[StorageElement]) -> StorageElement | None:
-    if not description["output_data"]:
+    if not _may_store(description):
         return None
     if description.get("output_se"):
         return StorageElement.objects.filter(name=description["output_se"]).first()

@@ -11,10 +11,12 @@ from django.db.models.functions import Greatest
 from matching.models import ExpirerRun, Match
 from matching.services import leases
 from matching.services.leases import EndReason
+from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import transitions
 from wms.kernel.db import LockKey, database_now, try_lock
+from wms.kernel.memo import Memo
 
 #: DESIGN §3.5: "Five missed heartbeats: the job is Stalled".
 MISSED_HEARTBEATS = 5
@@ -38,7 +40,10 @@ def expire_leases() -> int:
     _mark_stalled(now=now)
     over = Q(expires_at__lt=now - timedelta(seconds=settings.WMS_LEASE_GRACE_S)) | Q(pilot__ended_at__isnull=False)
     due = Match.objects.filter(over, ended_at__isnull=True).order_by("pk").values_list("pk", flat=True)
-    return sum(_end_if_still_over(match_id, over=over, now=now) for match_id in list(due[:ENDED_AT_ONCE]))
+    ending = list(due[:ENDED_AT_ONCE])
+    # Before the transactions: inside of one, nothing is remembered.
+    memo = index.current().memo if ending else {}
+    return sum(_end_if_still_over(match_id, over=over, now=now, memo=memo) for match_id in ending)
 
 
 def _lengthen_by_own_outage() -> datetime | None:
@@ -77,7 +82,7 @@ def _mark_stalled(*, now: datetime) -> None:
         )
 
 
-def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime) -> bool:
+def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) -> bool:
     with transaction.atomic(durable=True):
         job_id = Match.objects.values_list("job_id", flat=True).get(pk=match_id)
         job = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
@@ -98,5 +103,6 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime) -> bool:
             minor="Its pilot ended" if ended else "Its pilot was not heard of any more",
             source=_SOURCE,
             now=now,
+            memo=memo,
         )
         return True

@@ -4,7 +4,7 @@ Every function locks Pilot → Job → Match. A job that goes back to its queue 
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -18,12 +18,17 @@ from django.db.models.functions import Coalesce, Greatest
 from psycopg.errors import NoDataFound
 
 from matching.models import Match
+from pilots.domain import PilotStatus
 from pilots.models import Pilot
+from pilots.queries import others_alive
+from taskqueues.services.elsewhere import GivenBack
+from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import ask_directly, database_now, transaction_required
 from wms.kernel.errors import ConflictError, ForbiddenError
+from wms.kernel.memo import Memo
 
 #: The payload asks to be run elsewhere (PIL; DIRAC's wrapper knows the same code).
 RESCHEDULE_EXIT_CODE = 222
@@ -175,7 +180,13 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
 
 
 def finish(
-    match_id: UUID, *, exit_code: int | None, minor: str | None, usage: Usage, output_sandbox: str | None
+    match_id: UUID,
+    *,
+    exit_code: int | None,
+    minor: str | None,
+    usage: Usage,
+    output_sandbox: str | None,
+    job_at_fault: bool = False,
 ) -> JobStatus:
     """End the lease with the payload's exit code: 0 Done, 222 back to the queue, anything else Failed.
 
@@ -188,6 +199,7 @@ def finish(
         minor: why, in words; None: said by the exit code.
         usage: over the payload's whole life.
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
+        job_at_fault: whether it ended because the node does not have what the job itself asks for.
 
     Returns:
         The status of the job after it.
@@ -196,6 +208,8 @@ def finish(
         LeaseEndedError: the lease has expired, or ended otherwise than by the pilot; nothing has changed.
         UnusableSandboxError: *output_sandbox* was not uploaded for this job.
     """
+    # Before the transaction: inside of one, nothing is remembered.
+    memo = index.current().memo if exit_code == RESCHEDULE_EXIT_CODE else {}
     with transaction.atomic(durable=True):
         now = database_now()
         match, job = _lock(match_id, now=now)
@@ -206,8 +220,8 @@ def finish(
         _note_usage(job, usage, std_output=None, now=now)
         _note_output(job, output_sandbox, exit_code=exit_code)
         if match.ended_at is None:
-            _end(match, reason=EndReason.FINISHED, now=now)
-            _conclude(match, job, exit_code=exit_code, minor=minor, now=now)
+            _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=job_at_fault)
+            _conclude(match, job, exit_code=exit_code, minor=minor, now=now, memo=memo)
         return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
 
 
@@ -227,7 +241,9 @@ def open_job(match_id: UUID) -> Job:
 
 
 @transaction_required
-def end_unfinished(match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime) -> None:
+def end_unfinished(
+    match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime, memo: Memo
+) -> None:
     """End a lease whose pilot will not finish it; the job goes back to its queue, or fails when it did so too often.
 
     Args:
@@ -237,9 +253,36 @@ def end_unfinished(match: Match, job: Job, *, reason: EndReason, minor: str, sou
         minor: the same for the job's owner.
         source: who ends it, for the job's history.
         now: by the database's clock.
+        memo: remembered answers about the configuration.
     """
     _end(match, reason=reason, now=now)
-    rescheduling.reschedule_or_fail(job.pk, minor=minor, source=source, now=now)
+    # A pilot that fell silent had the job for the whole of its lease: that was delay enough.
+    in_silence = reason is EndReason.EXPIRED or match.pilot.status == PilotStatus.LOST
+    given_back = given_back_by(match, delayed=not in_silence, memo=memo)
+    rescheduling.reschedule_or_fail(job.pk, minor=minor, source=source, now=now, given_back=given_back)
+
+
+def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | None:
+    """Return which places have given back the job of a lease so far, that of the lease last.
+
+    None: its pilot was drained, so that it gave back what it had; that tells nothing of the place or of the job.
+    """
+    if match.pilot.drained_at is not None:
+        return None
+    host, queue_id = match.pilot.host_name, match.queue_id
+    if queue_id is None:
+        return GivenBack(delayed=delayed, memo=memo)
+    # Uses index: the one of the foreign key to the job.
+    earlier = Match.objects.filter(job=match.job_id, leased_at__lt=match.leased_at, queue__isnull=False)
+    tried: Iterable[int] = earlier.order_by("leased_at", "pk").values_list("queue_id", flat=True)
+    others = (pk for pk in dict.fromkeys(tried) if pk != queue_id)
+    return GivenBack(
+        queue_ids=(*others, queue_id),
+        host=host,
+        other_hosts=bool(host) and others_alive(queue_id=queue_id, but=host),
+        delayed=delayed,
+        memo=memo,
+    )
 
 
 def _lock(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
@@ -304,20 +347,21 @@ def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> N
     Job.objects.filter(pk=job.pk).update(exit_code=exit_code, output_sandbox=output)
 
 
-def _end(match: Match, *, reason: EndReason, now: datetime) -> None:
-    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason)
+def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool = False) -> None:
+    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason, job_at_fault=job_at_fault)
     # Orders to this lease; the next pilot of the job must not be killed by them.
     JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True).update(acknowledged_at=now)
 
 
-def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime) -> None:
+def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime, memo: Memo) -> None:
     source = _source(match)
     if job.status not in HELD_BY_A_PILOT:
         # Killed or rescheduled meanwhile; the one stays, the other may wait again now that nothing runs.
         rescheduling.requeue([job.pk], source=source, now=now)
     elif exit_code == RESCHEDULE_EXIT_CODE:
         asked = minor or "The payload asked to be rescheduled"
-        rescheduling.reschedule_or_fail(job.pk, minor=asked, source=source, now=now)
+        given_back = given_back_by(match, delayed=True, memo=memo)
+        rescheduling.reschedule_or_fail(job.pk, minor=asked, source=source, now=now, given_back=given_back)
     elif exit_code == 0:
         if job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
             # A pilot may have been cut off while its payload ran: the table has no way from there straight to Done.

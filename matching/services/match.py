@@ -1,7 +1,7 @@
 """The match: one request of a pilot in, leases on the jobs that fit it best out (TQM, PIL, DESIGN §3.5)."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -14,14 +14,21 @@ import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
-from matching.services import limits
-from matching.services.claim import Answer, Claimant, Claimed, SeenThrottle, claim, close
+from matching.services import limits, offers
+from matching.services.claim import Answer, Claimant, Claimed, HeldFor, SeenThrottle, claim, close
 from matching.services.full_limits import full_limits
-from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of
-from matching.services.site_throttle import THROTTLED, Refusal, SiteThrottle
+from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of, with_reported_platform
+from matching.services.site_throttle import (
+    MOVED,
+    THROTTLED,
+    Refusal,
+    SiteThrottle,
+    ThrottleBusyError,
+    throttle_lock,
+)
 from pilots.models import Pilot
 from pilots.services.nodes import why_no_more_jobs
-from resources.models import Queue
+from resources.models import ComputingElement, Queue, Site
 from taskqueues.domain.conditions import within
 from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
@@ -29,8 +36,10 @@ from taskqueues.queries import limits_by_place
 from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
+from taskqueues.services.offers import published_at
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.memo import Remembered
+from wms.kernel.names import composed
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +50,13 @@ _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
         "pilot_revoked": "The credentials of this pilot were revoked; leave.",
         "pilot_ended": "This pilot has ended; leave.",
         "queue_removed": "The queue of this pilot is not configured any more; leave.",
+        "place_removed": "The site or computing element of this pilot is not configured any more; leave.",
     }
 )
 #: The claim's reasons for which a pilot gets no other job, but keeps those that it has.
 _NO_MORE: Final = frozenset({"black_hole", "pilot_drained"})
 #: The claim's reasons that close one task queue; any other closes all of them.
-_OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool"})
+_OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
 #: What a site's expression may look at is read of so many task queues before, and after, the one that was drawn.
 BESIDE: Final = 50
 
@@ -78,6 +88,7 @@ def match(
     Raises:
         PilotNotWelcomeError: the pilot has ended or is revoked.
         PilotDrainedError, BlackHoleError: it gets no more jobs, nor does its host.
+        ThrottleBusyError: it got none, and whether there are any could not be settled in time.
         RejectedError, ForbiddenError: the offer names what does not exist, or is not the pilot's (``offers``).
     """
     asked_at = monotonic()
@@ -85,6 +96,7 @@ def match(
         bond = bond_of(pilot_id)
     except Pilot.DoesNotExist as error:
         raise PilotNotWelcomeError(_NOT_WELCOME["pilot_unknown"]) from error
+    request = with_reported_platform(request, pilot_id=pilot_id)
     snapshot = index.current()
     search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
     search.assume_full(full_limits.recent())
@@ -94,7 +106,18 @@ def match(
         snapshot = index.renewed() if snapshot.begun_at < asked_at else snapshot
         search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
         leases = search.fill(leases, up_to=max_jobs)
-    return leases if len(leases) == max_jobs else search.close()
+    leases = leases if len(leases) == max_jobs else search.close()
+    return [search.without_published_software(lease) for lease in leases]
+
+
+def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
+    """Return in one sentence what the pilot does not get because its queue is not known; empty: it is known."""
+    bond, snapshot = bond_of(pilot_id), index.current()
+    if bond.queue_id is not None:
+        return ""
+    now = snapshot.now()
+    offer, where = of_pilot(request, bond, now=now, known=Remembered(snapshot.memo))
+    return offers.why_narrowed(where, offer, now=now)
 
 
 def _search(
@@ -102,20 +125,38 @@ def _search(
 ) -> "_Search":
     known = Remembered(snapshot.memo)
     try:
-        offer, place = of_pilot(request, bond, now=snapshot.now(), known=known)
+        offer, where = of_pilot(
+            request,
+            bond,
+            now=snapshot.now(),
+            known=known,
+            some_name_software=snapshot.columns.software.some_listed,
+        )
     except Queue.DoesNotExist as error:
         raise PilotNotWelcomeError(_NOT_WELCOME["queue_removed"]) from error
-    site_id, ce_id, queue_id = place.ids
-    claimant = Claimant(pilot_id=pilot_id, request_id=request_id, site_id=site_id, ce_id=ce_id, queue_id=queue_id)
+    except (Site.DoesNotExist, ComputingElement.DoesNotExist) as error:
+        raise PilotNotWelcomeError(_NOT_WELCOME["place_removed"]) from error
+    site_id, ce_id, queue_id = where.place.ids
+    claimant = Claimant(
+        pilot_id=pilot_id,
+        request_id=request_id,
+        site_id=site_id,
+        ce_id=ce_id,
+        queue_id=queue_id,
+        ce_name=where.ce_name,
+        queue_name=where.queue_name,
+    )
     limits_at = known.ask(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
+    vo = known.ask(vo_of, bond.vo_id)
     return _Search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=SiteThrottle(place.its_site, known),
+        throttle=SiteThrottle(where.place.its_site, known),
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
-        any_segment_fraction=known.ask(vo_of, bond.vo_id).any_segment_fraction,
+        any_segment_fraction=vo.any_segment_fraction,
+        published=partial(published_at, where.place, where.possible, vo=vo, known=known),
         chance=chance,
     )
 
@@ -132,6 +173,8 @@ class _Search:
     limits: Mapping[int, LimitScope]
     #: Of the matches: they ignore the rule of the highest CPU segment.
     any_segment_fraction: float
+    #: Returns the software that is published at the place.
+    published: Callable[[], frozenset[str]]
     chance: Random
     #: Task queues that the site's expression did not take.
     refused: set[int] = field(default_factory=set)
@@ -152,10 +195,19 @@ class _Search:
             self.offer = replace(self.offer, full_limits=(*self.offer.full_limits, *found))
 
     def fill(self, leases: Sequence[Claimed], *, up_to: int) -> list[Claimed]:
-        """Return these leases and those that are drawn after them, up to so many in all."""
+        """Return these leases and those that are drawn after them, up to so many in all.
+
+        Raises:
+            ThrottleBusyError: there is none, and that no job fits is not proven.
+        """
         found = list(leases)
-        while len(found) < up_to and (lease := self._one_more(found)) is not None:
-            found.append(lease)
+        try:
+            while len(found) < up_to and (lease := self._one_more(found)) is not None:
+                found.append(lease)
+        except ThrottleBusyError:
+            if not found:
+                raise
+            self.offer = replace(self.offer, throttled=ThrottleBusyError.code)
         return found
 
     def close(self) -> list[Claimed]:
@@ -171,25 +223,58 @@ class _Search:
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])
         return leases
 
+    def without_published_software(self, lease: Claimed) -> Claimed:
+        """Return the lease without the software that is published here, which is not looked for on the node."""
+        needed: Sequence[str] = lease.description.get("software", ())
+        if not needed:
+            return lease
+        published = self.published()
+        left = [name for name in needed if composed(name) not in published]
+        return lease._replace(description={**lease.description, "software": left})
+
     def _one_more(self, leases: Sequence[Claimed]) -> Claimed | None:
         """Draw until a claim succeeds; None when every level that fits was found empty or closed (DESIGN §4.4)."""
         lottery = self._lottery(leases)
         while (drawn := self._draw(lottery)) is not None:
-            seen = self.throttle.seen_by(self._task_queue_id(drawn), beside=partial(self._beside, drawn))
-            if seen is Refusal.ALL:
+            claimed = self._claim_in_turn(drawn, ordinal=len(leases))
+            if claimed is Refusal.ALL:
                 self.offer = replace(self.offer, throttled="throttle")
                 return None
-            if seen is Refusal.JOB:
+            if claimed is Refusal.JOB:
                 self.refused.add(self._task_queue_id(drawn))
                 lottery.leave_out_queue(drawn.row)
                 continue
-            claimed = self._claim(drawn, ordinal=len(leases), seen=seen)
             if claimed.answer == Answer.LEASED:
                 self._after_lease(drawn, claimed)
                 return claimed
             if not self._goes_on(lottery, drawn, claimed):
                 return None
         return None
+
+    def _claim_in_turn(self, drawn: Drawn, *, ordinal: int) -> Claimed | Refusal:
+        """Claim a job of the level, or return that the throttle's expression refuses it, in a state that was met.
+
+        After too many claims that found the state moved, the expression is evaluated under the throttle's lock. Each
+        level has a transaction of its own: so the locks are always taken in the order of a claim (ADR 29).
+        """
+        seen = self._seen(drawn)
+        if isinstance(seen, Refusal):
+            return seen
+        if not self.throttle.is_to_be_locked:
+            return self._claim(drawn, ordinal=ordinal, seen=seen)
+        with throttle_lock():
+            claimed = self._claim(drawn, ordinal=ordinal, seen=seen, locks_throttle=True)
+            if claimed.reason != MOVED:
+                return claimed
+            self.throttle.read_again()
+            seen = self._seen(drawn)
+            if isinstance(seen, Refusal):
+                return seen
+            # It holds a job of the level already: there is nothing to wait for.
+            return self._claim(drawn._replace(is_last_resort=False), ordinal=ordinal, seen=seen)
+
+    def _seen(self, drawn: Drawn) -> SeenThrottle | Refusal | None:
+        return self.throttle.seen_by(self._task_queue_id(drawn), beside=partial(self._beside, drawn))
 
     def _draw(self, lottery: Lottery) -> Drawn | None:
         return lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random())
@@ -199,6 +284,9 @@ class _Search:
         match claimed.answer:
             case Answer.EMPTY_LEVEL:
                 index.note_empty(self._task_queue_id(drawn), drawn.user_priority, snapshot=self.snapshot)
+                lottery.leave_out(drawn)
+            case Answer.HELD_BACK:
+                self._note_held_back(drawn, claimed)
                 lottery.leave_out(drawn)
             case Answer.CONTENDED:
                 if claimed.reason:
@@ -217,6 +305,27 @@ class _Search:
             case _:
                 lottery.leave_out_queue(drawn.row)
         return True
+
+    def _note_held_back(self, drawn: Drawn, claimed: Claimed) -> None:
+        """Have the level drawn no more for those for whom its jobs are held back, until that is over."""
+        if claimed.opens_at is not None:
+            index.note_held_back(
+                self._task_queue_id(drawn),
+                drawn.user_priority,
+                of=self._held_for[HeldFor(str(claimed.reason))],
+                until=claimed.opens_at,
+                snapshot=self.snapshot,
+            )
+
+    @property
+    def _held_for(self) -> Mapping[HeldFor, Hashable]:
+        """Return by what those are known for whom the jobs of a level are held back."""
+        claimant = self.claimant
+        return {
+            HeldFor.ALL: HeldFor.ALL,
+            HeldFor.QUEUE: (HeldFor.QUEUE, claimant.queue_id),
+            HeldFor.PILOT: (HeldFor.PILOT, claimant.pilot_id),
+        }
 
     def _leave_out_limit(self, lottery: Lottery, drawn: Drawn, limit_id: int) -> None:
         if limits.has_room(limit_id):
@@ -246,13 +355,15 @@ class _Search:
         masks = self.snapshot.masks
         offered = [rows for segment_s, rows in masks.segments.items() if segment_s <= offer.cpu_time_s]
         together = [slice(0, None)] if any_segment else offered
-        return Lottery(
+        lottery = Lottery(
             (masks.fitting(offer, among=rows) for rows in together),
             priority=self.snapshot.drawn_priority,
             jobs=self.snapshot.jobs,
         )
+        lottery.leave_out_levels(self.snapshot.held_back_for(frozenset(self._held_for.values())))
+        return lottery
 
-    def _claim(self, drawn: Drawn, *, ordinal: int, seen: SeenThrottle | None) -> Claimed:
+    def _claim(self, drawn: Drawn, *, ordinal: int, seen: SeenThrottle | None, locks_throttle: bool = False) -> Claimed:
         return claim(
             self.claimant,
             ordinal=ordinal,
@@ -261,6 +372,7 @@ class _Search:
             chance=self.chance.random(),
             may_wait=drawn.is_last_resort,
             seen=seen,
+            locks_throttle=locks_throttle,
         )
 
     def _after_lease(self, drawn: Drawn, lease: Claimed) -> None:

@@ -5,15 +5,19 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from pilots.models import Pilot
-from resources.models import Queue
+from pilots.services.registration import refuse_type
+from resources.domain.words import PilotType
+from resources.models import ComputingElement, Queue, Site
 from resources.queries import Place, resolve_place
+from resources.queries.possible import PossiblePlaces, possible_places
 from taskqueues.domain.offer import ResourceOffer
+from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import Slot, resolve
 from wms.accounts.models import VO, Group, Membership, User
 from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError, RejectedError
 from wms.kernel.memo import FORGETFUL, Remembered
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import did_you_mean, listed
 
 #: No user has this primary key.
 NOBODY = 0
@@ -72,12 +76,17 @@ class Bond(NamedTuple):
     #: None: a generic pilot.
     group_id: int | None
     owner_id: int | None
-    #: None: made by hand, and compared with any place that it names.
+    #: None: made by hand, and not for one queue.
     queue_id: int | None
+    #: Of one made by hand, where it is; None: at any site that serves its VO.
+    site_id: int | None = None
+    ce_id: int | None = None
 
 
 _BONDS: Final[dict[int, Bond]] = {}
-_BONDS_AROUND: Final = "SELECT id, vo_id, group_id, owner_id, queue_id FROM pilots_pilot WHERE id BETWEEN %s AND %s"
+_BONDS_AROUND: Final = (
+    "SELECT id, vo_id, group_id, owner_id, queue_id, site_id, ce_id FROM pilots_pilot WHERE id BETWEEN %s AND %s"
+)
 
 
 def bond_of(pilot_id: int) -> Bond:
@@ -100,37 +109,151 @@ def bond_of(pilot_id: int) -> Bond:
     return bond
 
 
-def of_pilot(request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered) -> tuple[ResourceOffer, Place]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """Where a pilot runs, as far as it is known."""
+
+    #: The rows that are known.
+    place: Place
+    #: Names that more than one CE, or queue, has; else None.
+    ce_name: str | None = None
+    queue_name: str | None = None
+    #: Where it may be, when its queue is not known.
+    possible: PossiblePlaces | None = None
+
+
+def of_pilot(
+    request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered, some_name_software: bool = True
+) -> tuple[ResourceOffer, Whereabouts]:
     """Return the offer of a pilot and where it runs.
+
+    What is not known of the place can only narrow the offer (ADR 27).
 
     Args:
         request: what it says.
         bond: what it is bound to.
         now: when bans are looked at.
         known: what of the configuration need not be asked again.
+        some_name_software: as for ``taskqueues.services.offers.resolve``.
 
     Raises:
         NotYourQueueError: it names another place, or another VO, than its own.
+        PilotTypeRefusedError: it names a computing element that does not accept such pilots.
         BadOfferError, UnknownPlaceError: it names what does not exist, or contradicts itself.
     """
     vo = known.ask(vo_of, bond.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
+    where = whereabouts_of(request, bond, vo=vo, known=known)
+    # A node that does not say it has no platform but those that its queue is said to have.
+    request = replace(request, platforms=request.platforms or ())
+    offer = _offer(
+        request,
+        vo=vo,
+        place=where.place,
+        now=now,
+        known=known,
+        possible=where.possible,
+        some_name_software=some_name_software,
+    )
+    if where.possible is not None:
+        offer = _with_elsewhere_closed(offer, where, known=known)
     if bond.queue_id is None:
-        place = _named_place(vo, request, known=known)
-    else:
-        place = known.ask(_place, bond.queue_id)
-        for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
-            named = getattr(request, level)
-            if named is not None and named != str(own):
-                raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
-    if request.platforms is None:
-        # What a node does not say about its platforms, it does not have.
-        request = replace(request, platforms=())
-    offer = _offer(request, vo=vo, place=place, now=now, known=known)
+        offer = _with_type_refused(offer, where, pilot_type=_type_of(bond))
     if bond.group_id is not None:
         offer = replace(offer, group_id=bond.group_id, owner_id=_owner_of(bond, known=known))
-    return offer, place
+    return offer, where
+
+
+def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequest:
+    """Return the offer with the platform that the pilot's node reported, if the offer itself says nothing of it."""
+    if request.platforms:
+        return request
+    # Agents say it with each offer; this is for programs that leave it out.
+    rows = ask_prepared("SELECT node ->> 'platform' FROM pilots_pilot WHERE id = %s", pilot_id)
+    reported = [platform for (platform,) in rows if platform]
+    return replace(request, platforms=tuple(reported)) if reported else request
+
+
+def whereabouts_of(request: OfferRequest, bond: Bond, *, vo: VO, known: Remembered) -> Whereabouts:
+    """Return where a pilot runs: where it was sent or made for, and within that what it names.
+
+    Raises:
+        NotYourQueueError, UnknownPlaceError: see ``of_pilot``.
+    """
+    if bond.queue_id is not None:
+        place = known.ask(_place, bond.queue_id)
+    elif bond.site_id is not None:
+        place = known.ask(_place_of_site, bond.site_id, bond.ce_id)
+    else:
+        place = Place()
+    for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
+        named = getattr(request, level)
+        # Without a queue of its own, a pilot may say that it names none.
+        if own is not None and named is not None and named != str(own) and (bond.queue_id or named != ANY):
+            raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
+    if place.queue is not None:
+        return Whereabouts(place=place)
+    site = _name(request.site) if place.site is None else place.site.name
+    ce = _name(request.ce) if place.ce is None else place.ce.name
+    queue = _name(request.queue)
+    place = known.ask(_rows_of_names, vo, site, ce, queue)
+    if place.queue is not None:
+        queue_place = place.queue
+        return Whereabouts(place=Place(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place))
+    if place.ce is not None:
+        place = replace(place, site=place.ce.site)
+    possible = known.ask(possible_places, vo, site, ce, queue)
+    return Whereabouts(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible)
+
+
+def _with_elsewhere_closed(offer: ResourceOffer, where: Whereabouts, *, known: Remembered) -> ResourceOffer:
+    """Return the offer without the jobs that a throttle or a limit of a place where the pilot may be could refuse."""
+    possible = where.possible
+    if possible is None:
+        return offer
+    site_id, ce_id, _ = where.place.ids
+    limits = tuple(
+        scope
+        for (at_site, at_ce), scopes in known.ask(limits_by_place).items()
+        if not (at_site in {None, site_id} and at_ce in {None, ce_id})
+        and possible.include(site_id=at_site, ce_id=at_ce)
+        for scope in scopes
+    )
+    throttled = ", ".join(possible.throttled_sites) if where.place.site is None else ""
+    return replace(offer, throttled=throttled, full_limits=limits)
+
+
+def _type_of(bond: Bond) -> PilotType:
+    return PilotType.GENERIC if bond.group_id is None else PilotType.PRIVATE
+
+
+def _with_type_refused(offer: ResourceOffer, where: Whereabouts, *, pilot_type: PilotType) -> ResourceOffer:
+    """Return the offer, closed where the pilot may be at a computing element that does not accept its type (PIL §3.1).
+
+    Raises:
+        PilotTypeRefusedError: it is at such a computing element.
+    """
+    if where.place.ce is not None:
+        refuse_type(where.place.ce, pilot_type)
+    elif where.possible is not None and where.possible.why_refused(pilot_type):
+        return replace(offer, accepting=False)
+    return offer
+
+
+def why_narrowed(where: Whereabouts, offer: ResourceOffer, *, now: datetime) -> str:
+    """Return in one sentence what a pilot does not get because its queue is not known; empty: it is known."""
+    possible = where.possible
+    if possible is None:
+        return ""
+    closed = possible.why_closed(now=now) or possible.why_refused(offer.pilot_type)
+    if closed:
+        why = f"{closed}, and the pilot may be there: it gets no job"
+    elif offer.throttled:
+        why = f"sites where the pilot may be are throttled ({listed(possible.throttled_sites)}): it gets no job"
+    else:
+        why = "the pilot gets only jobs that every queue where it may be could take"
+    return f"The queue of this pilot is not known, and {why}. Name site, ce and queue in the offer."
 
 
 def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
@@ -153,6 +276,12 @@ def _group(pk: int) -> Group:
 
 def _is_member(user_id: int, group_id: int) -> bool:
     return Membership.objects.filter(user=user_id, group=group_id, user__is_active=True).exists()
+
+
+def _place_of_site(site_id: int, ce_id: int | None) -> Place:
+    site = Site.objects.get(pk=site_id)
+    ce = None if ce_id is None else ComputingElement.objects.select_related("site").get(pk=ce_id)
+    return Place(site=site, ce=ce)
 
 
 def _place(queue_id: int) -> Place:
@@ -188,7 +317,16 @@ def of_preview(
     return replace(offer, group_id=row.pk, owner_id=None if row.shares_jobs else owner_id), place
 
 
-def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime, known: Remembered) -> ResourceOffer:
+def _offer(
+    request: OfferRequest,
+    *,
+    vo: VO,
+    place: Place,
+    now: datetime,
+    known: Remembered,
+    possible: PossiblePlaces | None = None,
+    some_name_software: bool = True,
+) -> ResourceOffer:
     if missing := sorted(set(request.required_tags) - set(request.tags)):
         raise BadOfferError.of_field("required_tags", f"Required but not among the tags: {', '.join(missing)}.")
     setup = vo.setup if request.setup is None else request.setup
@@ -211,7 +349,9 @@ def _offer(request: OfferRequest, *, vo: VO, place: Place, now: datetime, known:
         job_types=request.job_types,
         submit_pools=request.submit_pools,
     )
-    return resolve(slot, vo=vo, place=place, now=now, known=known)
+    return resolve(
+        slot, vo=vo, place=place, now=now, known=known, possible=possible, some_name_software=some_name_software
+    )
 
 
 def _name(named: str | None) -> str | None:

@@ -6,6 +6,7 @@ still waits for it adds its match to what was counted.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -15,13 +16,15 @@ from django.db.models import Exists, OuterRef, Q
 from matching.models import Match
 from matching.queries.closings import is_to_be_counted, what_goes_on_at
 from resources.domain.advertisements import Advertisement
+from resources.domain.gateways import MOST_GATEWAYS, GatewayState
+from resources.domain.throttles import sum_of
 from resources.domain.words import ThrottlePolicy
 from resources.models import Queue, Site, ThrottleState
-from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
-from resources.services.throttles import validity_of
+from resources.queries.throttles import ThrottleStanding, gateways_of, throttle_in, throttle_of
+from resources.services.throttles import expiry_of, validity_of
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.kernel.errors import RejectedError
+from wms.kernel.errors import ConflictError, RejectedError
 
 logger = logging.getLogger(__name__)
 
@@ -32,43 +35,87 @@ class ExpiredAdvertisementError(RejectedError):
     code = "advertisement_expired"
 
 
+class TooManyGatewaysError(ConflictError):
+    """Another gateway of the site would be one too many."""
+
+    code = "too_many_gateways"
+
+
 @transaction.atomic(durable=True)
 def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
-    """Make what the site measured the beginning of its throttle, and return how that stands.
+    """Make what a gateway measured the beginning of its site's throttle, and return how that stands.
 
-    Matches since the measurement count. One that is not later than the last, by its sequence or by when it was
-    measured, changes nothing and is ``ignored``. Of a site without a throttle nothing is kept.
+    What several gateways advertise adds up (ADR 30), and matches since the earliest of their measurements count. An
+    advertisement that is not later than the last of its gateway, by its sequence or by when it was measured, is
+    ``ignored``: it changes nothing but what is said of it. Of a site without a throttle nothing is kept.
 
     Raises:
         Site.DoesNotExist: it was removed.
         ExpiredAdvertisementError: it was measured more than three cycles ago.
+        TooManyGatewaysError: so many others advertise already.
     """
-    site, state, is_new = _locked(site_id)
+    site, state, _ = _locked(site_id)
     if site.throttle_policy == ThrottlePolicy.NONE:
         return _NO_THROTTLE
-    now = database_now()
+    now, validity = database_now(), validity_of(site, is_advertised=True)
     measured_at = now - timedelta(seconds=advertisement.measured_s_ago)
-    if not is_new and _is_outdated(advertisement, state, measured_at=measured_at):
-        return replace(_standing(site, state, now=now), ignored=True)
-    validity = validity_of(site, is_advertised=True)
-    if measured_at + validity <= now:
+    gateways = {each.name: each for each in gateways_of(state) if each.holds(now=now, validity=validity)}
+    before = gateways.get(advertisement.gateway)
+    if before is not None and (
+        why := before.why_outdated(advertisement, measured_at=measured_at, now=now, validity=validity)
+    ):
+        return _ignored(site, state, before.ignoring(why, now=now), now=now)
+    _refuse_expired(advertisement, validity=validity)
+    if before is None and len(gateways) >= MOST_GATEWAYS:
+        sentence = (
+            f"{len(gateways)} other gateways of this site advertise; use one of their names, or wait until one expires."
+        )
+        raise TooManyGatewaysError(sentence)
+    new = GatewayState(name=advertisement.gateway, numbers={}, measured_at=measured_at, advertised_at=now)
+    after = (before or new).after(advertisement, measured_at=measured_at, now=now)
+    gateways[after.name] = after
+    _keep(state, list(gateways.values()))
+    earliest = min(each.measured_at for each in gateways.values())
+    state.advertised_at = now
+    state.matched = _matches_since(site, earliest)
+    _begin(site, state, measured_at=earliest)
+    logger.info(
+        "throttle.advertised",
+        extra={
+            "site": site.pk,
+            "gateway": after.name,
+            "sequence": after.sequence,
+            "matched": state.matched,
+            "room": state.room,
+        },
+    )
+    return replace(_standing(site, state, now=now), last_sequence=after.last_sequence(now=now, validity=validity))
+
+
+def _ignored(site: Site, state: ThrottleState, gateway: GatewayState, *, now: datetime) -> ThrottleStanding:
+    """Note with its gateway that an advertisement was ignored, and return how the throttle stands without it."""
+    gateways = [gateway if each.name == gateway.name else each for each in gateways_of(state)]
+    state.gateways = [each.as_record() for each in gateways]
+    state.save(update_fields=["gateways"])
+    logger.info("throttle.ignored", extra={"site": site.pk, "gateway": gateway.name, "why": gateway.why_ignored})
+    last = gateway.last_sequence(now=now, validity=validity_of(site, is_advertised=True))
+    return replace(_standing(site, state, now=now), why_ignored=gateway.why_ignored, last_sequence=last)
+
+
+def _refuse_expired(advertisement: Advertisement, *, validity: timedelta) -> None:
+    if advertisement.measured_s_ago >= validity.total_seconds():
         sentence = (
             f"This was measured {advertisement.measured_s_ago:.0f} s ago, and holds for {validity.total_seconds():.0f};"
             " measure again."
         )
         raise ExpiredAdvertisementError(sentence, errors={"measured_s_ago": [sentence]})
-    if advertisement.sequence is not None:
-        state.sequence = advertisement.sequence
-    state.advertised, state.classad = dict(advertisement.numbers), advertisement.classad
-    state.advertised_at = now
-    state.matched = _matches_since(site, measured_at)
-    _begin(site, state, measured_at=measured_at)
-    standing = _standing(site, state, now=now)
-    logger.info(
-        "throttle.advertised",
-        extra={"site": site.pk, "sequence": state.sequence, "matched": state.matched, "room": state.room},
-    )
-    return standing
+
+
+def _keep(state: ThrottleState, gateways: Sequence[GatewayState]) -> None:
+    """Write what the gateways advertised, and the sums of it."""
+    state.gateways = [each.as_record() for each in gateways]
+    state.advertised = sum_of(each.ad for each in gateways)
+    state.classad = gateways[0].classad if len(gateways) == 1 else ""
 
 
 def count(site_id: int) -> bool:
@@ -95,7 +142,8 @@ def _count_anew(site_id: int) -> bool:
     # Somebody may have counted, or the site advertised, while this waited for the lock.
     if site.throttle_policy != ThrottlePolicy.NONE and is_to_be_counted(site, None if is_new else state, now=now):
         numbers = what_goes_on_at([site_id])[site_id]
-        state.advertised, state.classad, state.advertised_at, state.matched = numbers, "", None, 0
+        state.advertised, state.classad, state.gateways = numbers, "", []
+        state.advertised_at, state.matched = None, 0
         _begin(site, state, measured_at=now)
         logger.info("throttle.counted", extra={"site": site.pk, "advertised": state.advertised, "room": state.room})
     return _has_room(site, state, now=now)
@@ -118,7 +166,6 @@ _NO_THROTTLE = ThrottleStanding(
     expires_at=None,
     is_expired=False,
     counts_itself=False,
-    sequence=None,
     why_closed="",
 )
 
@@ -141,17 +188,10 @@ def _lock_state(site_id: int) -> ThrottleState | None:
     return ThrottleState.objects.filter(pk=site_id).select_for_update(of=("self",), no_key=True).first()
 
 
-def _is_outdated(advertisement: Advertisement, state: ThrottleState, *, measured_at: datetime) -> bool:
-    if advertisement.sequence is not None and state.sequence is not None and advertisement.sequence <= state.sequence:
-        return True
-    # What the server counted itself is no measurement of the site's: the site knows better.
-    return state.advertised_at is not None and measured_at < state.measured_at
-
-
 def _begin(site: Site, state: ThrottleState, *, measured_at: datetime) -> None:
     """Write the state of a new cycle."""
     state.measured_at = measured_at
-    state.expires_at = measured_at + validity_of(site, is_advertised=state.advertised_at is not None)
+    state.expires_at = expiry_of(site, state)
     state.room = throttle_in(site, state).room
     state.version += 1
     state.save()

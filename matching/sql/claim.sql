@@ -4,9 +4,11 @@
 --   leased        the lease; or the one that this request got before, when it is asked again
 --   empty_level   no job of this user priority waits in the queue
 --   contended     jobs wait, but other claims hold all of them at this moment
+--   held_back     jobs wait, but none that this pilot may have before opens_at. The reason says for whom that holds:
+--                 delay: for every pilot; place: for those at the same configured queue; host: for this pilot
 --   closed        with a reason: pilot_…, black_hole or request_answered: nothing more is given to this request; site, ce, queue,
---                 vo, throttle…: nothing at this place; owner, pool: nothing of this task queue; limit: nothing that
---                 the limit is on
+--                 vo, throttle…: nothing at this place; place, throttle_elsewhere: nothing at a place that is not known;
+--                 owner, pool, limit_elsewhere: nothing of this task queue; limit: nothing that the limit is on
 --   gone          there is no such task queue any more
 --
 -- Locks: Pilot → QueuedJob → counters → Job → Match (ADR 17). What is only looked at is not locked: whoever bans a site
@@ -20,6 +22,8 @@ CREATE TYPE wms_claimed AS (
     limit_id bigint,
     -- Jobs that are left at the level, when they are few; else null.
     remaining integer,
+    -- Held back: when the first of the jobs may be had.
+    opens_at timestamptz,
     ordinal smallint,
     match_id uuid,
     expires_at timestamptz,
@@ -50,7 +54,7 @@ $$;
 
 -- The leases that a request of a pilot has got.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
-    SELECT 'leased', '', NULL::bigint, NULL::integer, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
+    SELECT 'leased', '', NULL::bigint, NULL::integer, NULL::timestamptz, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
            job_group.name, job.description, (SELECT * FROM wms_input_sandboxes(job.id))
       FROM matching_match AS lease
       JOIN jobs_job AS job ON job.id = lease.job_id
@@ -98,6 +102,15 @@ RETURNS text LANGUAGE sql STABLE AS $$
     )
 $$;
 
+-- From when on a pilot may have a job that is held back; a queue that is not known is avoided by none.
+CREATE FUNCTION wms_free_from(
+    not_before timestamptz, avoided_until timestamptz, avoided_queue_ids bigint[], avoided_host text,
+    the_queue bigint, the_host text
+) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN the_queue = ANY (avoided_queue_ids) AND (avoided_host IS NULL OR avoided_host = the_host)
+                THEN greatest(not_before, avoided_until) ELSE not_before END
+$$;
+
 CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
@@ -115,7 +128,13 @@ CREATE FUNCTION wms_claim(
     first_lease_s double precision,
     -- Of a site whose throttle is an expression: for which state of the throttle it was found true.
     seen_version bigint,
-    seen_matched integer
+    seen_matched integer,
+    -- Of a CE, or a queue, that is not known: its name; null: any.
+    the_ce_name text,
+    the_queue_name text,
+    -- Whether to go on to the lock of a throttle that has moved since: in the caller's transaction, which then keeps all
+    -- locks in their order, the expression is evaluated for a state that stays, and the claim asked again (ADR 29).
+    locks_throttle boolean DEFAULT false
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner might take for empty what was so when it last looked.
 SET enable_seqscan = off
@@ -129,13 +148,17 @@ DECLARE
     room wms_room;
     moved record;
     oldest bigint[];
+    -- Whether jobs that are held back wait at the level.
+    some_held_back boolean;
     many integer;
 BEGIN
     claimed.answer := 'closed';
     -- Looked at before anything is written: what is closed is asked of often. Whoever got a lease by this request
     -- before is told so by wms_close_request.
     SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
-           task_queue.job_type, owner.is_active,
+           task_queue.job_type,
+           -- A suspended owner's jobs wait, and those of one who is no longer a member of their group.
+           owner.is_active AND membership.id IS NOT NULL AS owner_is_active_member,
            site.name AS site_name,
            coalesce(site.throttle_policy, '') <> '' AS is_throttled,
            the_site IS NULL OR (site.state = 'active' OR site.state_until <= right_now) IS TRUE AS site_is_open,
@@ -147,6 +170,8 @@ BEGIN
       INTO facts
       FROM taskqueues_taskqueue AS task_queue
       JOIN accounts_user AS owner ON owner.id = task_queue.owner_id
+      LEFT JOIN accounts_membership AS membership
+        ON membership.user_id = task_queue.owner_id AND membership.group_id = task_queue.group_id
       LEFT JOIN resources_site AS site ON site.id = the_site
       LEFT JOIN resources_computingelement AS ce ON ce.id = the_ce
       LEFT JOIN resources_queue AS queue ON queue.id = the_queue
@@ -161,14 +186,26 @@ BEGIN
         WHEN NOT facts.ce_is_open THEN 'ce'
         WHEN NOT facts.queue_is_open THEN 'queue'
         WHEN NOT facts.serves_vo THEN 'vo'
-        WHEN NOT facts.is_active THEN 'owner'
+        WHEN NOT facts.owner_is_active_member THEN 'owner'
         WHEN facts.is_throttled THEN wms_why_throttled(the_site, seen_version, seen_matched, right_now)
         ELSE ''
     END;
+    IF locks_throttle AND claimed.reason = 'throttle_moved' THEN
+        claimed.reason := '';
+    END IF;
     IF claimed.reason = '' AND the_queue IS NOT NULL AND cardinality(facts.submit_pools) > 0 THEN
         PERFORM FROM taskqueues_submitpool_queues AS member
           WHERE member.queue_id = the_queue AND member.submitpool_id = ANY (facts.submit_pools);
         claimed.reason := CASE WHEN FOUND THEN '' ELSE 'pool' END;
+    END IF;
+    IF claimed.reason = '' AND the_queue IS NULL THEN
+        claimed.reason := coalesce(
+            (SELECT wms_why_not_at_unknown_place(
+                        task_queue, the_site, the_ce, the_ce_name, the_queue_name, right_now
+                    )
+               FROM taskqueues_taskqueue AS task_queue WHERE task_queue.id = the_task_queue),
+            ''
+        );
     END IF;
     IF claimed.reason <> '' THEN
         RETURN NEXT claimed;
@@ -181,7 +218,7 @@ BEGIN
     UPDATE pilots_pilot
        SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
      WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL AND drained_at IS NULL AND black_hole_id IS NULL
-    RETURNING answered_request_id, matched_at INTO pilot;
+    RETURNING answered_request_id, matched_at, host_name INTO pilot;
     IF NOT FOUND THEN
         claimed.reason := wms_lock_pilot(the_pilot);
         RETURN NEXT claimed;
@@ -203,28 +240,93 @@ BEGIN
 
     LOOP
         -- Read without locks: were all ten locked, others would come back empty-handed (DESIGN §4.4).
-        oldest := ARRAY(
-            SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
-             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-             ORDER BY waiting.job_id LIMIT 10
-        );
+        SELECT ARRAY(
+                   SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+                    WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                      AND NOT waiting.is_held_back
+                    ORDER BY waiting.job_id LIMIT 10
+               ),
+               EXISTS (
+                   SELECT FROM taskqueues_queuedjob AS waiting
+                    WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                      AND waiting.is_held_back
+               )
+          INTO oldest, some_held_back;
+        IF some_held_back THEN
+            -- The ten oldest of all that this pilot may have.
+            oldest := ARRAY(
+                SELECT candidate.job_id
+                  FROM (
+                      SELECT unnest(oldest) AS job_id
+                      UNION ALL
+                      (SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+                        WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                          AND waiting.is_held_back
+                          AND wms_free_from(
+                              waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
+                              the_queue, pilot.host_name
+                          ) <= right_now
+                        ORDER BY waiting.job_id LIMIT 10)
+                  ) AS candidate
+                 ORDER BY candidate.job_id LIMIT 10
+            );
+        END IF;
         many := cardinality(oldest);
+        IF many = 0 AND some_held_back THEN
+            SELECT CASE WHEN min(waiting.not_before) > right_now THEN 'delay'
+                        WHEN bool_or(waiting.avoided_host = pilot.host_name) THEN 'host'
+                        ELSE 'place' END,
+                   -- As long as all are delayed, the answer holds for every pilot.
+                   CASE WHEN min(waiting.not_before) > right_now THEN min(waiting.not_before)
+                        ELSE min(wms_free_from(
+                            waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
+                            the_queue, pilot.host_name
+                        )) END
+              INTO claimed.reason, claimed.opens_at
+              FROM taskqueues_queuedjob AS waiting
+             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+               AND waiting.is_held_back;
+            -- Null: they have been taken, or withdrawn, since.
+            IF claimed.opens_at IS NOT NULL THEN
+                claimed.answer := 'held_back';
+                RETURN NEXT claimed;
+                RETURN;
+            END IF;
+        END IF;
         IF many = 0 THEN
             claimed.answer := 'empty_level';
             RETURN NEXT claimed;
             RETURN;
         END IF;
         FOR step IN 0 .. many - 1 LOOP
-            -- Of the level still: since it was read, a job may have moved to another queue, which nobody compared.
+            -- Of the level still, and free: since it was read, a job may have moved to another queue, which nobody
+            -- compared, or been given back by the pilot that was faster.
             SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
              WHERE waiting.job_id = oldest[1 + (floor(chance * many)::integer + step) % many]
                AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+               AND (NOT waiting.is_held_back
+                    OR wms_free_from(
+                        waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
+                        the_queue, pilot.host_name
+                    ) <= right_now)
                FOR UPDATE SKIP LOCKED;
             EXIT WHEN FOUND;
         END LOOP;
         IF claimed.job_id IS NULL THEN
             SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
              WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+               AND NOT waiting.is_held_back
+             ORDER BY waiting.job_id LIMIT 1
+               FOR UPDATE SKIP LOCKED;
+        END IF;
+        IF claimed.job_id IS NULL AND some_held_back THEN
+            SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
+             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+               AND waiting.is_held_back
+               AND wms_free_from(
+                   waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
+                   the_queue, pilot.host_name
+               ) <= right_now
              ORDER BY waiting.job_id LIMIT 1
                FOR UPDATE SKIP LOCKED;
         END IF;
@@ -236,8 +338,8 @@ BEGIN
         END IF;
         -- Until the claim that holds the oldest has ended, one way or the other.
         PERFORM FROM taskqueues_queuedjob AS waiting
-          WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-          ORDER BY waiting.job_id LIMIT 1
+          WHERE waiting.job_id = oldest[1]
+            AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
             FOR UPDATE;
     END LOOP;
 
@@ -314,6 +416,14 @@ BEGIN
     claimed.answer := 'leased';
     claimed.ordinal := the_ordinal;
     claimed.remaining := CASE WHEN many < 10 THEN many - 1 END;
+    IF claimed.remaining = 0 AND some_held_back THEN
+        -- The level is not empty as long as a job waits there that is held back.
+        SELECT count(*) INTO claimed.remaining
+          FROM (
+              SELECT FROM taskqueues_queuedjob AS waiting
+               WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority LIMIT 1
+          ) AS left_there;
+    END IF;
     claimed.description := moved.description;
     claimed.input_sandboxes := moved.input_sandboxes;
     claimed.owner := moved.owner;
@@ -339,7 +449,7 @@ BEGIN
         END IF;
     END IF;
     IF refused <> '' THEN
-        RETURN QUERY SELECT 'closed', refused, NULL::bigint, NULL::integer, NULL::smallint, NULL::uuid, NULL::timestamptz,
+        RETURN QUERY SELECT 'closed', refused, NULL::bigint, NULL::integer, NULL::timestamptz, NULL::smallint, NULL::uuid, NULL::timestamptz,
                             NULL::bigint, NULL::text, NULL::text, NULL::jsonb, NULL::jsonb;
         RETURN;
     END IF;

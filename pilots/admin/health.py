@@ -17,9 +17,24 @@ from wms.kernel.nudge import nudge
 class CEHealthAdmin(VOLevelLedger[CEHealth]):
     """For operators and managers who ask why a computing element gets no pilots."""
 
-    list_display = ("ce", "site", "trouble", "doubts", "failures", "free_slots", "asked_at", "ask_after", "send_after")
+    list_display = (
+        "ce",
+        "site",
+        "trouble",
+        "stalls",
+        "doubts",
+        "failures",
+        "free_slots",
+        "asked_at",
+        "ask_after",
+        "send_after",
+    )
     list_select_related = ("ce__site",)
-    list_filter = (("trouble", admin.EmptyFieldListFilter), ("doubts", admin.EmptyFieldListFilter))
+    list_filter = (
+        ("trouble", admin.EmptyFieldListFilter),
+        ("stalls", admin.EmptyFieldListFilter),
+        ("doubts", admin.EmptyFieldListFilter),
+    )
     search_fields = ("ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name")
     actions = ("ask_again",)
@@ -40,7 +55,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     @admin.action(description="Ask selected computing elements again now")
     def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
         """Forget until when they were to be left alone."""
-        ce_ids = rounds.ask_again(self.changeable(request, queryset))
+        ce_ids = rounds.ask_again(self.changeable(request, queryset), now=timezone.now())
         for ce_id in ce_ids:
             nudge(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{len(ce_ids)} computing elements are asked again now.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from types import MappingProxyType
 
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -27,6 +28,7 @@ _NEWEST_LENGTH = 16 * 1024
 _NONE = "–"
 _MOMENTS = {
     "submitted_at": "submitted",
+    "stalled_at": "stalled",
     "started_at": "started",
     "matched_at": "first job",
     "nothing_at": "last got nothing",
@@ -52,7 +54,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         "last_seen_at",
         "got_nothing_at",
     )
-    list_select_related = ("vo", "queue__ce__site")
+    list_select_related = ("vo", "queue__ce__site", "site", "ce")
     list_filter = (
         "status",
         ("vo", SeenRelatedFilter),
@@ -63,7 +65,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     ordering = ("-id",)
     actions = ("drain", "kill")
     fieldsets = (
-        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "queue", "host_name")}),
+        (None, {"fields": ("status", "status_reason", "vo", "owner", "group", "queue", "site", "ce", "host_name")}),
         ("Gets no jobs", {"fields": ("drain_reason", "black_hole")}),
         ("Batch system", {"fields": ("stamp", "batch_id", "asked_for")}),
         ("Life", {"fields": ("times",)}),
@@ -105,7 +107,9 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     @admin.display(description="place")
     def place(self, pilot: Pilot) -> str:
         """Return site / CE / queue."""
-        return f"{pilot.queue.ce.site} / {pilot.queue.ce} / {pilot.queue}" if pilot.queue else "–"
+        queue = pilot.queue
+        levels = (queue.ce.site, queue.ce, queue) if queue else (pilot.site, pilot.ce)
+        return " / ".join(str(level) for level in levels if level) or "–"
 
     @admin.display(description="got nothing at", ordering="nothing_at", empty_value="–")
     def got_nothing_at(self, pilot: Pilot) -> datetime | None:
@@ -174,6 +178,9 @@ def _table(rows: Iterable[tuple[str, ...]]) -> SafeString | str:
 class DirectorAdmin(VOLevelAdmin[Director]):
     """Operators decide which resources are filled with pilots, and how eagerly; managers look."""
 
+    constraint_words = MappingProxyType(
+        {"director_private_fraction_is_0_to_1": ("private_fraction", "Give a number from 0 to 1.")}
+    )
     managers_may = frozenset({"view"})
     fixed_after_creation = ("name",)
     list_display = ("name", "kind", "site_names", "job_types", "pilots_per_cycle", "private_fraction")

@@ -61,7 +61,7 @@ def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) ->
         raise NoAccountError("the computing element names no payload_users")
     accounts = [_account(name) for name in sorted(set(names), key=lambda name: _rank(owner, name))]
     try:
-        place = _place_of_locks() if directory is None else _private(directory)
+        place = common_directory(_DIRECTORY) if directory is None else _private(directory)
         with (place / "choice").open("wb") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             return _choose(accounts, owner, place)
@@ -129,8 +129,16 @@ def _rank(owner: str, name: str) -> bytes:
     return hashlib.sha256(f"{owner}/{name}".encode()).digest()
 
 
-def _place_of_locks() -> Path:
-    name = _DIRECTORY.format(uid=os.getuid())
+def common_directory(name: str) -> Path:
+    """Return a directory that all pilots of this user on this node share; made if need be.
+
+    Args:
+        name: of the directory, with ``{uid}`` in it.
+
+    Raises:
+        OSError: it cannot be made, or belongs to somebody else.
+    """
+    name = name.format(uid=os.getuid())
     try:
         return _private(_COMMON / name)
     except OSError as error:

@@ -1,12 +1,16 @@
-"""The limits of the control groups that the pilot lives in, which containers and batch systems set; version 1 or 2."""
+"""Control groups: the limits of those that the pilot lives in (version 1 or 2), and one for a payload (version 2)."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 MEMBERSHIP = Path("/proc/self/cgroup")
 ROOT = Path("/sys/fs/cgroup")
+_MOUNTS = Path("/proc/self/mountinfo")
 _MB = 1024**2
 
 
@@ -43,6 +47,67 @@ def processor_quota(membership: str, root: Path) -> float | None:
         if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]) > 0:
             quotas.append(int(words[0]) / int(words[1]))
     return min(quotas, default=None)
+
+
+def make_group(name: str) -> Path | None:
+    """Make a control group of version 2 below the own one; None where this process may not.
+
+    Args:
+        name: of the new group.
+    """
+    for line in read(MEMBERSHIP).splitlines():
+        if not line.startswith("0::/"):
+            continue
+        mounted = _mount_of_version_2()
+        if mounted is None:
+            return None
+        group = mounted / line[len("0::/") :] / name
+        try:
+            group.mkdir()
+        except OSError:
+            return None
+        return group
+    return None
+
+
+def add_to(group: Path, pid: int) -> bool:
+    """Move a process into a group; return whether that could be done."""
+    try:
+        (group / "cgroup.procs").write_text(f"{pid}\n")
+    except OSError:
+        return False
+    return True
+
+
+def kill(group: Path) -> None:
+    """Send SIGKILL to every process of a group and of those below it, whoever their users are."""
+    try:
+        (group / "cgroup.kill").write_text("1\n")
+    except OSError:  # before Linux 5.14 there is no such file
+        for directory in (group, *group.glob("**/")):
+            for pid in read(directory / "cgroup.procs").split():
+                with suppress(OSError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+
+def is_populated(group: Path) -> bool:
+    """Return whether there is a process in a group or in one below it."""
+    return "populated 1" in read(group / "cgroup.events")
+
+
+def remove(group: Path) -> None:
+    """Remove a group, with those that were made in it; one that has processes stays."""
+    for directory in sorted((group, *group.glob("**/")), reverse=True):
+        with suppress(OSError):
+            directory.rmdir()
+
+
+def _mount_of_version_2() -> Path | None:
+    for line in read(_MOUNTS).splitlines():
+        mounted, _, kind = line.partition(" - ")
+        if kind.startswith("cgroup2 ") and mounted.split()[3] == "/":
+            return Path(mounted.split()[4])
+    return None
 
 
 def read(path: Path) -> str:

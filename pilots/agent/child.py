@@ -11,21 +11,47 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent import drain, linux
+from pilots.agent import drain, leftovers, linux, log
 from pilots.agent.bell import Bell, StopRequest
+from pilots.agent.client import RefusedError, UnreachableError
+from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
+from pilots.agent.fields import MalformedAnswerError
+from pilots.agent.heartbeat import Heartbeat
+from pilots.agent.lease import Lease, LeaseEndedError
 from pilots.agent.options import Options
+from pilots.agent.payload_records import Ending, PayloadRecord, remains_of
 from pilots.agent.persistence import Persistence
-from pilots.agent.server import Grant, Server
+from pilots.agent.preparation import RESCHEDULE
+from pilots.agent.server import Grant, Server, Usage
 from pilots.agent.slot import Slot
 from pilots.agent.storage import Storage
 from pilots.agent.wrapper import Wrapper
 
-#: Parts of the exit status: what the pilot is to do before its next job.
+#: Parts of the exit status: the pilot is to look at its node before its next job; the job's container did not start.
 LOOK_AT_NODE = 1
-NO_CONTAINERS = 2
+CONTAINER_FAILED = 2
 #: An error of the agent itself.
 FAULT = 70
+#: Between two looks at what is left of a payload.
+_AGAIN_S = 0.05
+#: Nothing more is done for a job whose process died: its lease runs out.
+_HAND_BACK_S = 15.0
+
+
+@dataclass(frozen=True)
+class Died:
+    """A process that died before it had seen to its job's end.
+
+    Attributes:
+        how: it died, for people.
+        strays: (process id, start time) of the processes that it left behind.
+        times: how many processes of the job have died.
+    """
+
+    how: str
+    strays: tuple[tuple[int, int], ...]
+    times: int
 
 
 @dataclass(frozen=True)
@@ -39,6 +65,7 @@ class Errand:
         speed: of the node's cores; 1.0: as fast as the reference.
         gpus: of the slot's, those for this job.
         directory: of the job; not made yet.
+        died_before: the process that had this errand before and died; None: there was none.
     """
 
     grant: Grant
@@ -47,6 +74,7 @@ class Errand:
     speed: float
     gpus: tuple[str, ...]
     directory: Path
+    died_before: Died | None = None
 
 
 def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Options, parent: int) -> int:
@@ -65,17 +93,20 @@ def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Opti
     linux.adopt_orphans()
     server.close()
     server.on_drain = drain.tell(parent)
-    slot = _slot(server, storage, options, directory=errand.directory)
+    slot = _slot(server, storage, options, directory=errand.directory, parent=parent)
+    if errand.died_before is not None:
+        clean_up(slot, errand)
+        return 0
     _show_gpus(errand)
     lease = errand.grant.lease(configuration=errand.configuration, bell=slot.bell)
     wrapper = Wrapper(
         slot, lease, configuration=errand.configuration, wall_left_s=errand.wall_left_s, speed=errand.speed
     )
     status = 0 if wrapper.run() else LOOK_AT_NODE
-    return status | (NO_CONTAINERS if wrapper.container_failed else 0)
+    return status | (CONTAINER_FAILED if wrapper.container_failed else 0)
 
 
-def _slot(server: Server, storage: Storage, options: Options, *, directory: Path) -> Slot:
+def _slot(server: Server, storage: Storage, options: Options, *, directory: Path, parent: int) -> Slot:
     bell = Bell()
 
     def ring_later() -> None:
@@ -89,6 +120,7 @@ def _slot(server: Server, storage: Storage, options: Options, *, directory: Path
         persistence=Persistence(bell),
         storage=storage,
         work_directory=options.work_dir,
+        parent=parent,
         job_directory=directory,
         grace_s=options.grace_s,
         stop_within_s=options.stop_within_s,
@@ -100,6 +132,44 @@ def _slot(server: Server, storage: Storage, options: Options, *, directory: Path
     # They were kept waiting since before the fork.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     return slot
+
+
+def clean_up(slot: Slot, errand: Errand) -> None:
+    """End what a process that died has left of its payload, and only then hand the job back.
+
+    The lease is renewed meanwhile: while anything of the payload lives, the job is not given to another pilot.
+    """
+    died = errand.died_before
+    assert died is not None  # noqa: S101 - for the type checker
+    lease = errand.grant.lease(configuration=errand.configuration, bell=slot.bell)
+    job = errand.grant.job
+    with Heartbeat(slot.server, lease, every_s=errand.configuration.heartbeat_s, usage=Usage):
+        record = PayloadRecord(lease.match_id, account="", work_directory=slot.work_directory)
+        ending = Ending(remains_of(lease.match_id, strays=died.strays))
+        while not ending.is_over():
+            slot.bell.wait(_AGAIN_S)
+        record.remove()
+        log.event("payload.ended", job=job.id)
+        hand_back(slot, lease, minor=f"The pilot's process for the job {died.how}")
+    if not slot.stop:  # else there may be no time for it, and a later pilot has
+        leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
+
+
+def hand_back(slot: Slot, lease: Lease, *, minor: str) -> None:
+    """Give the job back to its queue; where the server does not answer, its lease runs out."""
+    give_up_at = monotonic() + _HAND_BACK_S
+
+    def once() -> str:
+        with lease.reporting:
+            status = slot.server.finish(lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None)
+            lease.handed_back = True
+        return status
+
+    try:
+        status = slot.persistence.call("job.hand_back", once, until=lambda: min(give_up_at, slot.over_at))
+        log.event("job.handed_back", job=lease.job.id, status=status)
+    except (LeaseEndedError, UnreachableError, MalformedAnswerError, RefusedError) as error:
+        log.event("job.not_reported", job=lease.job.id, error=error)
 
 
 def _show_gpus(errand: Errand) -> None:

@@ -33,9 +33,11 @@ SENT_ON = range(300, 400)
 class UnreachableError(Exception):
     """There was no usable answer: the network, or a server in trouble. The same call may be tried again later."""
 
-    def __init__(self, reason: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, reason: str, *, retry_after_s: float | None = None, code: str = "") -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
+        #: The server's own word for it; empty: there is none, as from a proxy.
+        self.code = code
 
 
 class RefusedError(Exception):
@@ -267,7 +269,8 @@ def _error_of(response: HTTPResponse) -> Exception:
     body = _whole_body(response)
     answer = Answer(status=response.status, headers=response.headers, body=body, sent_at=0.0)
     if response.status == TOO_MANY or response.status in SERVER_TROUBLE:
-        return UnreachableError(f"the server answered {response.status}", retry_after_s=answer.retry_after_s())
+        reason = f"the server answered {response.status}"
+        return UnreachableError(reason, retry_after_s=answer.retry_after_s(), code=_code_of(answer))
     if response.status in SENT_ON:
         sentence = f"it sends on to {response.headers.get('Location', 'nowhere')[:200]}, but tokens are for one address"
         return RefusedError(response.status, "sent_on", f"{sentence}: give the pilot that of the server itself")
@@ -277,6 +280,13 @@ def _error_of(response: HTTPResponse) -> Exception:
     except MalformedAnswerError:
         code, detail = "unknown", "the answer is none of this server's"
     return RefusedError(response.status, code, detail)
+
+
+def _code_of(answer: Answer) -> str:
+    try:
+        return fields.text(answer.record(), "code", "")
+    except MalformedAnswerError:
+        return ""
 
 
 def _whole_body(response: HTTPResponse) -> bytes:

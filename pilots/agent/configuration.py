@@ -50,6 +50,8 @@ class Margins:
     min_free_disk_mb: float = 500
     stalled_s: float = 1800
     stalled_cpu_fraction: float = 0.05
+    max_stalled_s: float = 86400
+    stalled_warning_fraction: float = 0.5
     warning_fraction: float = 0.9
     stream_max_mb: float = 1000
 

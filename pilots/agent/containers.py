@@ -19,7 +19,9 @@ _OF_SITE = ("CACHEDIR", "TMPDIR", "BIND", "BINDPATH")
 _CVMFS = Path("/cvmfs")
 #: Inside the container: leave a mark, then become the payload. Nothing else tells its exit codes from the runtime's.
 _BEGIN = 'echo begun > "$0" && exec "$@"'
-_MARK = ".wms-container-begun"
+_MARK = "container-begun"
+#: How the runtime begins the line that says why it gave up; others may follow.
+_REASONS = ("FATAL", "ERROR")
 _LAST_BYTES = 4096
 _MAX_REASON = 150
 
@@ -52,7 +54,9 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     if job.gpus:
         options.append("--nv")
     executable = own_file(job.executable, workspace.job) or job.executable
-    begin = ["/bin/sh", "-c", _BEGIN, str(workspace.tmp / _MARK)]
+    mark = _make_mark(workspace)
+    options += ["--bind", str(mark)]
+    begin = ["/bin/sh", "-c", _BEGIN, str(mark)]
     return Program(
         executable=Path(program),
         arguments=[program, "exec", *options, _image(lease, workspace), *begin, str(executable), *words_of(lease)],
@@ -67,10 +71,20 @@ def check_begun(lease: Lease, workspace: Workspace) -> None:
     Raises:
         NotBegunError: the payload was never reached; the runtime of another node may do better.
     """
-    # Only a payload that ran has removed the directory.
-    if workspace.tmp.exists() and not (workspace.tmp / _MARK).exists():
-        reason = _last_line(workspace.job / lease.job.std_error)
+    if (workspace.tools / _MARK).stat().st_size == 0:
+        reason = _reason(workspace.job / lease.job.std_error)
         raise NotBegunError(f"The container could not be started{reason and ': '}{reason}")
+
+
+def _make_mark(workspace: Workspace) -> Path:
+    """Return an empty file that the container's first command writes to, whoever its user is.
+
+    It is not in the payload's directories: a payload that empties these has run all the same.
+    """
+    mark = workspace.tools / _MARK
+    mark.touch()
+    mark.chmod(0o666)
+    return mark
 
 
 def _image(lease: Lease, workspace: Workspace) -> str:
@@ -89,21 +103,30 @@ def _image(lease: Lease, workspace: Workspace) -> str:
 
 
 def _settings(workspace: Workspace) -> Mapping[str, str]:
-    """Return the runtime's settings: the site's, and a cache that is gone with the job where the site has none."""
+    """Return the runtime's settings: the site's, else directories that are removed with the job.
+
+    Image files are unpacked in TMPDIR, where it must exist. The payload's own would do, but a payload that empties it
+    would remove the root directory that it runs in.
+    """
     found = {}
     for prefix in (name.upper() for name in RUNTIMES):
         found[f"{prefix}_CACHEDIR"] = str(workspace.images)
+        if not workspace.shared:
+            found[f"{prefix}_TMPDIR"] = str(workspace.scratch)
         for variable in (f"{prefix}_{name}" for name in _OF_SITE):
             if variable in os.environ:
                 found[variable] = os.environ[variable]
     return found
 
 
-def _last_line(path: Path) -> str:
+def _reason(path: Path) -> str:
+    """Return the last line that tells why the runtime gave up, else the last line."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LAST_BYTES))
             lines = file.read(_LAST_BYTES).decode("utf-8", "replace").replace("\0", "").splitlines()
     except OSError:
         return ""
-    return next((line.strip()[:_MAX_REASON] for line in reversed(lines) if line.strip()), "")
+    told = [" ".join(line.split()) for line in lines if line.strip()]
+    reasons = [line for line in told if line.startswith(_REASONS)]
+    return next(reversed(reasons or told), "")[:_MAX_REASON]

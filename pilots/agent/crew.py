@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +17,7 @@ from pilots.agent.clock import monotonic
 from pilots.agent.drain import SIGNAL
 from pilots.agent.payload import name_of_signal
 
-#: Processes that were killed are gone within milliseconds, unless they wait for a file system that hangs.
-_STRAYS_END_WITHIN_S = 5.0
-_AGAIN_S = 0.02
-_KNOWN = range((child.LOOK_AT_NODE | child.NO_CONTAINERS) + 1)
+_KNOWN = range((child.LOOK_AT_NODE | child.CONTAINER_FAILED) + 1)
 
 
 @dataclass(frozen=True)
@@ -118,31 +114,23 @@ class Crew:
         return self._ended.popleft() if self._ended else None
 
     def pass_on(self, number: int) -> None:
-        """Send a signal to all; also from a handler of signals."""
-        for pid in tuple(self._running):
+        """Send a signal to all; also from a handler of signals.
+
+        SIGKILL is not sent to a process that ends what a killed one has left: it was started after the others were
+        killed, and only it hands the job back.
+        """
+        for pid, errand in tuple(self._running.items()):
+            if number == signal.SIGKILL and errand.died_before is not None:
+                continue
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def end_strays_of(self, ended: Ended) -> bool:
-        """End what is left of a process that died; return whether nothing of it runs any more."""
-        give_up_at = monotonic() + _STRAYS_END_WITHIN_S
-        while strays := self._strays():
-            if monotonic() > give_up_at:
-                log.event("job.left_behind", job=ended.errand.grant.job.id, processes=len(strays))
-                return False
-            for pid in strays:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(_AGAIN_S)
-            self.reap()
-        return True
-
-    def _strays(self) -> Sequence[int]:
-        """Return the processes below this one that belong to none of the running ones."""
+    def strays(self) -> tuple[tuple[int, int], ...]:
+        """Return (process id, start time) of the processes below this one that belong to none of the running ones."""
         snapshot = processes.snapshot()
-        adopted = [one.pid for one in snapshot.values() if one.parent == os.getpid() and one.pid not in self._running]
-        below = [each.pid for pid in adopted for each in processes.descendants(pid, snapshot)]
-        return [*adopted, *below]
+        adopted = [one for one in snapshot.values() if one.parent == os.getpid() and one.pid not in self._running]
+        below = [each for one in adopted for each in processes.descendants(one.pid, snapshot)]
+        return tuple((each.pid, each.started) for each in (*adopted, *below))
 
     def _become(self, errand: Errand) -> None:
         """Be the new process; never return."""

@@ -19,7 +19,7 @@ from pilots.agent.sandbox import Limits, TooLargeError
 from pilots.agent.server import Usage
 from pilots.agent.slot import Slot
 from pilots.agent.storage import StorageError
-from pilots.agent.upload import NoOutputError, store_output_data
+from pilots.agent.upload import NoOutputError, present_files, store_file, store_output_data
 from pilots.agent.workspace import Workspace
 
 #: The status Completing is good to know, and not worth waiting for.
@@ -32,7 +32,14 @@ _TAIL_BYTES = 1024 * 1024
 #: Of a server's refusal; what is said after it must also fit.
 _SAID = 100
 #: Archives on their way.
-_PACKED, _DATA = "output.tar.gz", "output-data.tar.gz"
+_PACKED, _DATA, _WHOLE = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz"
+#: Of an output sandbox at a storage element, whose own limit counts; so does the disk.
+_BOUNDLESS = Limits(packed_bytes=2**63, unpacked_bytes=2**63)
+_LOST = ", the rest is lost"
+#: Missing files that are named, and characters of each: a minor status is short.
+_MOST_NAMED, _LONG_NAME = 3, 40
+#: What ended the job is what it asks for itself; that tells nothing of the node.
+OF_JOB = "job"
 Result = TypeVar("Result")
 
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
@@ -47,12 +54,26 @@ class Conclusion:
         minor: why, for its owner; None: the exit code says it.
         reason: why it was stopped from outside (lease.ENDED and so on); None: it was not.
         ran: whether the payload was started, so that there may be output.
+        fault: OF_JOB when the node does not have what the job itself asks for; None: nothing is said of that.
     """
 
     exit_code: int | None
     minor: str | None = None
     reason: str | None = None
     ran: bool = False
+    fault: str | None = None
+
+
+def _missing(directory: Path, patterns: Sequence[str]) -> str:
+    """Return which entries of the output sandbox match no file, as a short sentence; empty: each does."""
+    absent = [pattern for pattern in dict.fromkeys(patterns) if not sandbox.chosen(directory, [pattern])]
+    if not absent:
+        return ""
+    # The server refuses texts with control characters, and with them the result of the job.
+    printable = ["".join(each if each.isprintable() else "?" for each in name) for name in absent[:_MOST_NAMED]]
+    named = ", ".join(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…" for name in printable)
+    more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
+    return f"output sandbox: not found: {named}{more}"
 
 
 class Delivery:
@@ -124,7 +145,7 @@ class Delivery:
         return f"; it is kept at {where}" if where else ""
 
     def _kept_data(self, conclusion: Conclusion) -> str:
-        files = sandbox.chosen(self._workspace.job, self._lease.data.output_files)
+        files = present_files(self._workspace.job, self._lease.data.output_files)
         return self._packed_and_kept(files, _DATA, conclusion) if files else ""
 
     def _packed_and_kept(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
@@ -181,22 +202,52 @@ class Delivery:
     def _store_output(self, conclusion: Conclusion, *, give_up_at: float) -> tuple[str, str | None]:
         job, directory, reason = self._lease.job, self._workspace.job, conclusion.reason
         packed = self._workspace.scratch / _PACKED
+        missing = _missing(directory, job.output_sandbox) if reason is None else ""
         files = sandbox.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
         try:
             sandbox.pack(directory, files, into=packed, limits=self._limits)
-            return self._store(packed, give_up_at=give_up_at, reason=reason), None
+            return self._store(packed, give_up_at=give_up_at, reason=reason), missing or None
         except TooLargeError as error:
-            trouble = f"the output is too large ({error})"
+            trouble = f"output sandbox over the limit of {error}"
         except RefusedError as error:
             trouble = f"the output was refused ({error.detail[:_SAID]})"
         log.event("output.reduced", job=job.id, trouble=trouble)
-        if reason is None:
+        elsewhere = self._stored_at_element(files, give_up_at=give_up_at) if reason is None else ""
+        if reason is None and not elsewhere:
             self._all_kept = self._packed_and_kept(files, _PACKED, conclusion)
         streams = sandbox.chosen(directory, [job.std_output, job.std_error])
         tail_bytes = min(_TAIL_BYTES, self._limits.packed_bytes // 4)
         sandbox.pack_tails(directory, streams, into=packed, tail_bytes=tail_bytes)
-        said = f"{trouble}; only the ends of standard output and error were stored{self._all_kept}"
+        where = elsewhere or f"only the ends of standard output and error were stored{self._all_kept or _LOST}"
+        said = "; ".join(sentence for sentence in (trouble, where, missing) if sentence)
         return self._store(packed, give_up_at=give_up_at, reason=reason), said
+
+    def _stored_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
+        """Store all the output at the storage element that the job names; return where, or nothing if it cannot be."""
+        place, job = self._lease.data.output, self._lease.job
+        if place is None or place.storage_element != job.output_se:
+            return ""
+        packed = self._workspace.scratch / _WHOLE
+        lfn = f"{place.path}/output_sandbox_{job.id}.tar.gz"
+
+        def persistently(what: str, attempt: Callable[[], Result]) -> Result:
+            return self._persistently(
+                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(None)
+            )
+
+        try:
+            sandbox.pack(self._workspace.job, files, into=packed, limits=_BOUNDLESS)
+            with packed.open("rb") as file:
+                store_file(
+                    self._slot, self._lease, file, lfn, place,
+                    persistently=persistently, give_up=lambda: self._better_to_do(None),
+                )  # fmt: skip
+        except (*_UNANSWERED, TooLargeError, StorageError, RefusedError, OSError) as error:
+            log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
+            return ""
+        finally:
+            packed.unlink(missing_ok=True)
+        return f"all of it is stored as LFN:{lfn} at {place.storage_element}"
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:
@@ -235,7 +286,12 @@ class Delivery:
         def once() -> str:
             with self._lease.reporting:
                 status = self._slot.server.finish(
-                    self._lease, exit_code=conclusion.exit_code, minor=minor, usage=usage, output=output
+                    self._lease,
+                    exit_code=conclusion.exit_code,
+                    minor=minor,
+                    usage=usage,
+                    output=output,
+                    fault=conclusion.fault,
                 )
                 self._lease.handed_back = True
             return status

@@ -16,9 +16,10 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
+from typing import NamedTuple
 
 Record = dict[str, object]
 #: What a payload has: its directory, and one for temporary files.
@@ -151,6 +152,130 @@ def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
     return {}, ()
 
 
+def _end(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
+    known = request["processes"]
+    assert isinstance(known, list)  # noqa: S101 - for the type checker
+    found = end_processes(str(request["marker"]), {(int(pid), int(started)) for pid, started in known})
+    return {"processes": sorted(found)}, ()
+
+
+class Seen(NamedTuple):
+    """One living process, of ``/proc/<pid>/stat``."""
+
+    parent: int
+    session: int
+    #: In ticks since the machine's own start; with the process id it names a process for good.
+    started: int
+
+
+def end_processes(
+    marker: str, known: Iterable[tuple[int, int]], *, supervisors: Iterable[tuple[int, int]] = ()
+) -> set[tuple[int, int]]:
+    """Send SIGKILL to all living processes of a payload; return them, also those of other users, as in *known*.
+
+    They are those in *known*, those whose environment holds *marker*, all descendants of these, and the sessions that
+    these have made.
+
+    Args:
+        marker: a variable of the environment, ``NAME=value``.
+        known: (process id, start time) of processes of the payload; of one that has ended the id may be another's.
+        supervisors: the same of the pilot's processes above them, whose sessions may be others' too.
+    """
+    seen = living()
+    spared = _ancestors(os.getpid(), seen)
+    foreign = {seen[pid].session for pid in spared}
+    wanted, above = set(known), set(supervisors)
+    found = {
+        pid
+        for pid, each in seen.items()
+        if pid not in spared and ((pid, each.started) in wanted or _has_variable(pid, marker.encode()))
+    }
+    sessions = {seen[pid].session for pid in found} - foreign
+    found |= {pid for pid, each in seen.items() if pid not in spared and (pid, each.started) in above}
+    more = found
+    while more:
+        found = found | more
+        sessions |= found.intersection([each.session for each in seen.values()]) - foreign
+        more = {
+            pid
+            for pid, each in seen.items()
+            if pid not in spared and pid not in found and (each.parent in found or each.session in sessions)
+        }
+    for pid in found:
+        _kill_exactly(pid, seen[pid].started)
+    return {(pid, seen[pid].started) for pid in found}
+
+
+def living() -> dict[int, Seen]:
+    """Return every process that can be seen and may still execute something."""
+    names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - no need of another module
+    seen = {pid: _look_at(pid) for pid in names}
+    return {pid: each for pid, each in seen.items() if each is not None}
+
+
+def started_of(pid: int) -> int | None:
+    """Return when a living process was started, in ticks; None when there is none."""
+    seen = _look_at(pid)
+    return None if seen is None else seen.started
+
+
+def _look_at(pid: int) -> Seen | None:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - the same
+            words = file.read().rpartition(")")[2].split()
+        # A process whose first thread has ended looks like a dead one; its other threads go on.
+        dead = words[0] in "ZX" and int(words[17]) <= 1
+        return None if dead else Seen(parent=int(words[1]), session=int(words[3]), started=int(words[19]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _ancestors(pid: int, seen: Mapping[int, Seen]) -> set[int]:
+    found = set()
+    while pid in seen and pid not in found:
+        found.add(pid)
+        pid = seen[pid].parent
+    return found
+
+
+def _has_variable(pid: int, variable: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - no need of another module
+            return variable in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _kill_exactly(pid: int, started: int) -> None:
+    """Kill a process, and never another one that has its number since."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except (OSError, AttributeError):  # before Linux 5.3
+        descriptor = -1
+    try:
+        if started_of(pid) != started:
+            return
+        try:
+            _send(pid, descriptor, signal.SIGKILL)
+        except PermissionError:
+            # Sudo stops itself when its command is stopped, and does not see then that its command has ended.
+            _send(pid, descriptor, signal.SIGCONT)
+    except (ProcessLookupError, PermissionError):
+        return
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _send(pid: int, descriptor: int, number: signal.Signals) -> None:
+    if descriptor >= 0:
+        signal.pidfd_send_signal(descriptor, number)
+    else:
+        os.kill(pid, number)
+
+
 def _pids(request: Record) -> Iterable[int]:
     pids = request["pids"]
     assert isinstance(pids, list)  # noqa: S101 - for the type checker
@@ -254,6 +379,7 @@ ERRANDS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]
     "disk": _disk,
     "memory": _memory,
     "kill": _kill,
+    "end": _end,
 }
 
 

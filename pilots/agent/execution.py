@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from dataclasses import dataclass
+from types import FrameType
+from typing import NoReturn
 
-from pilots.agent import log
+from pilots.agent import linux, log
 from pilots.agent.bell import StopRequest
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, Margins
@@ -13,7 +17,8 @@ from pilots.agent.heartbeat import Heartbeat, tail_of
 from pilots.agent.identity import Identity, NoIdentityError, Streams
 from pilots.agent.lease import ENDED, STOPPED, Job, Lease
 from pilots.agent.payload import SIGNAL_BASE, End, NotStartedError, Payload
-from pilots.agent.preparation import RESCHEDULE, CannotRunError
+from pilots.agent.payload_records import PayloadRecord
+from pilots.agent.preparation import NodeTroubleError
 from pilots.agent.program import Program
 from pilots.agent.server import Usage
 from pilots.agent.slot import Slot
@@ -22,6 +27,8 @@ from pilots.agent.workspace import Workspace
 
 #: Beyond the limit of the whole payload, which the watchdog sees, so far a single process of it can go by itself.
 _BEYOND_CPU_S = 60.0
+#: Sent by the kernel when the pilot's main process ends.
+_PARENT_ENDED = signal.SIGUSR2
 #: A batch system signals one process of a slot after the other; those of the payload may be among the first.
 _SIGNALS_COME_WITHIN_S = 1.0
 _STOPPED_BY_SIGNAL = frozenset(SIGNAL_BASE + number for number in StopRequest.SIGNALS)
@@ -62,6 +69,7 @@ class Execution:
         self._configuration = configuration
         self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
         self._watchdog: Watchdog | None = None
+        self._parent_ended = False
         #: Of standard output, when the payload has ended; None: it was not started.
         self.last_lines: str | None = None
 
@@ -75,17 +83,28 @@ class Execution:
         Raises:
             CannotRunError: it cannot be started as who it should be, or its output has no place.
         """
-        max_cpu_s = self._limits.cpu_s + _BEYOND_CPU_S
-        with identity.inside(workspace, self._lease.job) as streams:
+        signal.signal(_PARENT_ENDED, self._on_parent_ended)
+        record = PayloadRecord(
+            self._lease.match_id, account=identity.account, work_directory=self._slot.work_directory
+        )  # fmt: skip
+        parent_watched = linux.notified_of_the_end_of(self._slot.parent, _PARENT_ENDED)
+        with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:
             try:
-                payload = Payload(program, identity=identity, workspace=workspace, streams=streams, max_cpu_s=max_cpu_s)
+                payload = Payload(
+                    program, identity=identity, workspace=workspace, streams=streams,
+                    max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
+                )  # fmt: skip
             except NotStartedError as error:
                 if identity.is_other:
                     raise NoIdentityError(str(error)) from error
-                raise CannotRunError(RESCHEDULE, f"The payload could not be started: {error}") from error
+                raise NodeTroubleError(f"The payload could not be started: {error}") from error
             self._watchdog = self._watching(payload, identity, workspace, streams)
-            log.event("payload.started", job=self._lease.job.id, warden=payload.warden_pid, user=identity.uid)
+            log.event(
+                "payload.started", job=self._lease.job.id, warden=payload.warden_pid, user=identity.uid,
+                stalled_after_s=self._limits.stalled_s,
+            )  # fmt: skip
             heartbeat.watch_output(streams.stdout)
+            payload.note_processes()
             try:
                 outcome = self._wait(payload, self._watchdog, heartbeat)
             finally:
@@ -94,6 +113,15 @@ class Execution:
                 self.last_lines = tail_of(streams.stdout)
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
+
+    def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
+        self._parent_ended = True
+
+    def _leave_with_parent(self, payload: Payload) -> NoReturn:
+        """End the payload at once and leave: with the pilot's main process this slot is over, or will be soon."""
+        log.event("payload.stopping", job=self._lease.job.id, reason="the pilot was killed")
+        payload.close()
+        os._exit(1)
 
     def _watching(self, payload: Payload, identity: Identity, workspace: Workspace, streams: Streams) -> Watchdog:
         nearly_mb = self._limits.memory_mb * self._limits.warning_fraction
@@ -114,7 +142,10 @@ class Execution:
         look_at = monotonic() + self._configuration.look_every_s
         while not payload.wait_for_end(self._slot.bell, self._seconds_until(look_at, kill_at)):
             now = monotonic()
+            if self._parent_ended:
+                self._leave_with_parent(payload)
             if now >= look_at:
+                payload.note_processes()
                 verdict = verdict or self._look(watchdog, heartbeat)
                 look_at = now + self._configuration.look_every_s
             stronger = self._slot.order(self._lease)
@@ -163,6 +194,19 @@ class Execution:
         return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
 
 
+def stall_window_s(job: Job, margins: Margins) -> float:
+    """Return over how many seconds the payload may use hardly any CPU time; infinite: for ever.
+
+    What the job asks for counts instead of what its place says, but within the place's longest window; a place that
+    does not stop stalled payloads at all bounds nothing.
+    """
+    usual_s = margins.stalled_s or math.inf
+    if job.stalled_s is None:
+        return usual_s
+    longest_s = max(margins.max_stalled_s, usual_s) if margins.max_stalled_s else math.inf
+    return min(job.stalled_s or math.inf, longest_s)
+
+
 def limits_of(job: Job, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
     """Return how far the payload of *job* may go.
 
@@ -181,7 +225,10 @@ def limits_of(job: Job, margins: Margins, *, wall_left_s: float, speed: float) -
         disk_mb=job.disk_mb or math.inf,
         stream_mb=margins.stream_max_mb or math.inf,
         min_free_disk_mb=margins.min_free_disk_mb,
-        stalled_s=margins.stalled_s or math.inf,
-        stalled_cpu_fraction=margins.stalled_cpu_fraction,
+        stalled_s=stall_window_s(job, margins),
+        stalled_cpu_fraction=(
+            margins.stalled_cpu_fraction if job.stalled_cpu_fraction is None else job.stalled_cpu_fraction
+        ),
+        stalled_warning_fraction=margins.stalled_warning_fraction,
         warning_fraction=margins.warning_fraction,
     )

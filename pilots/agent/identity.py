@@ -49,6 +49,7 @@ class NoIdentityError(NodeFlawError):
     """The payload cannot run as whom it should; it never runs as somebody else then."""
 
     what = "identity"
+    of_node = True
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The payload cannot be given an identity of its own: {why}")
@@ -68,6 +69,8 @@ class Identity(Protocol):
     uid: int
     #: Whether it is another user than the pilot.
     is_other: bool
+    #: Its name when it is another; else empty.
+    account: str
     #: That tell the payload who it is.
     variables: Mapping[str, str]
 
@@ -120,6 +123,7 @@ class Own:
     """The pilot's own user."""
 
     is_other = False
+    account = ""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.uid = os.getuid()
@@ -178,7 +182,7 @@ class Other:
         #: How many of the last questions about memory were not answered.
         self._silences = 0
         self._script = Path()
-        self.uid = claim.account.uid
+        self.account, self.uid = claim.account
         self.variables: Mapping[str, str] = {"USER": claim.account.name, "LOGNAME": claim.account.name}
 
     def command(self, script: Path) -> Sequence[str]:
@@ -232,6 +236,11 @@ class Other:
         """See Identity."""
         self._try("kill", {"pids": list(pids)})
 
+    def end(self, script: Path, request: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Run the errand ``end`` by a copy of the errands' program; None: it failed."""
+        self._script = script
+        return self._try("end", request)
+
     def close(self, workspace: Workspace) -> None:
         """See Identity."""
         if self._area >= 0:
@@ -269,13 +278,16 @@ class Other:
     ) -> Mapping[str, object] | None:
         """Run an errand; one that fails is told in the log."""
         try:
-            answer, opened = self._run(name, more or {}, [self._area], within_s=within_s)
+            answer, opened = self._run(name, more or {}, self._opened_area(), within_s=within_s)
         except (_NoAnswerError, _RefusedErrandError) as error:
             log.event("errand.failed", errand=name, user=self._claim.account.name, error=error)
             return None
         for each in opened:
             os.close(each)
         return answer
+
+    def _opened_area(self) -> list[int]:
+        return [self._area] if self._area >= 0 else []
 
     def _run(
         self, name: str, more: Mapping[str, object], descriptors: Sequence[int], *, within_s: float

@@ -57,11 +57,17 @@ class Job:
     #: Of the payload; 0: it says nothing.
     wall_time_s: int
     gpus: int
+    #: Window of the stall rule; 0: none; None: as the queue, the VO or the server says.
+    stalled_s: int | None
+    #: CPU time per wall-clock time, as a part of one core, below which it is stalled; None: as the others say.
+    stalled_cpu_fraction: float | None
     #: Image in which it runs; empty: in none.
     container: str
     software: tuple[str, ...]
     input_sandboxes: tuple[InputSandbox, ...]
     output_sandbox: tuple[str, ...]
+    #: Storage element that the job names; empty: none.
+    output_se: str
     std_output: str
     std_error: str
     environment: tuple[tuple[str, str], ...]
@@ -226,10 +232,15 @@ def parse_job(data: Record) -> Job:
         disk_mb=fields.whole(data, "disk_mb", 0),
         wall_time_s=fields.whole(data, "wall_time_s", 0),
         gpus=fields.whole(data, "gpus", 0),
+        stalled_s=None if data.get("stalled_s") is None else fields.whole(data, "stalled_s"),
+        stalled_cpu_fraction=(
+            None if data.get("stalled_cpu_fraction") is None else fields.number(data, "stalled_cpu_fraction")
+        ),
         container=fields.text(data, "container", ""),
         software=fields.names(data, "software"),
         input_sandboxes=tuple(_input(each) for each in fields.records(data, "input_sandboxes")),
         output_sandbox=fields.names(data, "output_sandbox"),
+        output_se=fields.text(data, "output_se", ""),
         std_output=fields.text(data, "std_output", "std.out"),
         std_error=fields.text(data, "std_error", "std.err"),
         environment=tuple((name, fields.text(environment, name)) for name in environment),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pilots.agent import log
 
@@ -31,6 +33,19 @@ def die_with(parent: int) -> bool:
     """Have the kernel kill this process when its *parent* ends; return False when that has happened already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent
+
+
+@contextmanager
+def notified_of_the_end_of(parent: int, number: signal.Signals) -> Iterator[None]:
+    """Have the *parent*'s end signalled, instead of this process killed with it (die_with), as long as this lasts."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+    try:
+        if os.getppid() != parent:
+            os.kill(os.getpid(), number)
+        yield
+    finally:
+        if not die_with(parent):
+            os._exit(1)
 
 
 def give_back(descriptor: int, *, before: int) -> None:

@@ -19,6 +19,8 @@ from pilots.agent.options import Options
 #: The node is looked at again after so long: disks fill up, and the answer renews the pilot's token, which nothing else
 #: does for the pilot itself.
 _LOOK_AGAIN_S = 900.0
+#: One image that does not start may be no good; so many different ones in a row are not: it is the node's runtime.
+_IMAGES_NOT_STARTED = 2
 #: Sooner while what is wrong with it may be the doing of the jobs that run.
 _LOOK_AGAIN_AT_UNFIT_S = 60.0
 #: A token is renewed by the first report in the second half of its life.
@@ -65,6 +67,8 @@ class Lookout:
         self._every_s = _LOOK_AGAIN_S
         #: From when on containers are offered again.
         self._containers_at = -math.inf
+        #: Of the last jobs in containers, which did not start.
+        self._images_not_started: set[str] = set()
         self.look_at = -math.inf
         self.sight: Sight | None = None
 
@@ -80,9 +84,18 @@ class Lookout:
         """Look when it is time again."""
         self.look_at = monotonic() + self._every_s
 
-    def offer_no_containers(self) -> None:
-        """Offer none for some time: the same job would come back at once, until it has been tried too often."""
-        self._containers_at = monotonic() + _LOOK_AGAIN_S
+    def note_container(self, image: str, *, started: bool) -> None:
+        """Offer no containers for some time when a second image in a row has not started: then it is the runtime.
+
+        One image that does not start tells nothing of the node: the job may have named it wrongly.
+        """
+        if started:
+            self._images_not_started.clear()
+            return
+        self._images_not_started.add(image)
+        if len(self._images_not_started) >= _IMAGES_NOT_STARTED:
+            self._images_not_started.clear()
+            self._containers_at = monotonic() + _LOOK_AGAIN_S
 
     def look(self, configuration: Configuration, answer: Answer, *, busy: bool) -> Sight:
         """Look at the node.
@@ -97,6 +110,8 @@ class Lookout:
             min_free_disk_mb=configuration.min_free_disk_mb,
             skew_s=answer.skew_s(now=time.time() - (monotonic() - answer.sent_at)),
             container_needed=configuration.place.container is True,
+            processors=self._options.node_processors,
+            memory_mb=self._options.node_memory_mb,
             speed=self._options.speed,
             stamp=self._options.stamp,
         )

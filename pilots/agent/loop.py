@@ -7,13 +7,14 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from pilots.agent import accelerators, child, drain, leftovers, log, room
+from pilots.agent import accelerators, child, drain, leftovers, log, payload_records, room
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell, StopRequest
-from pilots.agent.child import FAULT, LOOK_AT_NODE, NO_CONTAINERS, Errand
+from pilots.agent.child import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, Died, Errand
 from pilots.agent.client import Client, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, OtherProtocolError
@@ -28,7 +29,7 @@ from pilots.agent.node import host_name
 from pilots.agent.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.options import Options
 from pilots.agent.persistence import InterruptedCallError, Persistence
-from pilots.agent.pools import Pools, whereabouts_of
+from pilots.agent.pools import Pools, contradiction, whereabouts_of
 from pilots.agent.preparation import RESCHEDULE
 from pilots.agent.server import Grant, NothingFits, Server, Usage
 from pilots.agent.shipping import Shipping
@@ -44,6 +45,8 @@ _HAND_BACK_S = 15.0
 #: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
 _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
+#: Of the processes of one job; what kills so many is not going to spare the next.
+_MOST_DEATHS = 10
 #: Between two matches, whatever the server says.
 _SHORTEST_WAIT_S = 0.1
 #: That the server takes in one request.
@@ -158,10 +161,14 @@ class Pilot:
     def _look(self) -> Sight:
         """Fetch the configuration, look at the node and tell what was found."""
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
+        if elsewhere := contradiction(self._options, configuration.place):
+            raise Leaving(elsewhere, exit_code=REFUSED)
         busy = bool(self._crew.running)
         if not busy:
             # What they occupy counts as free: the node may be unfit with it.
             users = configuration.place.payload_users
+            if payload_records.end_all(stopped=self._wish):
+                raise Leaving("a payload of an earlier pilot on this node cannot be ended", exit_code=REFUSED)
             leftovers.remove_all(self._options.work_dir, accounts=users, stopped=self._wish)
         sight = self._lookout.look(configuration, answer, busy=busy)
         self._ask("pilot.report", lambda: self._server.report(sight.report))
@@ -197,10 +204,13 @@ class Pilot:
         offer = {**self._offer(left, sight.configuration), "max_jobs": most}
         found = self._ask("match", lambda: self._server.match(offer))
         if isinstance(found, NothingFits):
-            wait_s = backoff.next_s(at_least_s=found.retry_after_s or None)
+            # "Ask again" is no sign that there is nothing: those waits do not grow.
+            waits = backoff if found.is_proven else Backoff(first_s=_SHORTEST_WAIT_S, limit_s=_SHORTEST_WAIT_S)
+            wait_s = waits.next_s(at_least_s=found.retry_after_s or None)
             if not self._crew.running and monotonic() + wait_s - self._crew.idle_since > self._options.max_idle_s:
                 raise Leaving("no job for me")
-            log.event("match.nothing", again_in_s=wait_s)
+            event = "match.nothing" if found.is_proven else "match.busy"
+            log.event(event, again_in_s=wait_s, **({"why": found.why} if found.why else {}))
             return wait_s
         for grant in found:
             if self._stop:
@@ -237,24 +247,29 @@ class Pilot:
         """See to what the end of a job's process means for the next."""
         if ended.died or ended.asks(LOOK_AT_NODE) or not sight.fit:
             self._lookout.look_soon()
-        if ended.asks(NO_CONTAINERS):
-            self._lookout.offer_no_containers()
+        if image := ended.errand.grant.job.container:
+            self._lookout.note_container(image, started=not ended.asks(CONTAINER_FAILED))
         self._give_up_if_dead(ended)
         if ended.status == FAULT:
             # The next job would fare no better.
             raise Leaving(f"fault of the agent with job {ended.errand.grant.job.id}", exit_code=REFUSED)
 
     def _give_up_if_dead(self, ended: Ended) -> None:
-        """Hand back a job whose process died, if nothing of it runs any more; else its lease runs out."""
+        """Let another process end what is left of a job whose process died, and hand the job back then."""
         if not ended.died:
             return
-        errand = ended.errand
+        errand, before = ended.errand, ended.errand.died_before
         log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
-        if not self._crew.end_strays_of(ended):
+        if ended.status is None and before is None:  # nothing was started
+            self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {ended.how}")
             return
-        self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {ended.how}")
-        if not self._stop:  # else there may be no time for it, and a later pilot has
-            leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
+        times = 1 if before is None else before.times + 1
+        if times > _MOST_DEATHS:
+            log.event("job.left_behind", job=errand.grant.job.id, deaths=times)
+            return
+        how = ended.how if before is None else before.how
+        died = Died(how=how, strays=(*(before.strays if before else ()), *self._crew.strays()), times=times)
+        self._crew.start(replace(errand, died_before=died))
 
     def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
         lease = grant.lease(configuration=configuration, bell=self._bell)

@@ -77,6 +77,8 @@ def look(
     min_free_disk_mb: float,
     skew_s: float | None,
     container_needed: bool = False,
+    processors: int | None = None,
+    memory_mb: float | None = None,
     speed: float | None = None,
     stamp: str = "",
 ) -> NodeReport:
@@ -87,12 +89,14 @@ def look(
         min_free_disk_mb: less is a failure.
         skew_s: how far this node's clock is ahead of the server's; None: not known.
         container_needed: without a container runtime the node is not fit.
+        processors: of the node; None: to be read from the CPU affinity and the control groups.
+        memory_mb: of the node; None: to be read from the kernel and the control groups.
         speed: of a core, in reference cores; None: to be measured.
         stamp: name of the pilot, where no batch system has one.
     """
     found = _Look(
-        processors=processors(),
-        memory=_memory_mb(),
+        processors=usable_processors() if processors is None else processors,
+        memory=_memory_mb(memory_mb),
         disk_mb=surroundings.free_mb(work_directory),
         runtime=containers.runtime(),
         speed=benchmark.measured() if speed is None else Speed(None, benchmark.clipped(speed)),
@@ -131,7 +135,7 @@ class _Look:
         self.runtime_version = None if runtime is None else surroundings.version_of_runtime(runtime)
         self.load = _load()
         self.gpus = accelerators.of_slot(os.environ, devices=Path("/dev"))
-        self.platform = system_name(_os_release(), machine=platform.machine())
+        self.platform = detected_platform()
 
     def checks(self, work_directory: Path, *, min_free_disk_mb: float, container_needed: bool) -> tuple[Check, ...]:
         """Return what was checked."""
@@ -197,7 +201,7 @@ def host_name() -> str:
     return socket.gethostname()[:255] or "unnamed"
 
 
-def processors() -> int:
+def usable_processors() -> int:
     """Return the cores that the pilot may use, by its affinity and by the quota of its control groups."""
     allowed = len(os.sched_getaffinity(0))
     quota = cgroups.processor_quota(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT)
@@ -215,8 +219,13 @@ def system_name(os_release: Mapping[str, str], *, machine: str) -> str:
     return f"{machine}-{family}{os_release.get('VERSION_ID', '').partition('.')[0]}"
 
 
-def _memory_mb() -> tuple[float | None, float | None]:
-    """Return (what there is, what is available) to the pilot, by the kernel and by its control group."""
+def detected_platform() -> str:
+    """Return the platform of this machine."""
+    return system_name(_os_release(), machine=platform.machine())
+
+
+def _memory_mb(told_mb: float | None) -> tuple[float | None, float | None]:
+    """Return (total, available) memory: by the kernel and the control group; *told_mb* replaces the total."""
     lines = cgroups.read(Path("/proc/meminfo")).splitlines()
     told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     total = _kilobytes(told.get("MemTotal"))
@@ -225,7 +234,7 @@ def _memory_mb() -> tuple[float | None, float | None]:
     if limit is not None:
         total = limit if total is None else min(total, limit)
         available = limit if available is None else min(available, limit)
-    return total, available
+    return total if told_mb is None else told_mb, available
 
 
 def _load() -> list[float] | None:

@@ -125,7 +125,8 @@ def resources_of(
         gpus=_first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
         disk_mb=_first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
         container=node.container_runtime is not None and place.container is not False,
-        platforms=options.platforms or place.platforms or (node.platform,),
+        # The server compares it with what it knows of the queue.
+        platforms=options.platforms or (node.platform,),
         tags=_unique(options.tags or place.tags, options.required_tags or place.required_tags),
         required_tags=options.required_tags or place.required_tags,
         speed=node.speed,

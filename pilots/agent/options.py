@@ -45,6 +45,8 @@ class Options:
     gpus: int | None
     disk_mb: int | None
     speed: float | None
+    node_processors: int | None
+    node_memory_mb: int | None
     platforms: tuple[str, ...]
     tags: tuple[str, ...]
     required_tags: tuple[str, ...]
@@ -80,6 +82,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         gpus=given.gpus,
         disk_mb=given.disk_mb,
         speed=given.speed,
+        node_processors=given.node_processors,
+        node_memory_mb=given.node_memory_mb,
         platforms=tuple(given.platform),
         tags=tuple(given.tag),
         required_tags=tuple(given.required_tag),
@@ -106,9 +110,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(REMOVE_PROGRAM, action="store_true", help="the file of the agent itself, when it ends")
     parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
-    _add_place(parser.add_argument_group("registration, unless the token is a pilot's own"))
+    _add_place(
+        parser.add_argument_group("place: required for registration; a pilot made by hand names it in its offers")
+    )
     _add_work(parser.add_argument_group("work"))
     _add_offer(parser.add_argument_group("offer, in place of what the server says of the queue"))
+    _add_node(parser.add_argument_group("node, in place of what the pilot measures"))
     return parser
 
 
@@ -165,12 +172,27 @@ def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--memory-mb", type=_positive, metavar="MB")
     group.add_argument("--gpus", type=_count, metavar="N")
     group.add_argument("--disk-mb", type=_count, metavar="MB")
-    group.add_argument(
-        "--speed", type=_factor, metavar="X", help="of a core, in reference cores; default: as a benchmark finds"
-    )
     group.add_argument("--platform", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
+
+
+def _add_node(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--node-processors",
+        type=_positive,
+        metavar="N",
+        help="cores of the node; no offer has more. Default: the CPU affinity, limited by the control group's quota",
+    )
+    group.add_argument(
+        "--node-memory-mb",
+        type=_positive,
+        metavar="MB",
+        help="memory of the node; no offer has more. Default: the kernel's figure, limited by the control group",
+    )
+    group.add_argument(
+        "--speed", type=_factor, metavar="X", help="of a core, in reference cores; default: as a benchmark finds"
+    )
 
 
 def _url(text: str) -> str:

@@ -13,12 +13,14 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from pilots.agent import fields, log, processes
+from pilots.agent import cgroups, fields, log, processes
 from pilots.agent.bell import Bell
 from pilots.agent.clock import monotonic
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.identity import Identity, Streams, last_line, start
+from pilots.agent.payload_records import PayloadRecord
 from pilots.agent.program import Program
 from pilots.agent.workspace import Workspace
 
@@ -60,7 +62,14 @@ class Payload:
     """One running payload with all its processes; used by the main thread only."""
 
     def __init__(
-        self, program: Program, *, identity: Identity, workspace: Workspace, streams: Streams, max_cpu_s: float
+        self,
+        program: Program,
+        *,
+        identity: Identity,
+        workspace: Workspace,
+        streams: Streams,
+        max_cpu_s: float,
+        record: PayloadRecord,
     ) -> None:
         """Start it.
 
@@ -70,6 +79,7 @@ class Payload:
             workspace: of the job.
             streams: descriptors of its output; they stay the caller's.
             max_cpu_s: of any single process, if nobody stops it earlier.
+            record: of the payload's processes.
 
         Raises:
             NotStartedError: nothing was run.
@@ -78,6 +88,8 @@ class Payload:
         script.write_bytes(pkgutil.get_data("pilots.agent", "warden.py") or b"")
         script.chmod(0o644)
         self._identity = identity
+        self._record = record
+        self._group: Path | None = None
         self._kill_asked = False
         self._warden_pid = 0
         self._wire, wardens = socket.socketpair()
@@ -90,6 +102,8 @@ class Payload:
                 self._wire.settimeout(_WARDEN_BEGINS_WITHIN_S)
                 self._warden_pid = fields.whole(self._said(), "warden")
                 self._wire.settimeout(None)
+                self._make_group()
+                self._send(b"G")
             except (OSError, ValueError, MalformedAnswerError):
                 self.close()
                 raise NotStartedError(last_line(complaints) or "its warden gave no answer") from None
@@ -98,6 +112,11 @@ class Payload:
     def warden_pid(self) -> int:
         """Return the process whose descendants the payload's are."""
         return self._warden_pid
+
+    def note_processes(self) -> None:
+        """Record the payload's processes, for whoever has to end them when all supervisors were killed."""
+        below = processes.descendants(self._warden_pid, processes.snapshot())
+        self._record.note((process.pid, process.started) for process in below)
 
     def wait_for_end(self, bell: Bell, timeout_s: float) -> bool:
         """Sleep until the payload has ended, the bell rings or the time is over; return whether it has ended."""
@@ -131,14 +150,30 @@ class Payload:
         with suppress(subprocess.TimeoutExpired):
             self._top.wait(_WARDEN_ENDS_WITHIN_S)
         # The warden may have been stopped; its descendants come to this process when the payload has killed it.
-        give_up_at = monotonic() + _ALL_END_WITHIN_S
+        accept_at = monotonic() + _ALL_END_WITHIN_S
         while left := processes.descendants(os.getpid(), processes.snapshot()):
-            if monotonic() > give_up_at:
-                log.event("payload.not_killed", processes=len(left))
-                return
+            if monotonic() > accept_at:
+                alive = [process for process in left if not processes.is_being_killed(process.pid)]
+                log.event("payload.not_killed", processes=len(left), alive=len(alive))
+                if not alive:
+                    break
+                # The job is not reported while its payload could go on: heartbeats keep the lease meanwhile.
+                accept_at += _ALL_END_WITHIN_S
+            if self._group is not None:
+                cgroups.kill(self._group)
             self._identity.kill([process.pid for process in left])
             processes.reap_orphans()
             time.sleep(_AGAIN_S)
+        if self._group is not None:
+            cgroups.remove(self._group)
+
+    def _make_group(self) -> None:
+        group = cgroups.make_group(f"wms-payload-{self._record.match_id}")
+        if group is not None and cgroups.add_to(group, self._warden_pid):
+            self._group = group
+            self._record.note_group(group)
+        elif group is not None:
+            cgroups.remove(group)
 
     def _wake(self) -> None:
         """Let sudo see that its command has ended: it stops itself when the payload stops the warden."""

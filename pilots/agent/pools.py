@@ -20,18 +20,30 @@ UNKNOWN_PLACE = "unknown_place"
 
 
 class Whereabouts(NamedTuple):
-    """Where a pilot runs by its own word."""
+    """Where a pilot runs by its own word; an empty name: it was not told."""
 
     site: str
     ce: str
     queue: str
 
+    def as_record(self) -> Record:
+        """Return the names that were told, as an offer has them."""
+        return {level: name for level, name in self._asdict().items() if name}
+
 
 def whereabouts_of(options: Options, place: Place) -> Whereabouts | None:
-    """Return where the pilot says it runs; None: the server knows, or nobody does."""
-    if place.queue or not (options.site and options.ce and options.queue):
-        return None
-    return Whereabouts(options.site, options.ce, options.queue)
+    """Return where the pilot was told that it runs; None: the server knows, or nobody does."""
+    told = Whereabouts(options.site, options.ce, options.queue)
+    return None if place.queue or not any(told) else told
+
+
+def contradiction(options: Options, place: Place) -> str:
+    """Return in one sentence how the command line contradicts the server on the pilot's place; empty: it does not."""
+    for level in ("site", "ce", "queue"):
+        told, known = getattr(options, level), getattr(place, level)
+        if told and known and told != known:
+            return f"--{level} {told} was given, but the token is of a pilot at {level} {known}"
+    return ""
 
 
 class Pools:
@@ -57,8 +69,14 @@ class Pools:
         return self._pools
 
     def added_to(self, offer: Record, whereabouts: Whereabouts) -> Record:
-        """Return the offer with the place and its pools; at an unknown place, jobs without requirements only."""
+        """Return the offer with the place, and with its pools if it is one queue.
+
+        A queue that the server does not know is left out: jobs without requirements may come, as far as its CE and
+        site take them.
+        """
+        if not all(whereabouts):
+            return {**offer, **whereabouts.as_record()}
         pools = self.at(whereabouts)
         if pools is None:
-            return {**offer, "submit_pools": []}
-        return {**offer, **whereabouts._asdict(), "submit_pools": list(pools)}
+            return {**offer, **whereabouts._replace(queue="").as_record(), "submit_pools": []}
+        return {**offer, **whereabouts.as_record(), "submit_pools": list(pools)}

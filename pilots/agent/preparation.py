@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shlex
@@ -24,11 +25,25 @@ NOT_EXECUTABLE = 126
 #: "Run me elsewhere" (DESIGN §3.5).
 RESCHEDULE = 222
 
+#: Errors of system calls that tell of the node: its disk, file systems, memory or limits, whatever the job asks for.
+_OF_NODE = frozenset(
+    {
+        errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC,
+        errno.EROFS, errno.ESTALE,
+    }
+)  # fmt: skip
+
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class CannotRunError(Exception):
-    """The payload cannot be started here; *exit_code* is what the job ends with (None: it has none)."""
+    """The payload cannot be started here; *exit_code* is what the job ends with (None: it has none).
+
+    The cause is what the job itself asks for and this node does not have, unless it is a NodeTroubleError.
+    """
+
+    #: Whether any other job would have met it here too.
+    of_node = False
 
     def __init__(self, exit_code: int | None, minor: str) -> None:
         super().__init__(minor)
@@ -36,14 +51,28 @@ class CannotRunError(Exception):
         self.minor = minor
 
 
+class NodeTroubleError(CannotRunError):
+    """The node cannot start a payload, whatever the job asks for; another one may."""
+
+    of_node = True
+
+    def __init__(self, minor: str) -> None:
+        super().__init__(RESCHEDULE, minor)
+
+
 class NodeFlawError(CannotRunError):
-    """The node lacks something that it should have; another one may have it."""
+    """The node lacks something that the job needs, which its operators are told; another one may have it."""
 
     #: What is wrong, in a word, as a check of the node is named.
     what = "software"
 
     def __init__(self, minor: str) -> None:
         super().__init__(RESCHEDULE, minor)
+
+
+def is_of_node(error_number: int | None) -> bool:
+    """Return whether an error of a system call tells of the node, and not of what the job asks for."""
+    return error_number in _OF_NODE
 
 
 class DamagedTransferError(Exception):
@@ -89,7 +118,7 @@ def fetch_input(
         raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be unpacked: {error}") from error
     except OSError as error:
         log.event("node.disk_trouble", error=error)
-        raise CannotRunError(RESCHEDULE, f"The node could not store an input sandbox: {error.strerror}") from error
+        raise NodeTroubleError(f"The node could not store an input sandbox: {error.strerror}") from error
 
 
 def environment_of(

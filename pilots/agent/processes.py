@@ -114,6 +114,16 @@ def measure(root: int) -> Tree:
     )
 
 
+def is_being_killed(pid: int) -> bool:
+    """Return whether a process has received SIGKILL, after which it executes none of its own instructions."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return True
+    pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(mask >> (signal.SIGKILL - 1) & 1 for mask in pending)
+
+
 def kill(pids: Iterable[int]) -> None:
     """Kill those that are still there and may be killed."""
     for pid in pids:

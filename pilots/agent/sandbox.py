@@ -34,7 +34,7 @@ class UnsafeArchiveError(Exception):
 
 
 class TooLargeError(Exception):
-    """The output is larger than the server takes."""
+    """The output is larger than the server takes; the text of the error is the limit."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def pack(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limi
     """
     left = limits.unpacked_bytes
     if len(names) > MAX_MEMBERS:
-        raise TooLargeError(f"more than {MAX_MEMBERS} files")
+        raise TooLargeError(f"{MAX_MEMBERS} files")
     packed = 0
     with into.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for path, name in names:
@@ -101,14 +101,18 @@ def pack(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limi
                 info = _header(name, os.fstat(content.fileno()))
                 left -= info.size
                 if left < 0:
-                    raise TooLargeError(f"more than {limits.unpacked_bytes} bytes")
+                    raise TooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
                 archive.addfile(info, content)
                 packed += 1
             if file.tell() > limits.packed_bytes:
                 break
     if into.stat().st_size > limits.packed_bytes:
-        raise TooLargeError(f"more than {limits.packed_bytes} bytes, packed")
+        raise TooLargeError(f"{_shown(limits.packed_bytes)}, packed")
     return packed
+
+
+def _shown(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**2:.4g} MB" if size_bytes >= 1024**2 else f"{size_bytes} bytes"
 
 
 def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, tail_bytes: int) -> int:

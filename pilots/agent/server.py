@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from pilots.agent import configuration, fields
 from pilots.agent.bell import Bell
-from pilots.agent.client import Answer, Client, RefusedError
+from pilots.agent.client import Answer, Client, RefusedError, UnreachableError
 from pilots.agent.configuration import Configuration
 from pilots.agent.data import JobData, parse_data
 from pilots.agent.fields import Record
@@ -20,16 +20,23 @@ from pilots.agent.lease import DRAIN, Command, Job, Lease, LeaseEndedError, Rene
 UNAUTHENTICATED = 401
 NOT_FOUND = 404
 NOTHING_FITS = 204
+#: In one sentence, what a pilot does not get because its queue is not known.
+WHY_HEADER = "X-WMS-Why"
 #: A revoked pilot holds no leases; an ended one has lost them.
 PILOT_IS_OVER = frozenset({"pilot_revoked", "pilot_ended"})
 LEASE_ENDED = "lease_ended"
+#: With status 503: the server could not find out in time whether a job fits.
+THROTTLE_BUSY = "throttle_busy"
 
 
 @dataclass(frozen=True)
 class NothingFits:
-    """There is no job for this offer now."""
+    """There is no job for this offer now, or it could not be found out in time whether there is."""
 
     retry_after_s: float | None
+    #: What is kept from this pilot because its queue is not known; empty: nothing, or the server does not say.
+    why: str = ""
+    is_proven: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,9 +124,14 @@ class Server:
 
     def match(self, offer: Record) -> Sequence[Grant] | NothingFits:
         """Ask for jobs; the same ``request_id`` gets the same leases, so that a lost answer loses no job."""
-        answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
+        try:
+            answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
+        except UnreachableError as error:
+            if error.code != THROTTLE_BUSY:
+                raise
+            return NothingFits(retry_after_s=error.retry_after_s, is_proven=False)
         if answer.status == NOTHING_FITS:
-            return NothingFits(retry_after_s=answer.retry_after_s())
+            return NothingFits(retry_after_s=answer.retry_after_s(), why=answer.headers.get(WHY_HEADER, ""))
         return [
             Grant(
                 match_id=fields.text(data, "match_id"),
@@ -164,7 +176,14 @@ class Server:
         return renewal.commands
 
     def finish(
-        self, lease: Lease, *, exit_code: int | None, minor: str | None, usage: Usage, output: str | None
+        self,
+        lease: Lease,
+        *,
+        exit_code: int | None,
+        minor: str | None,
+        usage: Usage,
+        output: str | None,
+        fault: str | None = None,
     ) -> str:
         """Hand the job back and return its status; repeating it is harmless.
 
@@ -176,6 +195,8 @@ class Server:
             body["minor_status"] = minor[:255]
         if output is not None:
             body["output_sandbox"] = output
+        if fault is not None:
+            body["fault"] = fault
         answer = self._answer(lease, "finish", body, timeout_s=None)
         return fields.text(answer.record(), "status", "")
 

@@ -31,6 +31,8 @@ class Slot:
     persistence: Persistence
     storage: Storage
     work_directory: Path
+    #: The pilot's main process, whose child this one is.
+    parent: int
     #: In it, for this job; not made yet.
     job_directory: Path
     #: Between SIGTERM and SIGKILL, for a payload that is stopped.

@@ -12,7 +12,7 @@ from pilots.agent.client import TooMuchError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.data import IN_PLACE, Copy, InputFile
 from pilots.agent.lease import Lease
-from pilots.agent.preparation import RESCHEDULE, CannotRunError
+from pilots.agent.preparation import RESCHEDULE, CannotRunError, NodeTroubleError, is_of_node
 from pilots.agent.slot import Slot
 from pilots.agent.storage import StorageError, path_of, without_secrets
 from pilots.agent.workspace import Workspace
@@ -39,7 +39,8 @@ def stage_in(slot: Slot, lease: Lease, workspace: Workspace) -> None:
     """
     data = lease.data
     if data.output_files and data.output is None:
-        raise CannotRunError(RESCHEDULE, "The site has no storage element for the output data; name one by output_se")
+        sentence = "There is no place for the output data: the site has no storage element (name one by output_se)"
+        raise CannotRunError(RESCHEDULE, f"{sentence}, or a logical name is in a directory that is not its owner's")
     if not data.input_files:
         return
     places = {}
@@ -52,7 +53,7 @@ def stage_in(slot: Slot, lease: Lease, workspace: Workspace) -> None:
 def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> str:
     """Return where the file is, of the nearest copy that can be read as it was registered."""
     arrived = workspace.scratch / "arriving-data"
-    reason, cause = "no copy of it is left", None
+    reason, cause, of_node = "no copy of it is left", None, False
     for copy in given.copies:
         try:
             if lease.data.policy == IN_PLACE:
@@ -65,10 +66,12 @@ def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, w
         except (UnreachableError, StorageError, TooMuchError, _WrongContentError, OSError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
             cause = error
+            of_node = of_node or (isinstance(error, OSError) and is_of_node(error.errno))
             log.event(
                 "input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=without_secrets(copy.url), error=reason
             )
-    raise CannotRunError(RESCHEDULE, f"Input data {given.lfn} cannot be read: {reason}"[:255]) from cause
+    sentence = f"Input data {given.lfn} cannot be read: {reason}"[:255]
+    raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
 
 
 def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path) -> None:

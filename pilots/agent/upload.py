@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
@@ -22,6 +22,8 @@ Result = TypeVar("Result")
 MAX_FILES = 500
 #: Of characters.
 MAX_LFN = 255
+#: Before an entry of the output data that is a logical name.
+LFN_PREFIX = "LFN:"
 
 
 class NoOutputError(Exception):
@@ -51,12 +53,63 @@ def store_output_data(
         return
     if data.output is None:
         raise StorageError("the site has no storage element")
-    found = _files(directory, data.output_files)
+    found = _files(directory, _patterns(data.output_files))
     lfns = _logical_names([name for _, name in found], path=data.output.path)
+    wanted = [(path, name, lfns[name]) for path, name in found]
+    wanted += _named_files(directory, data.output_files, taken=set(lfns.values()))
+    if len(wanted) > MAX_FILES:
+        raise NoOutputError(f"{len(wanted)} files match, at most {MAX_FILES} are stored; pack them")
     with ExitStack() as opened:
-        files = [(_opened(path, name, directory, opened), name) for path, name in found]
-        for file, name in files:
-            _store(slot, lease, file, lfns[name], data.output, persistently=persistently, give_up=give_up)
+        files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in wanted]
+        for file, lfn in files:
+            store_file(slot, lease, file, lfn, data.output, persistently=persistently, give_up=give_up)
+
+
+def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
+    """Return (path, name) of each file of the job's directory that an entry of the output data matches, once."""
+    found = {name: path for path, name in sandbox.chosen(directory, _patterns(entries))}
+    named = (_file_called(directory, lfn.rpartition("/")[2]) for lfn in _lfns(entries))
+    found |= {path.name: path for path in named if path is not None}
+    return [(found[name], name) for name in sorted(found)]
+
+
+def _named_files(directory: Path, entries: Iterable[str], *, taken: set[str]) -> list[tuple[Path, str, str]]:
+    """Return (path, name, logical name) of the files whose logical names the job gives: ``LFN:/vo/…/name``.
+
+    The file is the one of that name in the job's directory, as in DIRAC.
+    """
+    found = []
+    for lfn in _lfns(entries):
+        name = lfn.rpartition("/")[2]
+        path = _file_called(directory, name)
+        if path is None:
+            raise NoOutputError(f"there is no file {name}, to be stored as {lfn}")
+        if lfn not in taken:
+            found.append((path, name, lfn))
+    return found
+
+
+def _patterns(entries: Iterable[str]) -> tuple[str, ...]:
+    return tuple(entry for entry in entries if not entry.startswith(LFN_PREFIX))
+
+
+def _lfns(entries: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(entry[len(LFN_PREFIX) :] for entry in entries if entry.startswith(LFN_PREFIX))
+
+
+def _file_called(directory: Path, name: str) -> Path | None:
+    """Return the file *name* of a directory; None: there is none.
+
+    A logical name is in Unicode's composed form (NFC), the name that the payload gave to the file may be in another.
+    """
+    if (directory / name).is_file():
+        return directory / name
+    try:
+        names = sorted(os.listdir(directory))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return None  # the payload has removed it
+    spelled = (directory / each for each in names if normalize("NFC", each) == name)
+    return next((path for path in spelled if path.is_file()), None)
 
 
 def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]:
@@ -66,8 +119,6 @@ def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]
         if not chosen:
             raise NoOutputError(f"no file matches {pattern}")
         found.update({name: path for path, name in chosen})
-    if len(found) > MAX_FILES:
-        raise NoOutputError(f"{len(found)} files match, at most {MAX_FILES} are stored; pack them")
     return [(found[name], name) for name in sorted(found)]
 
 
@@ -92,7 +143,7 @@ def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> Binary
     return opened.enter_context(file)
 
 
-def _store(
+def store_file(
     slot: Slot,
     lease: Lease,
     file: BinaryIO,
@@ -102,6 +153,7 @@ def _store(
     persistently: Persistently,
     give_up: Callable[[], bool],
 ) -> None:
+    """Store one file under its logical name, and register it; raises as store_output_data does."""
     token = lease.data.credentials.get(place.storage_element, "")
     size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(file)
 

@@ -4,8 +4,9 @@ It adopts every process that the payload leaves behind, whatever session or grou
 payload ends, or the pilot does (even by SIGKILL), it ends all of them: nothing of a job outlives its lease.
 
 Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
-line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: T (SIGTERM to all)
-and K (SIGKILL to all). The warden answers with two lines of JSON: ``{"warden": pid}`` when it begins, and at the end
+line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: G (start the
+payload), T (SIGTERM to all) and K (SIGKILL to all). The warden answers with two lines of JSON: ``{"warden": pid}`` when
+it begins, and at the end
 ``{"error": errno}`` when the payload could not be started, else ``{"status": as of waitpid, "cpu_s": …,
 "max_memory_mb": …}`` when no process is left. Where the payload runs as another user (identity.py) so does the warden,
 for the pilot could not signal that user's processes.
@@ -24,6 +25,7 @@ import socket
 import sys
 from contextlib import suppress
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 #: While processes are being killed, new ones are looked for so often.
@@ -40,6 +42,9 @@ def main() -> int:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
     _become_warden()
     wire.sendall(json.dumps({"warden": os.getpid()}).encode() + b"\n")
+    # The pilot may put this process into a control group before there is a payload.
+    if wire.recv(1) != b"G":
+        return 1
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -111,6 +116,7 @@ def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
 
 def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     os.setsid()
+    _die_with_warden()
     signal.set_wakeup_fd(-1)
     for number in (
         signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP,
@@ -134,6 +140,17 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
             raise
         # A script without "#!": shells and execvp(3) run it by the shell, so users expect it.
         os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606
+
+
+def _die_with_warden() -> None:
+    """Have the kernel kill the payload's first process when this process's parent, the warden, is killed."""
+    parent = os.getppid()
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:
+        os._exit(127)
 
 
 def _limit(max_cpu_s: object) -> None:

@@ -20,6 +20,8 @@ _DISK_EFFORT = 1 / 20
 #: Two looks that are so many periods apart: this process was stopped in between, and so was the payload, as when a
 #: batch system suspends a slot.
 _SUSPENDED = 3
+#: Of a warning.
+_STALLED = "stalled"
 _MB = 1024**2
 
 
@@ -41,6 +43,8 @@ class PayloadLimits:
     #: A payload that uses less than this part of one core for so long waits for what does not come.
     stalled_s: float = math.inf
     stalled_cpu_fraction: float = 0.0
+    #: Its owner is warned at this part of that time.
+    stalled_warning_fraction: float = 0.5
     #: Its owner is warned at this part of a limit.
     warning_fraction: float = 1.0
 
@@ -124,9 +128,13 @@ class Watchdog:
         return self._verdict()
 
     def warnings(self) -> Sequence[str]:
-        """Return, once each, what the payload has come near to."""
+        """Return, once each, what the payload has come near to, and that it is no longer nearly stalled."""
         near = dict(self._near())
         new = [sentence for what, sentence in near.items() if what not in self._warned]
+        if _STALLED in self._warned and _STALLED not in near:
+            # Unlike the other limits this one is left behind again, and may be reached another time.
+            self._warned.remove(_STALLED)
+            new.append("No longer nearly stalled: the payload uses CPU time again")
         self._warned |= near.keys()
         return new
 
@@ -139,9 +147,9 @@ class Watchdog:
         if free_mb is not None and free_mb * fraction < self._limits.min_free_disk_mb:
             least_mb = _shown(self._limits.min_free_disk_mb)
             yield "disk", f"The disk of the node is nearly full: {_shown(free_mb)} MB are free, {least_mb} MB must be"
-        idle = self._stalled_for(self._limits.stalled_s * fraction)
+        idle = self._stalled_for(self._limits.stalled_s * self._limits.stalled_warning_fraction)
         if idle is not None:
-            yield "stalled", f"Nearly stalled: {idle}"
+            yield _STALLED, f"Nearly stalled: {idle}; it is stopped after {_shown(self._limits.stalled_s)} s of this"
 
     def close(self, *, cpu_s: float | None, max_memory_mb: float | None) -> Usage:
         """Return the final usage; processes between two looks are known by what their parent was told of them.

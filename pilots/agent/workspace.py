@@ -72,9 +72,14 @@ class Workspace:
         self._before_removal = act
 
     @property
+    def shared(self) -> bool:
+        """Return whether the payload is another user's."""
+        return self.gate != self.top
+
+    @property
     def images(self) -> Path:
         """Return where a container's runtime may keep images as long as the job lasts."""
-        return (self.scratch if self.gate == self.top else self.tmp) / "images"
+        return (self.tmp if self.shared else self.scratch) / "images"
 
     # ---- with another user
 

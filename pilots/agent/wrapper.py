@@ -9,7 +9,7 @@ from pilots.agent import containers, log, preparation
 from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
-from pilots.agent.delivery import Conclusion, Delivery
+from pilots.agent.delivery import OF_JOB, Conclusion, Delivery
 from pilots.agent.execution import Execution, Outcome
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.heartbeat import Heartbeat
@@ -25,6 +25,8 @@ from pilots.agent.preparation import (
     CannotRunError,
     DamagedTransferError,
     NodeFlawError,
+    NodeTroubleError,
+    is_of_node,
 )
 from pilots.agent.slot import Slot
 from pilots.agent.staging import stage_in
@@ -58,6 +60,8 @@ class Wrapper:
         self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
         #: Whether the node failed to start the job's container, as it may fail the next one.
         self.container_failed = False
+        #: Whether the node lacks what the job needs, which is all that there is to be found out.
+        self._lacks_software = False
         self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
 
     def run(self) -> bool:
@@ -76,7 +80,8 @@ class Wrapper:
             Delivery(self._slot, self._lease, workspace=workspace, configuration=self._configuration).deliver(
                 conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
             )
-        return conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
+        as_it_should = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
+        return as_it_should or (self._lacks_software and not self.container_failed)
 
     def _conclude(self, workspace: Workspace) -> Conclusion:
         """Run the payload, if it can be; return what is to be reported."""
@@ -90,9 +95,10 @@ class Wrapper:
             return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
         except CannotRunError as error:
             self.container_failed = isinstance(error, containers.NotBegunError)
+            self._lacks_software = isinstance(error, NodeFlawError)
             if isinstance(error, NodeFlawError):
                 self._report_flaw(error)
-            return Conclusion(error.exit_code, error.minor)
+            return Conclusion(error.exit_code, error.minor, fault=None if error.of_node else OF_JOB)
         except LeaseEndedError as error:
             self._lease.end(str(error))
             return Conclusion(None, reason=ENDED)
@@ -152,7 +158,7 @@ class Wrapper:
                 return self._slot.insist("sandbox.fetch", self._lease, once)
             except DamagedTransferError as error:
                 log.event("sandbox.damaged", job=self._lease.job.id, error=error, transfer=transfer)
-        raise CannotRunError(RESCHEDULE, f"Input sandbox {given.file_name} arrives damaged")
+        raise NodeTroubleError(f"Input sandbox {given.file_name} arrives damaged")
 
     def _say_running(self) -> None:
         def once() -> None:
@@ -177,7 +183,8 @@ def conclusion_of(outcome: Outcome) -> Conclusion:
         return Conclusion(code, outcome.verdict.sentence, ran=True)
     if end.error_number is not None:
         code = NOT_FOUND if end.error_number == errno.ENOENT else NOT_EXECUTABLE
-        return Conclusion(code, f"The executable cannot be run: {os.strerror(end.error_number)}", ran=True)
+        minor = f"The executable cannot be run: {os.strerror(end.error_number)}"
+        return Conclusion(code, minor, ran=True, fault=None if is_of_node(end.error_number) else OF_JOB)
     if end.signal_number is not None:
         name = name_of_signal(end.signal_number)
         return Conclusion(end.exit_code, f"Killed by signal {end.signal_number} ({name})", ran=True)

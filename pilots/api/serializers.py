@@ -153,7 +153,9 @@ class PlaceOut(serializers.Serializer[Queue]):
     identity = serializers.CharField(source="ce.identity", help_text="Of payloads: none, environment, sudo.")
     payload_users = serializers.SerializerMethodField(help_text="Unix accounts of the node for identity sudo.")
     cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds that a slot gives, per core.")
-    platforms = serializers.ListField(child=serializers.CharField(), help_text="Empty: what the node detects.")
+    platforms = serializers.ListField(
+        child=serializers.CharField(), help_text="Of its nodes, as configured; empty: any."
+    )
     processors = serializers.IntegerField(help_text="Of a slot.")
     memory_mb = serializers.IntegerField(help_text="Of a slot; 0: only jobs that ask no memory.")
     wall_time_s = serializers.IntegerField(allow_null=True, help_text="Seconds that a slot lasts; null: not limited.")
@@ -178,6 +180,10 @@ class WatchdogOut(serializers.Serializer[object]):
     min_free_disk_mb = serializers.IntegerField(help_text="Below it the payload is ended.")
     stalled_s = serializers.IntegerField(help_text="So long with hardly any CPU: stalled.")
     stalled_cpu_fraction = serializers.FloatField(help_text="CPU per wall-clock time that is hardly any.")
+    max_stalled_s = serializers.IntegerField(
+        help_text="Longest window of the stall rule that a job may ask for; 0: any, also none."
+    )
+    stalled_warning_fraction = serializers.FloatField(help_text="Of that window; beyond it the job's owner is warned.")
     warning_fraction = serializers.FloatField(help_text="Of a limit; beyond it the job's owner is warned.")
     stream_max_mb = serializers.IntegerField(help_text="Of standard output and of standard error; 0: no limit.")
 
@@ -201,7 +207,7 @@ class ConfigurationOut(serializers.Serializer[Configuration]):
     setups = serializers.ListField(source="pilot.vo.setups", child=serializers.CharField(), help_text="All of the VO.")
     group = serializers.CharField(source="pilot.group.name", default=None, allow_null=True, help_text="Private: whose.")
     owner = serializers.CharField(source="pilot.owner.username", default=None, allow_null=True)
-    place = PlaceOut(source="queue", allow_null=True, help_text="null: made by hand, compared with no site.")
+    place = PlaceOut(source="queue", allow_null=True, help_text="null: made by hand, and not for one queue.")
     heartbeat_s = serializers.IntegerField(help_text="Between two heartbeats.")
     match_retry_after_s = serializers.IntegerField(help_text="To wait after no job was given.")
     lease_first_s = serializers.IntegerField(help_text="Length of a lease until the first report …")

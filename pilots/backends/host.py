@@ -9,6 +9,7 @@ read it), pilot.log, process (which process it is) and, in the end, exit_code.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROCESS, LOG, EXIT_CODE = "process", "pilot.log", "exit_code"
+#: Of all pilots of one user on this host; made by them.
+_PAYLOADS = "/tmp/wms-payloads-{uid}"  # noqa: S108 - only what its owner wrote there is read
 KEEP_LOGS_S = 30 * 24 * 3600
 #: Between a pilot's start and the note of its process there are a few system calls.
 _STARTED_WITHIN_S = 10.0
@@ -237,7 +240,7 @@ def _state_of(own: Path) -> dict[str, object] | None:
     if process is None:
         return None
     exit_code = _exit_code_of(own)
-    if exit_code is None and process.lives:
+    if (exit_code is None and process.lives) or (process.is_here and _payload_lives(own)):
         return {"presence": "running", "batch_id": process.batch_id}
     if not process.is_here and exit_code is None:
         return None
@@ -245,6 +248,49 @@ def _state_of(own: Path) -> dict[str, object] | None:
         exit_code = _exit_code_of(own)
     state: dict[str, object] = {"presence": "ended", "batch_id": process.batch_id}
     return {**state, "exit_code": exit_code, "reason": _reason(own, process, exit_code)}
+
+
+def _payload_lives(own: Path) -> bool:
+    """Return whether a payload of a pilot still runs; one that has lost all its supervisors is killed.
+
+    A pilot that was killed has ended only when its payloads have: its jobs are given to other pilots then. The agent
+    keeps the records of payloads, each locked by the process that supervises the payload (payload_records.py).
+    """
+    lives, records = False, Path(_PAYLOADS.format(uid=os.getuid()))
+    if not records.exists() or records.lstat().st_uid != os.getuid():
+        return False
+    for file in records.glob("*.json"):
+        try:
+            head, *lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+            said = json.loads(head)
+            if said["work_directory"] != str(own / "work") or said["boot"] != _boot():
+                continue
+            lives = _is_locked(file) or _kill_payload(said["marker"], lines) or lives
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return lives
+
+
+def _is_locked(file: Path) -> bool:
+    with file.open("rb") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _kill_payload(marker: str, recorded: list[str]) -> bool:
+    """Kill the processes that carry the marker in their environment or were recorded; return whether any lived."""
+    found = {int(pid) for pid, started in map(str.split, recorded) if _lives(int(pid), int(started))}
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if marker.encode() in (place / "environ").read_bytes().split(b"\0"):
+                found.add(int(place.name))
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(found)
 
 
 def _exit_code_of(own: Path) -> int | None:

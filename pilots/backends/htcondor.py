@@ -29,6 +29,7 @@ from pilots.backends.interface import (
     Slot,
     Submission,
 )
+from pilots.backends.options import words_of_node
 from pilots.backends.script import pilot_script
 
 #: On one command line; a line may have 128 kB.
@@ -168,7 +169,14 @@ class HTCondorBackend:
     def _script(self, order: PilotOrder) -> str:
         """Return the pilot's script: its place is the directory that HTCondor made, counts, and removes."""
         limit = ("--wall-time-s", str(order.slot.wall_time_s)) if order.slot.wall_time_s else ()
-        life = ("--work-dir", ".", "--max-idle-s", str(self._options.max_idle_s), *limit)
+        life = (
+            "--work-dir",
+            ".",
+            "--max-idle-s",
+            str(self._options.max_idle_s),
+            *words_of_node(self._options.node_processors),
+            *limit,
+        )
         return pilot_script(order, server_url=self._server_url, secret_file=_SECRET, more=life)
 
     def _submit_alike(self, orders: Sequence[PilotOrder], *, directory: str) -> Mapping[str, str]:

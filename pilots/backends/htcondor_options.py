@@ -57,6 +57,7 @@ class HTCondorOptions:
         features: {platform or tag: ClassAd expression that is true of the slots that have it}.
         max_pending: so many pilots may wait in the schedd beyond those for which a slot is free.
         max_idle_s: after which a pilot that got no job leaves.
+        node_processors: cores of a node; None: as its pilots find.
     """
 
     directory: str
@@ -66,6 +67,7 @@ class HTCondorOptions:
     features: Mapping[str, str]
     max_pending: int
     max_idle_s: int
+    node_processors: int | None = None
 
     def description_for(self, slot: Slot, *, place: str, directory: str, stamps: Sequence[str]) -> str:
         """Return the submit description of pilots for slots of one kind.
@@ -134,6 +136,7 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
         features=_expressions(options, "features"),
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
         max_idle_s=read.number(options, "max_idle_s", default=_MAX_IDLE_S),
+        node_processors=read.node_processors(options),
     )
 
 

@@ -27,7 +27,7 @@ _GRACE_S, _STOP_WITHIN_S = 2, 7
 #: After SIGKILL only the kernel stands between a process and its end.
 _KILLED_WITHIN_S = 5.0
 _POLL_S = 0.05
-_OPTIONS = ("max_processes", "max_idle_s", "python", "environment")
+_OPTIONS = ("max_processes", "max_idle_s", "node_processors", "python", "environment")
 _MAX_IDLE_S = 60
 #: Longest wait between two matches; on this machine asking is cheap.
 _MAX_WAIT_S = 10
@@ -37,7 +37,8 @@ class LocalBackend(PlainHostBackend):
     """The processes of one local CE.
 
     Options: ``max_processes``, pilots at once, all queues of the CE together; ``max_idle_s``, after which a pilot that
-    got no job leaves; ``python``, the interpreter that runs them; ``environment``, variables for them.
+    got no job leaves; ``node_processors``, cores that a pilot may offer, in place of those that it finds; ``python``,
+    the interpreter that runs them; ``environment``, variables for them.
     """
 
     def __init__(self, description: CEDescription) -> None:
@@ -49,6 +50,7 @@ class LocalBackend(PlainHostBackend):
         max_processes = read.number(options, "max_processes", default=max(16, 4 * (os.cpu_count() or 1)))
         python = _python_of(options)
         super().__init__(commands, directory=str(description.directory), python=python, max_processes=max_processes)
+        self._node = read.words_of_node(read.node_processors(options))
         self._max_idle_s = read.number(options, "max_idle_s", default=_MAX_IDLE_S)
         self._place = description.directory
         self._server_url = description.server_url
@@ -65,7 +67,7 @@ class LocalBackend(PlainHostBackend):
             "--work-dir",
             WORK_DIRECTORY,
         )
-        life += ("--grace-s", str(_GRACE_S), "--stop-within-s", str(_STOP_WITHIN_S))
+        life += ("--grace-s", str(_GRACE_S), "--stop-within-s", str(_STOP_WITHIN_S), *self._node)
         program = (self._python, "-I", str(_unpacked(self._place)), "--server", self._server_url)
         return f"exec {shlex.join((*program, *token, *place, '--stamp', order.stamp, *life))}\n"
 

@@ -45,3 +45,17 @@ def refuse_unknown(options: Collection[str], *, known: Collection[str], kind: st
         raise BackendError(
             f"A CE of type {kind} has no option {name}; it has {', '.join(sorted(known))}.{did_you_mean(name, known)}"
         )
+
+
+def node_processors(options: Mapping[str, object]) -> int | None:
+    """Return the cores of a node, where the site names them.
+
+    Raises:
+        BackendError: it is no whole number, or less than 1.
+    """
+    return number(options, "node_processors", default=1) if "node_processors" in options else None
+
+
+def words_of_node(processors: int | None) -> tuple[str, ...]:
+    """Return the agent's options that say what the node has."""
+    return () if processors is None else ("--node-processors", str(processors))

@@ -27,6 +27,7 @@ from pilots.backends.interface import (
     Slot,
     Submission,
 )
+from pilots.backends.options import words_of_node
 from pilots.backends.script import pilot_script
 from pilots.backends.slurm_options import NOTICE_S, parse_options
 
@@ -188,7 +189,7 @@ class SlurmBackend:
     def _submit_new(self, orders: Sequence[PilotOrder]) -> Iterator[Submission]:
         if not orders:
             return
-        life = ("--max-idle-s", str(self._options.max_idle_s))
+        life = ("--max-idle-s", str(self._options.max_idle_s), *words_of_node(self._options.node_processors))
         files = {
             f"{order.stamp}/{name}": content
             for order in orders

@@ -45,6 +45,7 @@ class SlurmOptions:
         features: {platform or tag: feature of the nodes that have it}.
         max_pending: so many pilots may wait in Slurm beyond those for which a slot is free.
         max_idle_s: after which a pilot that got no job leaves.
+        node_processors: cores of a node; None: as its pilots find.
         submit_arguments: further options of sbatch.
     """
 
@@ -58,6 +59,7 @@ class SlurmOptions:
     max_pending: int
     max_idle_s: int
     submit_arguments: tuple[str, ...]
+    node_processors: int | None = None
 
     def arguments_for(self, slot: Slot) -> list[str]:
         """Return the options of sbatch that ask for the slot.
@@ -120,6 +122,7 @@ def parse_options(options: Mapping[str, object]) -> SlurmOptions:
         features=_features(options.get("features", {})),
         max_pending=read.number(options, "max_pending", default=10, at_least=0),
         max_idle_s=read.number(options, "max_idle_s", default=_MAX_IDLE_S),
+        node_processors=read.node_processors(options),
         submit_arguments=_submit_arguments(options.get("submit_arguments", [])),
     )
 

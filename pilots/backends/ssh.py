@@ -6,7 +6,7 @@ from pilots.backends.interface import BackendError, CEDescription, PilotOrder
 from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
 from pilots.backends.script import pilot_script
 
-_OPTIONS = COMMON_OPTIONS | {"max_processes", "max_idle_s", "python", "directory"}
+_OPTIONS = COMMON_OPTIONS | {"max_processes", "max_idle_s", "node_processors", "python", "directory"}
 _PYTHON = "python3"
 _DIRECTORY = "wms-pilots"
 _MAX_IDLE_S = 300
@@ -18,7 +18,8 @@ class SSHBackend(PlainHostBackend):
     Options: ``host``, ``port``, ``user``, ``identity_file``, ``known_hosts`` as in ``ssh_connection.py``;
     ``directory`` there, below which pilots of this CE have theirs; ``max_processes``, pilots at once, all queues of the
     CE together, by default one for each of its processors; ``max_idle_s``, after which a pilot that got no job leaves;
-    ``python``, an interpreter there; ``environment``, variables for pilots; ``programs``, a directory for their path.
+    ``node_processors``, cores that a pilot may offer, in place of those that it finds; ``python``, an interpreter
+    there; ``environment``, variables for pilots; ``programs``, a directory for their path.
     """
 
     def __init__(self, description: CEDescription) -> None:
@@ -29,6 +30,7 @@ class SSHBackend(PlainHostBackend):
             raise BackendError("A CE of type ssh needs the option host; pilots of this machine are of type local.")
         commands, _ = commands_of(options, directory=description.directory)
         self._own_python = read.text(options, "python")
+        self._node = read.words_of_node(read.node_processors(options))
         self._max_idle_s = read.number(options, "max_idle_s", default=_MAX_IDLE_S)
         self._server_url = description.server_url
         super().__init__(
@@ -41,7 +43,7 @@ class SSHBackend(PlainHostBackend):
 
     def script(self, order: PilotOrder) -> str:
         """Return the script by which a pilot installs itself."""
-        life = ("--max-idle-s", str(self._max_idle_s), "--work-dir", WORK_DIRECTORY)
+        life = ("--max-idle-s", str(self._max_idle_s), "--work-dir", WORK_DIRECTORY, *self._node)
         return pilot_script(
             order, server_url=self._server_url, secret_file=SECRET_FILE, more=life, python=self._own_python
         )

@@ -14,7 +14,7 @@ class PilotStatus(StrEnum):
     SUBMITTED = "Submitted"
     WAITING = "Waiting"
     RUNNING = "Running"
-    #: Not started within the time that its director allows.
+    #: Not started within the time that its director allows; it is killed, and still Stalled when it has ended.
     STALLED = "Stalled"
     #: Started, then silent; or gone with its director, so that nobody knows how it ended.
     LOST = "Lost"
@@ -23,7 +23,10 @@ class PilotStatus(StrEnum):
     ABORTED = "Aborted"
 
 
+#: Statuses of pilots that have ended.
 ENDED = frozenset({PilotStatus.DONE, PilotStatus.FAILED, PilotStatus.ABORTED, PilotStatus.LOST})
+#: Statuses with which a pilot may end. A stalled one may also still wait in its batch system, until it is killed there.
+MAY_END = ENDED | {PilotStatus.STALLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,10 @@ class WatchdogMargins:
     #: Without so much CPU per wall-clock time, over so long, it is stalled (DIRAC's watchdog: 5 % over 30 minutes).
     stalled_s: int = 1800
     stalled_cpu_fraction: float = 0.05
+    #: Longest window that a job may ask for instead; 0: any, also none.
+    max_stalled_s: int = 86400
+    #: At this part of the window the job's owner is warned.
+    stalled_warning_fraction: float = 0.5
     #: At this part of a limit the job's owner is warned.
     warning_fraction: float = 0.9
     #: Of standard output and of standard error; 0: as large as they like.

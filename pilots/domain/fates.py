@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pilots.domain import PilotStatus
+from pilots.domain import ENDED, PilotStatus
 
 #: A pilot that its CE does not know so long after it was to be submitted never came there.
 SUBMITTED_WITHIN = timedelta(minutes=10)
@@ -35,6 +35,9 @@ class Seen:
         drained: it is to get no job.
         revoked_at: since when its token opens nothing.
         why_revoked: who says so.
+        stalled_at: when it was declared stalled; it may have started since.
+        why_stalled: the reason that was noted then, of one that is stalled now.
+        matched: it has had a job.
         last_seen_at: when it last called; None: never.
     """
 
@@ -49,6 +52,9 @@ class Seen:
     drained: bool = False
     revoked_at: datetime | None = None
     why_revoked: str = ""
+    stalled_at: datetime | None = None
+    why_stalled: str = ""
+    matched: bool = False
     submitted_at: datetime
     started_at: datetime | None = None
     last_seen_at: datetime | None = None
@@ -61,12 +67,19 @@ class Fate:
     Args:
         kill: it is to be ended at its CE too.
         revoke: people do not want it: its token and secret open nothing any more, and its end is no fault of its CE.
+        ends: it has ended with this status, though others of this status have not (Stalled).
     """
 
     status: PilotStatus
     reason: str
     kill: bool = False
     revoke: bool = False
+    ends: bool = False
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the pilot has ended with it."""
+        return self.ends or self.status in ENDED
 
 
 def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: datetime) -> Fate | None:
@@ -81,7 +94,7 @@ def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: dat
     if seen.revoked_at is not None:
         return _fate_of_revoked(seen, since=now - seen.revoked_at, patience=patience)
     if seen.gone:
-        return _fate_of_gone(seen)
+        return _fate_of_gone(seen, patience=patience)
     if seen.started_at is None:
         return _fate_of_unstarted(seen, waited=now - seen.submitted_at, patience=patience) if seen.sent else None
     silent = now - max(seen.last_seen_at or seen.started_at, watched_since)
@@ -107,22 +120,32 @@ def _fate_of_unstarted(seen: Seen, *, waited: timedelta, patience: Patience) -> 
         return Fate(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
     if not seen.accepted and waited > SUBMITTED_WITHIN:
         return Fate(status=PilotStatus.ABORTED, reason="It was submitted, and its CE does not know it")
-    if waited > patience.start + FORGOTTEN_AFTER and not seen.known:
-        return Fate(status=PilotStatus.ABORTED, reason="Never started, and its CE does not know it any more", kill=True)
     if waited > patience.start:
-        why = f"Not started within {_words(patience.start)}"
+        why = _why_stalled(patience)
+        if waited > patience.start + FORGOTTEN_AFTER and not seen.known:
+            return Fate(status=PilotStatus.STALLED, reason=seen.why_stalled or why, kill=True, ends=True)
         # Said again until it is gone: the order to kill may have been lost.
         return Fate(status=PilotStatus.STALLED, reason=f"{why}: {seen.said}" if seen.said else why, kill=True)
     return None
 
 
-def _fate_of_gone(seen: Seen) -> Fate:
+def _fate_of_gone(seen: Seen, *, patience: Patience) -> Fate:
+    # Killed by the server for waiting too long: how its CE reports that, and whether it does, differs between kinds.
+    if seen.status is PilotStatus.STALLED:
+        return Fate(status=PilotStatus.STALLED, reason=seen.why_stalled or _why_stalled(patience), ends=True)
+    if seen.stalled_at is not None and not seen.matched and (seen.exit_code is None or seen.exit_code < 0):
+        reason = f"{_why_stalled(patience)}, and killed while it registered"
+        return Fate(status=PilotStatus.STALLED, reason=reason, ends=True)
     if seen.exit_code is None and not seen.said:
         return Fate(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended")
     how = _how_ended(seen.exit_code, said=seen.said)
     if seen.started_at is None:
         return Fate(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
     return Fate(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how)
+
+
+def _why_stalled(patience: Patience) -> str:
+    return f"Not started within {_words(patience.start)}"
 
 
 def _how_ended(exit_code: int | None, *, said: str) -> str:

@@ -1,4 +1,4 @@
-"""How long a computing element that only fails is left alone."""
+"""How long a computing element that only fails, or a batch queue where no pilot starts, is left alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +38,37 @@ def paused_until(latest: Sequence[Outcome]) -> datetime | None:
     if newest is None or not failed_cycles:
         return None
     return newest + pause_after(len(failed_cycles))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """One pilot that did not start in time: when it was submitted, and when it was declared stalled."""
+
+    submitted_at: datetime
+    stalled_at: datetime
+
+
+def stalled_until(stalls: Sequence[Stall], *, first: timedelta, longest: timedelta) -> datetime | None:
+    """Return until when nothing more should be sent to a batch queue where pilots did not start; None: there are none.
+
+    The pause begins with the newest stall, and doubles with each pilot in a row that was sent after an earlier one had
+    stalled. Pilots that waited side by side count once.
+
+    Args:
+        stalls: of the batch queue since a pilot last started there, in any order.
+        first: the pause after the first of them.
+        longest: the longest pause.
+    """
+    in_a_row = 0
+    counted_until: datetime | None = None
+    for stall in sorted(stalls, key=lambda stall: stall.submitted_at):
+        if counted_until is None or stall.submitted_at >= counted_until:
+            in_a_row += 1
+            counted_until = stall.stalled_at
+    if not in_a_row:
+        return None
+    newest = max(stall.stalled_at for stall in stalls)
+    return newest + min(longest, first * (1 << min(in_a_row - 1, 16)))
 
 
 def pause_after(failures: int) -> timedelta:

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef, Q
 from pilots import sql
 from pilots.models import CEHealth, DirectorRun, Pilot
 from pilots.queries import free_slots, heard_since, left_alone, open_queues
-from pilots.services import planning
+from pilots.services import changes, planning
 from pilots.services.planning import PlannedPilot
 from pilots.services.secrets import issue_secrets
 from pilots.services.status_agent import CLEANED_AFTER
@@ -77,6 +77,7 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     Noted is that there is somebody to hear pilots: when there was nobody, their silence says nothing.
     """
     DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": heard_since(now=now)})
+    changes.note_changes(changes.held_back(), now=now)
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
     health = CEHealth.objects.filter(ce=OuterRef("pk"))
     asleep = health.filter(left_alone(now=now))

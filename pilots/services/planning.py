@@ -1,6 +1,6 @@
 """What a cycle of the directors sends where: the demand as the match sees it, the room that is left (PIL §2.3)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
@@ -13,11 +13,11 @@ from pilots.backends.interface import Slot
 from pilots.domain.demand import Demand, Eagerness, wanted_pilots
 from pilots.domain.sharing import Bound, Crowd, Places, Sent, covered, share_out
 from pilots.models import Director
-from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots
+from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots, stall_pauses
 from pilots.services.pictures import Picture, draw
 from pilots.services.slots import slot_for, slot_of
-from resources.domain.words import PilotType, ThrottlePolicy
-from resources.models import Queue, Site
+from resources.domain.words import PilotType
+from resources.models import Queue
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.conditions import within
 from taskqueues.models import TaskQueue
@@ -65,7 +65,7 @@ def plan(
         return []
     crowds = [(kind, Crowd(pilots=kind.pilots, serves=serves)) for kind, serves in _serving(jobless, picture)]
     jobs = np.array([demand.jobs for demand in picture.demands], dtype=np.int64)
-    waiting = covered(jobs, [crowd for _, crowd in crowds])
+    waiting = covered(jobs, _sent_for(crowds, picture))
     bounds = [_without(bound, _coming(bound, picture, crowds)) for bound in _bounds(picture, closings=closings)]
     places = _places(picture, slots=slots, now=now)
     sent: list[tuple[Director, Sent]] = []
@@ -113,6 +113,16 @@ def _serving(jobless: Sequence[JoblessPilots], picture: Picture) -> Iterator[tup
         yield kind, serves
 
 
+def _sent_for(crowds: Sequence[tuple[JoblessPilots, Crowd]], picture: Picture) -> Sequence[Crowd]:
+    """Return the pilots with the task queues for which pilots are sent to where they are.
+
+    One at a computing element of another grid middleware than the jobs ask for could take them, and may: but it is no
+    reason to send none to one of theirs (ADR 37).
+    """
+    place_of = {queue.pk: place for place, queue in enumerate(picture.queues)}
+    return [replace(crowd, serves=crowd.serves & picture.of_kind[place_of[kind.queue_id]]) for kind, crowd in crowds]
+
+
 def _within(slot: Slot, queue: Queue, columns: Columns) -> Mask:
     """Return which task queues ask no more than the slot has, which may be smaller than the batch queue's."""
     fits: Mask = (columns.processors <= slot.processors) & (columns.gpus <= slot.gpus)
@@ -140,8 +150,11 @@ def _places(picture: Picture, *, slots: Mapping[int, int], now: datetime) -> Pla
     ces = sorted({queue.ce_id for queue in picture.queues})
     position = {ce_id: number for number, ce_id in enumerate(ces)}
     there = crowding(picture.queues)
+    paused = stall_pauses(now=now)
     room = [
-        min(queue.max_waiting_pilots - there[queue.pk].waiting, queue.max_pilots - there[queue.pk].living)
+        0
+        if queue.pk in paused
+        else min(queue.max_waiting_pilots - there[queue.pk].waiting, queue.max_pilots - there[queue.pk].living)
         for queue in picture.queues
     ]
     pressure = found_nothing(picture.queues, now=now)
@@ -149,7 +162,7 @@ def _places(picture: Picture, *, slots: Mapping[int, int], now: datetime) -> Pla
         ce=np.array([position[queue.ce_id] for queue in picture.queues], dtype=np.intp),
         room=np.array(room, dtype=np.int64),
         slots=np.array([slots.get(ce_id, 0) for ce_id in ces], dtype=np.int64),
-        serves=picture.serves,
+        serves=picture.sends,
         accepts_generic=_accepting(picture, PilotType.GENERIC),
         accepts_private=_accepting(picture, PilotType.PRIVATE),
         takes_generic=picture.takes_generic,
@@ -176,7 +189,9 @@ def _bounds(picture: Picture, *, closings: ReadClosings) -> Iterator[Bound]:
     sites = {queue.ce.site_id: queue.ce.site for queue in picture.queues}
     site_ids: NDArray[np.int64] = np.array([queue.ce.site_id for queue in picture.queues])
     now = database_now()
-    closed = closings(sites.values(), now=now, task_queues=_asked_about(sites.values()))
+    # NB: read only where some site's throttle asks about jobs.
+    task_queues = TaskQueue.objects.filter(priority__gt=0).prefetch_related("owner", "group", "vo")
+    closed = closings(sites.values(), now=now, task_queues=task_queues)
     everything = np.ones(len(picture.demands), dtype=np.bool_)
     for site_id in closed.sites:
         there = site_ids == site_id
@@ -192,13 +207,6 @@ def _bounds(picture: Picture, *, closings: ReadClosings) -> Iterator[Bound]:
             scope = standing.scope
             held = [scope.holds_at(site_id=queue.ce.site_id, ce_id=queue.ce_id) for queue in picture.queues]
             yield Bound(places=np.array(held, dtype=np.bool_), task_queues=within(picture.columns, scope), room=room)
-
-
-def _asked_about(sites: Iterable[Site]) -> Collection[TaskQueue]:
-    """Return the task queues about which expressions of sites are asked, if there are any."""
-    if all(site.throttle_policy != ThrottlePolicy.CUSTOM for site in sites):
-        return ()
-    return list(TaskQueue.objects.filter(priority__gt=0).prefetch_related("owner", "group", "vo"))
 
 
 def _without(bound: Bound, pilots: int) -> Bound:
@@ -247,7 +255,7 @@ def _own_places(director: Director, picture: Picture) -> Mask:
 
 def _demands_of(director: Director, picture: Picture, *, own: Mask) -> Sequence[Demand]:
     """Return what the director could serve, with its own requirement where it has one (PIL §2.3 (i))."""
-    served: Mask = np.logical_or.reduce(picture.serves, axis=0, where=own[:, None])
+    served: Mask = np.logical_or.reduce(picture.sends, axis=0, where=own[:, None])
     if director.job_types:
         served &= picture.columns.job_type.is_one_of(director.job_types)
     return [picture.demands[number] for number in np.flatnonzero(served).tolist()]

@@ -1,6 +1,7 @@
 """How a pilot gets its identity: registered by its director or by the site where it runs, or made by hand."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -14,8 +15,8 @@ from pilots.services.reports import living_pilot
 from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import PilotType, ResourceState
-from resources.models import Queue, Site
-from resources.queries import resolve_place
+from resources.models import ComputingElement, Queue, Site
+from resources.queries import Place, resolve_place
 from wms.accounts.models import VO, Group, Membership, User
 from wms.kernel.errors import ConflictError, ForbiddenError, RejectedError
 from wms.kernel.names import did_you_mean
@@ -106,10 +107,9 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
     queue = resolve_place(vo, site=wanted.site, ce=wanted.ce, queue=wanted.queue).queue
     if queue is None:  # names are unique within their level, so all three together name one queue
         raise AssertionError("a site, a CE and a queue by name are one queue")
-    _refuse_banned(queue, now=now)
+    _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
     refuse_black_hole(site_id=site.pk, host_name=wanted.host_name, now=now)
-    if queue.ce.pilot_types and PilotType.GENERIC not in queue.ce.pilot_types:
-        raise PilotTypeRefusedError(f"{queue.ce.name} accepts {' and '.join(queue.ce.pilot_types)} pilots only.")
+    refuse_type(queue.ce, PilotType.GENERIC)
     pilot = Pilot.objects.create(
         vo=vo,
         queue=queue,
@@ -147,7 +147,7 @@ def register_sent(wanted: Registration, *, pilot_id: int, now: datetime) -> Regi
     use_secret(pilot_id, now=now)
     _refuse_other_place(pilot, wanted)
     if pilot.queue is not None:
-        _refuse_banned(pilot.queue, now=now)
+        _refuse_banned([pilot.queue.ce.site, pilot.queue.ce, pilot.queue], now=now)
         refuse_black_hole(site_id=pilot.queue.ce.site_id, host_name=wanted.host_name, now=now)
     pilot.status, pilot.status_reason = PilotStatus.RUNNING, ""
     pilot.host_name, pilot.started_at, pilot.last_seen_at = wanted.host_name, now, now
@@ -156,31 +156,71 @@ def register_sent(wanted: Registration, *, pilot_id: int, now: datetime) -> Regi
     return _with_token(pilot, now=now)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedPlace:
+    """The names of the place that a pilot is made for; None: it may be anywhere, or anywhere within the outer level."""
+
+    site: str | None = None
+    ce: str | None = None
+    queue: str | None = None
+
+
+#: Any site that serves the VO.
+ANYWHERE = WantedPlace()
+
+
 @transaction.atomic(durable=True)
 def make_by_hand(
-    *, vo_name: str, owner_name: str | None, group_name: str | None, lifetime: timedelta, now: datetime
+    *,
+    vo_name: str,
+    owner_name: str | None,
+    group_name: str | None,
+    lifetime: timedelta,
+    now: datetime,
+    at: WantedPlace = ANYWHERE,
 ) -> RegisteredPilot:
-    """Make a pilot that is bound to no queue and so is compared with no site; private when a group is named.
+    """Make a pilot that no director sends; private when a group is named.
+
+    Its token vouches for the place that it is made for: its offers may name no other. Made for a queue, it has not
+    started before its first request for a job.
 
     Raises:
-        UnknownVOError, ImpossiblePilotError: no such VO, group or owner, or they do not belong together.
+        UnknownVOError, ImpossiblePilotError: no such VO, group or owner, or they do not belong together; a CE is named
+            without its site, or a queue without its CE.
+        UnknownPlaceError: no such site serves the VO, or it has no such CE or queue.
+        PilotTypeRefusedError: the CE does not accept such pilots.
+        SiteBannedError: the place is banned.
     """
     vo = _vo(vo_name, among=VO.objects.all())
     group = None if group_name is None else _group_of(vo, name=group_name)
     owner = None if owner_name is None else _member_of(group, name=owner_name)
     if group is not None and owner is None and not group.shares_jobs:
         raise ImpossiblePilotError(f"The members of {group} do not share jobs: name the owner whose jobs it shall run.")
+    place = _place_of(at, vo=vo)
+    if place.ce is not None:
+        refuse_type(place.ce, PilotType.GENERIC if group is None else PilotType.PRIVATE)
+    _refuse_banned([level for level in (place.site, place.ce, place.queue) if level is not None], now=now)
+    started_at = now if place.queue is None else None
     pilot = Pilot.objects.create(
         vo=vo,
         group=group,
         owner=owner,
-        status=PilotStatus.RUNNING,
+        queue=place.queue,
+        site=place.site if place.queue is None else None,
+        ce=place.ce if place.queue is None else None,
+        status=PilotStatus.RUNNING if started_at else PilotStatus.WAITING,
         submitted_at=now,
-        started_at=now,
-        last_seen_at=now,
+        started_at=started_at,
+        last_seen_at=started_at,
     )
-    logger.info("pilot.made_by_hand", extra={"pilot_id": pilot.pk, "vo": vo.name})
+    logger.info("pilot.made_by_hand", extra={"pilot_id": pilot.pk, "vo": vo.name, "site": at.site})
     return _with_token(pilot, now=now, lifetime=lifetime)
+
+
+def _place_of(at: WantedPlace, *, vo: VO) -> Place:
+    if (at.ce is not None and at.site is None) or (at.queue is not None and at.ce is None):
+        raise ImpossiblePilotError("Name the site of the computing element, and the computing element of the queue.")
+    return resolve_place(vo, site=at.site, ce=at.ce, queue=at.queue)
 
 
 def _refuse_other_place(pilot: Pilot, wanted: Registration) -> None:
@@ -211,9 +251,19 @@ def _vo(name: str, *, among: QuerySet[VO]) -> VO:
     return vo
 
 
-def _refuse_banned(queue: Queue, *, now: datetime) -> None:
+def refuse_type(ce: ComputingElement, pilot_type: PilotType) -> None:
+    """Refuse a pilot of a type that the computing element does not accept.
+
+    Raises:
+        PilotTypeRefusedError: it does not.
+    """
+    if ce.pilot_types and pilot_type not in ce.pilot_types:
+        raise PilotTypeRefusedError(f"{ce.name} accepts {' and '.join(ce.pilot_types)} pilots only.")
+
+
+def _refuse_banned(levels: Sequence[Site | ComputingElement | Queue], *, now: datetime) -> None:
     # A drained place may register: such a pilot was sent before, gets no job, and leaves in peace.
-    for level in (queue.ce.site, queue.ce, queue):
+    for level in levels:
         if level.state_at(now) is ResourceState.BANNED:
             reason = f": {level.state_reason}" if level.state_reason else ""
             until = f" until {level.state_until:%Y-%m-%d %H:%M %Z}" if level.state_until else ""

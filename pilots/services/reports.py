@@ -7,8 +7,10 @@ from datetime import datetime
 
 from django.db import transaction
 
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain import MAY_END, PilotStatus
 from pilots.models import Pilot
+from resources.queries.nodes import contradiction
+from resources.services.nodes import note_platform
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ForbiddenError
 
@@ -17,6 +19,8 @@ logger = logging.getLogger(__name__)
 MAX_REASON_LENGTH = 255
 #: Of the flaws that jobs met on a node, the latest are kept.
 MAX_FLAWS = 20
+#: Characters of the platform that a node reports.
+MAX_PLATFORM = 128
 
 
 class PilotRevokedError(ForbiddenError):
@@ -73,6 +77,7 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
     """
     living = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True)
     before = living.select_for_update().values_list("node", flat=True).first() or {}
+    checks = [asdict(check) for check in (*found.checks, *_platform_check(found, pilot_id=pilot_id, now=now))]
     kept = living.update(
         host_name=found.host_name,
         last_seen_at=now,
@@ -80,7 +85,7 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
             **found.node,
             "ok": found.ok,
             "batch_id": found.batch_id,
-            "checks": [asdict(check) for check in found.checks],
+            "checks": checks,
             # What its jobs met remains true when the node is looked at again.
             **({"flaws": before["flaws"]} if "flaws" in before else {}),
         },
@@ -90,6 +95,25 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
     if not found.ok:
         end_pilot(pilot_id, status=PilotStatus.FAILED, reason=_why_unfit(found.checks), now=now)
     return _trusted(pilot_id)
+
+
+def _platform_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Sequence[Check]:
+    """Note the node's platform with its queue; return a check of it if it contradicts what the queue says.
+
+    The pilot goes on: jobs that ask for no platform may come.
+    """
+    platform = found.node.get("platform")
+    pilot = Pilot.objects.select_related("queue__ce__site").filter(pk=pilot_id).first()
+    if pilot is None or pilot.queue is None or not isinstance(platform, str) or not 0 < len(platform) <= MAX_PLATFORM:
+        return ()
+    note_platform(pilot.queue, platform=platform, host_name=found.host_name, now=now)
+    has_containers = bool(found.node.get("container_runtime_version"))
+    why = contradiction(pilot.queue, platform, has_containers=has_containers)
+    if why:
+        logger.warning(
+            "pilot.platform_contradiction: %s", why, extra={"pilot_id": pilot_id, "queue_id": pilot.queue.pk}
+        )
+    return (Check(name="platform", ok=False, detail=why),) if why else ()
 
 
 @transaction.atomic(durable=True)
@@ -138,11 +162,11 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime)
 
     Args:
         pilot_id: of the pilot.
-        status: one of pilots.domain.ENDED.
+        status: one of pilots.domain.MAY_END.
         reason: for people; see ``as_reason``.
         now: the time of the end.
     """
-    if status not in ENDED:
+    if status not in MAY_END:
         raise ValueError(f"{status} is not the end of a pilot")
     ended = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True).update(
         status=status, status_reason=as_reason(reason), ended_at=now

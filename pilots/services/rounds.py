@@ -19,7 +19,8 @@ from pilots.backends.interface import Backend, BackendError, PilotOrder, Slot, S
 from pilots.domain import PilotStatus
 from pilots.domain.pauses import BUSY_FOR, pause_after, paused_until
 from pilots.models import CEHealth, Pilot
-from pilots.queries import latest_outcomes, left_alone
+from pilots.queries import latest_outcomes, left_alone, stall_pauses
+from pilots.services import changes
 from pilots.services.ces import backend_of, note_doubts
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
@@ -38,6 +39,8 @@ _PILOTS_FAIL = "Its last pilots all failed"
 
 def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
     """Have a round at the CE, unless another is under way; no failure of the CE leaves here."""
+    # Before it is read: what is changed in between is noted next time, not overlooked.
+    changes.note_changes(CEHealth.objects.filter(ce=ce_id), now=clock())
     ce = ComputingElement.objects.select_related("site").filter(pk=ce_id).first()
     if ce is None:
         return
@@ -56,10 +59,13 @@ def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
 
 
 @transaction.atomic(durable=True)
-def ask_again(rows: QuerySet[CEHealth]) -> Sequence[int]:
-    """Forget until when computing elements were to be left alone; return them. How often they failed is kept."""
+def ask_again(rows: QuerySet[CEHealth], *, now: datetime) -> Sequence[int]:
+    """Forget until when computing elements were to be left alone; return them. How often they failed is kept.
+
+    Pilots that were submitted before *now* are not held against them, or the next round would find the same pause.
+    """
     ce_ids = list(rows.order_by("pk").values_list("pk", flat=True))
-    CEHealth.objects.filter(pk__in=ce_ids).update(ask_after=None, send_after=None)
+    CEHealth.objects.filter(pk__in=ce_ids).update(ask_after=None, send_after=None, stalls="", judged_from=now)
     return ce_ids
 
 
@@ -99,7 +105,8 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
     asked_at = clock()
     free = max(0, backend.capacity())
     now = clock()
-    send_after = paused_until(latest_outcomes(ce, now=now))
+    judged_from = CEHealth.objects.filter(ce=ce).values_list("judged_from", flat=True).first()
+    send_after = paused_until(latest_outcomes(ce, judged_from=judged_from, now=now))
     paused = send_after is not None and send_after > now
     CEHealth.objects.filter(ce=ce).update(
         busy_until=None,
@@ -109,6 +116,18 @@ def _round(ce: ComputingElement, *, clock: Clock) -> None:
         ask_after=None,
         send_after=send_after if paused else None,
         trouble=_PILOTS_FAIL if paused else "",
+        stalls=_stalls(ce, now=now),
+    )
+
+
+def _stalls(ce: ComputingElement, *, now: datetime) -> str:
+    """Return a sentence for each queue of the CE that gets no pilots, because some did not start there in time."""
+    pauses = stall_pauses(now=now)
+    queues = ce.queues.filter(pk__in=pauses).order_by("name") if pauses else ()
+    return "\n".join(
+        f"Pilots in the queue {queue.name} did not start in time; the next is sent at "
+        f"{pauses[queue.pk]:%Y-%m-%d %H:%M %Z}."
+        for queue in queues
     )
 
 

@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from pilots.backends.interface import Backend, BackendError, BatchState, Handle, Presence
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain import PilotStatus
 from pilots.domain.fates import Fate, Patience, Seen, fate_of
 from pilots.models import Pilot
 from pilots.queries import heard_since
@@ -26,7 +26,7 @@ _NOT_KNOWN = BatchState(presence=Presence.UNKNOWN)
 CLEANED_AFTER = timedelta(minutes=10)
 _CLEANED_AT_ONCE = 200
 #: Of pilots that ended so, people ask why; what they wrote says it, if they could not send it themselves.
-_IN_VAIN = frozenset({PilotStatus.ABORTED, PilotStatus.FAILED, PilotStatus.LOST})
+_IN_VAIN = frozenset({PilotStatus.ABORTED, PilotStatus.FAILED, PilotStatus.LOST, PilotStatus.STALLED})
 #: When all pilots of a CE fail, the output of some tells as much as that of all.
 _OUTPUTS_AT_ONCE = 10
 
@@ -46,9 +46,10 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
     states = backend.status([_handle(pilot) for pilot in sent]) if sent else {}
     _note_batch_ids(sent, states)
     fates = _judge(pilots, states, now=now)
-    _keep_output(backend, [pilot for pilot, fate in fates.items() if fate.status in _IN_VAIN and _was_sent(pilot)])
-    if doomed := [_handle(pilot) for pilot, fate in fates.items() if fate.kill and _was_sent(pilot)]:
-        backend.kill(doomed)
+    in_vain = [pilot for pilot, fate in fates.items() if fate.is_end and fate.status in _IN_VAIN]
+    _keep_output(backend, [pilot for pilot in in_vain if _was_sent(pilot)])
+    if doomed := _without_started({pilot: fate for pilot, fate in fates.items() if fate.kill and _was_sent(pilot)}):
+        backend.kill([_handle(pilot) for pilot in doomed])
     _clean(ce, backend, now=now)
 
 
@@ -94,6 +95,9 @@ def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> Seen:
         drained=pilot.drained_at is not None,
         revoked_at=pilot.revoked_at,
         why_revoked=pilot.status_reason,
+        stalled_at=pilot.stalled_at,
+        why_stalled=pilot.status_reason if pilot.status == PilotStatus.STALLED else "",
+        matched=pilot.matched_at is not None,
         submitted_at=pilot.submitted_at,
         started_at=pilot.started_at,
         last_seen_at=pilot.last_seen_at,
@@ -123,10 +127,21 @@ def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
         return False
     if fate.revoke:
         as_seen.update(revoked_at=now)
-    if fate.status in ENDED:
+    if fate.status is PilotStatus.STALLED and pilot.status != PilotStatus.STALLED and pilot.stalled_at is None:
+        as_seen.update(stalled_at=now)
+    if fate.is_end:
         return end_pilot(pilot.pk, status=fate.status, reason=fate.reason, now=now)
     as_seen.update(status=fate.status, status_reason=as_reason(fate.reason))
     return True
+
+
+def _without_started(doomed: Mapping[Pilot, Fate]) -> Collection[Pilot]:
+    """Return the pilots without stalled ones that have registered since they were judged: those run now."""
+    late = [pilot.pk for pilot, fate in doomed.items() if fate.status is PilotStatus.STALLED and not fate.ends]
+    started = (
+        set(Pilot.objects.filter(pk__in=late, started_at__isnull=False).values_list("pk", flat=True)) if late else ()
+    )
+    return [pilot for pilot in doomed if pilot.pk not in started]
 
 
 def _keep_output(backend: Backend, pilots: Sequence[Pilot]) -> None:

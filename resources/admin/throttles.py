@@ -1,5 +1,6 @@
 """The page of throttles: which sites take matches now, how many more, and why not (SAM)."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -51,13 +52,14 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
         "expires_at",
         "measured_at",
         "sequence",
+        "gateways",
         "numbers",
         "classad",
     )
     fieldsets = (
         (None, {"fields": ("name", "accepting", "why_closed")}),
         ("Now", {"fields": ("room_left", "cur_matches", "matched", "advertised", "counted_by", "expires_at")}),
-        ("Known of the site", {"fields": ("measured_at", "sequence", "numbers", "classad")}),
+        ("Known of the site", {"fields": ("measured_at", "sequence", "gateways", "numbers", "classad")}),
         (
             "Configured",
             {
@@ -140,27 +142,37 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     @admin.display(description="sequence")
     def sequence(self, site: SiteThrottle) -> str:
-        """Return the highest that the site has sent."""
-        highest = _standing(site).sequence
-        return _NOTHING if highest is None else str(highest)
+        """Return the last accepted one of each gateway."""
+        found = [(each.name, each.sequence) for each in _standing(site).gateways if each.sequence is not None]
+        return ", ".join(f"{name}: {last}" if name else str(last) for name, last in found) or _NOTHING
+
+    @admin.display(description="gateways")
+    def gateways(self, site: SiteThrottle) -> str:
+        """Return what each of several gateways advertised."""
+        found = _standing(site).gateways
+        if not any(each.name for each in found):
+            return _NOTHING
+        return "; ".join(f"{each.name or 'without a name'}: {_numbers(each.numbers)}" for each in found)
 
     @admin.display(description="numbers")
     def numbers(self, site: SiteThrottle) -> str:
         """Return what was advertised or counted."""
         state = state_of(site)
-        said = {} if state is None else state.advertised
-        return ", ".join(f"{name} = {many}" for name, many in sorted(said.items())) or _NOTHING
+        return _numbers({} if state is None else state.advertised)
 
     @admin.display(description="ClassAd")
     def classad(self, site: SiteThrottle) -> str:
-        """Return the advertisement, if it came in this form."""
-        state = state_of(site)
-        return (state and state.classad) or _NOTHING
+        """Return the advertisements that came in this form."""
+        return "\n".join(each.classad for each in _standing(site).gateways if each.classad) or _NOTHING
 
     @admin.display(description="why closed")
     def why_closed(self, site: SiteThrottle) -> str:
         """Return the reason in one sentence."""
         return _standing(site).why_closed or _NOTHING
+
+
+def _numbers(said: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {many}" for name, many in sorted(said.items())) or _NOTHING
 
 
 def _written(moment: datetime | None) -> str:

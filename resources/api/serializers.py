@@ -1,6 +1,6 @@
 """What the endpoints of the resources take and answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -8,7 +8,7 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from resources.domain.parameters import LevelParameters, Parameters, inherit
+from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
 from resources.domain.words import Identity, PilotType, ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
 from wms.kernel.rest import PageQuery
@@ -18,7 +18,9 @@ class SiteQuery(PageQuery):
     """Query string of GET /api/sites/."""
 
     vo = serializers.CharField(
-        required=False, max_length=64, help_text="Only the sites that serve this VO, with its parameters."
+        required=False,
+        max_length=64,
+        help_text="Only the sites that serve this VO, with its parameters; left out: all sites of the caller's VOs.",
     )
 
 
@@ -30,7 +32,11 @@ class LevelOut(serializers.Serializer[Any]):
     state_reason = serializers.SerializerMethodField(help_text="Why it is not active.")
     state_until = serializers.SerializerMethodField(help_text="From then on it is active again; null: no end is set.")
     parameters = serializers.SerializerMethodField(
-        help_text="In force here, inherited ones included; names in lower case. With `?vo=` those of that VO."
+        help_text="In force here, inherited ones included, for each of the caller's VOs that the site serves, or for "
+        "the one of `?vo=`; names in lower case."
+    )
+    vo_parameters = serializers.SerializerMethodField(
+        help_text="{VO: parameters in force here for this VO of the caller's and not for each of them}."
     )
 
     @extend_schema_field(serializers.ChoiceField(choices=[str(state) for state in ResourceState]))
@@ -50,12 +56,55 @@ class LevelOut(serializers.Serializer[Any]):
 
     @extend_schema_field(serializers.DictField())
     def get_parameters(self, level: Level) -> Mapping[str, object]:
-        """Return the parameters in force."""
-        return parameters_of(level, vo=self.context.get("vo"))
+        """Return the parameters in force for each of the VOs."""
+        return self._in_force(level).common
+
+    @extend_schema_field(serializers.DictField(child=serializers.DictField()))
+    def get_vo_parameters(self, level: Level) -> Mapping[str, Parameters]:
+        """Return what is in force for some of the VOs only."""
+        return self._in_force(level).own
+
+    def _in_force(self, level: Level) -> InForce:
+        """Return the parameters of the caller's VOs that the site serves; a VO that the caller may not see has none."""
+        visible: Sequence[str] = self.context["vos"]
+        site = site_of(level)
+        # NB: only those that the caller may see are at hand; a site that is seen and names none of them serves all.
+        named = [vo.name for vo in site.vos.all()]
+        # Of a hundred VOs few have parameters of their own.
+        general = parameters_of(level, vo=None)
+        special = vos_with_parameters(level)
+        return in_force(
+            {
+                vo: parameters_of(level, vo=vo) if vo in special else general
+                for vo in (named or visible)
+                if vo in visible
+            }
+        )
 
     @staticmethod
     def _is_active(level: Level) -> bool:
         return level.state_at(timezone.now()) is ResourceState.ACTIVE
+
+
+def site_of(level: Level) -> Site:
+    """Return the site of a level, which is at hand."""
+    if isinstance(level, Queue):
+        return level.ce.site
+    if isinstance(level, ComputingElement):
+        return level.site
+    assert isinstance(level, Site)  # noqa: S101 - there is no other; for the type checker
+    return level
+
+
+def vos_with_parameters(level: Level) -> frozenset[str]:
+    """Return the VOs for which this level, or one above it, has parameters."""
+    above: Level | None = None
+    if isinstance(level, ComputingElement):
+        above = level.site
+    elif isinstance(level, Queue):
+        above = level.ce
+    named = frozenset(level.vo_parameters) if isinstance(level.vo_parameters, Mapping) else frozenset()
+    return named if above is None else named | vos_with_parameters(above)
 
 
 def parameters_of(level: Level, *, vo: str | None) -> Parameters:
@@ -84,6 +133,16 @@ class QueueOut(LevelOut):
     tags = serializers.ListField(child=serializers.CharField(), help_text="Offered to jobs that ask for them.")
     required_tags = serializers.ListField(
         child=serializers.CharField(), help_text="Only jobs that ask for all of them."
+    )
+    stalled_s = serializers.IntegerField(
+        allow_null=True,
+        help_text="Payloads with hardly any CPU time for so long are stopped; 0: never; null: as the VO.",
+    )
+    stalled_cpu_fraction = serializers.FloatField(
+        allow_null=True, help_text="Part of one core that is hardly any; null: as the VO."
+    )
+    max_stalled_s = serializers.IntegerField(
+        allow_null=True, help_text="Longest such window that jobs may ask for; 0: any, also none; null: as the VO."
     )
     max_waiting_pilots = serializers.IntegerField(help_text="Pilots that directors keep waiting here at most.")
     max_pilots = serializers.IntegerField(help_text="Pilots that directors keep here at most.")

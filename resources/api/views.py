@@ -33,8 +33,9 @@ class SiteListView(ListAPIView[Site]):
         return queries.site_trees(user_of(self.request), vo=self._vo())
 
     def get_serializer_context(self) -> dict[str, Any]:
-        """Hand the VO whose parameters are asked for to the serializers."""
-        return {**super().get_serializer_context(), "vo": self._vo()}
+        """Hand the names of the VOs whose parameters are asked for to the serializers."""
+        name = self._vo()
+        return {**super().get_serializer_context(), "vos": queries.visible_vos(user_of(self.request), vo=name)}
 
     def _vo(self) -> str | None:
         name: str | None = SiteQuery.checked(self.request.query_params).get("vo")

@@ -28,30 +28,39 @@ class Advertisement:
     sequence: int | None = None
     #: Seconds between the measurement and the moment when it was sent; at least 0.
     measured_s_ago: float = 0.0
+    #: By which the site knows the gateway that measured; empty: it gives none.
+    gateway: str = ""
 
 
 def of_numbers(
-    numbers: Mapping[str, int], *, sequence: int | None = None, measured_s_ago: float = 0.0
+    numbers: Mapping[str, int], *, sequence: int | None = None, measured_s_ago: float = 0.0, gateway: str = ""
 ) -> Advertisement:
     """Return the advertisement of these numbers, by SAM's names; CurMatches, left out, starts at 0."""
     return Advertisement(
-        numbers={CUR_MATCHES: 0, **numbers}, classad="", sequence=sequence, measured_s_ago=measured_s_ago
+        numbers={CUR_MATCHES: 0, **numbers}, sequence=sequence, measured_s_ago=measured_s_ago, gateway=gateway
     )
 
 
-def of_classad(text: str, *, sequence: int | None = None, measured_s_ago: float = 0.0) -> Advertisement:
+def of_classad(
+    text: str, *, sequence: int | None = None, measured_s_ago: float = 0.0, gateway: str = ""
+) -> Advertisement:
     """Return the advertisement that *text* is; CurMatches, left out, stays undefined, and a custom policy closed.
+
+    It is a record, or has one attribute on each line, as gateways write their ads (HTCondor's old form);
+    in both a backslash in a string begins an escape.
 
     Raises:
         ClassAdError: it is no ClassAd, or an attribute that is known here has a value that it cannot have; with line
             and column.
     """
-    ad = parse_classad(text)
+    ad = parse_classad(text, by_lines=True)
     for name in WANT_REEVALUATION:
         if name.lower() in ad.record.entries and not isinstance(_value_of(ad, name), bool):
             raise ad.error(name, f"{name} is true or false; or leave it out.")
     numbers = {name: _number_of(ad, name) for name in NUMBERS if name.lower() in ad.record.entries}
-    return Advertisement(numbers=numbers, classad=text, sequence=sequence, measured_s_ago=measured_s_ago)
+    return Advertisement(
+        numbers=numbers, classad=text, sequence=sequence, measured_s_ago=measured_s_ago, gateway=gateway
+    )
 
 
 def _number_of(ad: ClassAd, name: str) -> int:

@@ -35,6 +35,16 @@ class _Column(NamedTuple):
     offered: Sequence[Offered]
     #: For each queue, the position of its value; or _ABSENT.
     of_queue: Indexes
+    #: For each queue, which level said it, the outermost is 0; or _ABSENT.
+    level: Indexes
+
+
+class InForce(NamedTuple):
+    """The value of one parameter at one queue."""
+
+    value: Value
+    #: Which level said it; the outermost is 0.
+    level: int
 
 
 class Supply:
@@ -90,6 +100,32 @@ class Supply:
             if column.of_queue[row] != _ABSENT
         }
 
+    def in_force(self, position: int, name: str) -> InForce | None:
+        """Return what is in force under *name* at the queue of that position; None: nothing is."""
+        column = self._column(name)
+        if column.of_queue[position] == _ABSENT:
+            return None
+        return InForce(column.values[column.of_queue[position]], int(column.level[position]))
+
+    def in_force_under(self, name: str) -> Mapping[int, Value]:
+        """Return {queue: the value in force there} under *name* (canonical); a queue without one is missing."""
+        column = self._column(name)
+        said = np.flatnonzero(column.of_queue != _ABSENT)
+        positions = column.of_queue[said].tolist()
+        return {pk: column.values[position] for pk, position in zip(self._ids[said].tolist(), positions, strict=True)}
+
+    def misses(self, requirements: Requirements) -> Indexes:
+        """Return, for each queue by primary key, how many of *requirements* (canonical) it does not meet."""
+        found = np.zeros(len(self._ids), dtype=np.int64)
+        for name, value in requirements.items():
+            found += ~self._meets(name, value)
+        return found
+
+    @property
+    def kinds(self) -> Kinds:
+        """How the VO's names are compared."""
+        return self._kinds
+
     def __len__(self) -> int:
         """Return how many queues there are."""
         return len(self._ids)
@@ -115,7 +151,8 @@ class Supply:
             positions: dict[str, int] = {}
             values: list[Value] = []
             of_queue = np.full(len(self._ids), _ABSENT, dtype=np.int64)
-            for level in self._levels:
+            said_by = np.full(len(self._ids), _ABSENT, dtype=np.int64)
+            for depth, level in enumerate(self._levels):
                 own = np.full(len(level.sayings), _ABSENT, dtype=np.int64)
                 for number, saying in enumerate(level.sayings):
                     value = saying.get(name)
@@ -127,5 +164,6 @@ class Supply:
                     said = own[level.of_queue]
                     # The level decides: what is said further in comes before what is said further out.
                     of_queue = np.where(said == _ABSENT, of_queue, said)
-            self._columns[name] = _Column(values, [Offered.of(value) for value in values], of_queue)
+                    said_by = np.where(said == _ABSENT, said_by, depth)
+            self._columns[name] = _Column(values, [Offered.of(value) for value in values], of_queue, said_by)
         return self._columns[name]

@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import NamedTuple
+
+from wms.kernel.names import composed
 
 #: A single value; as a number it is finite and within ±2^63.
 Scalar = str | int | float | bool
@@ -27,15 +30,24 @@ class ValueProblem(ValueError):  # noqa: N818 - a sentence on its way to a calle
 
 
 def canonical_name(name: object) -> str:
-    """Return the name as it is compared: without regard to case.
+    """Return the name as it is compared: without regard to case, in Unicode's NFC.
 
     Raises:
         ValueProblem: it is no name.
     """
-    folded = name.strip().casefold() if isinstance(name, str) else ""
+    # Composed again: to fold the case may decompose.
+    folded = composed(composed(name).strip().casefold()) if isinstance(name, str) else ""
     if not 1 <= len(folded) <= MAX_NAME_LENGTH or _UNSTORABLE.search(folded):
         raise ValueProblem(f"a name is a text of 1 to {MAX_NAME_LENGTH} characters")
     return folded
+
+
+def folded_name(name: object) -> str:
+    """Return the name as it is compared, as ``canonical_name``; empty: it is no name."""
+    try:
+        return canonical_name(name)
+    except ValueProblem:
+        return ""
 
 
 def canonical_value(value: object) -> Value:
@@ -60,7 +72,7 @@ def _canonical_scalar(value: object) -> Scalar:
     if isinstance(value, str):
         if len(value) > MAX_TEXT_LENGTH or _UNSTORABLE.search(value):
             raise ValueProblem(f"a text holds at most {MAX_TEXT_LENGTH} characters and none of them is NUL")
-        return value
+        return composed(value)
     if isinstance(value, int | float):
         if not -_LARGEST <= value < _LARGEST:  # NB: so is what is no number at all
             raise ValueProblem("a number is finite and fits in 64 bits")
@@ -132,6 +144,40 @@ def effective(*levels: LevelParameters) -> Parameters:
     """
     nothing: Parameters = {}
     return reduce(inherit, levels, nothing)
+
+
+class InForce(NamedTuple):
+    """The parameters in force for several VOs."""
+
+    #: With the same value for each of them.
+    common: Parameters
+    #: The others, by VO; a VO without any is missing.
+    own: Mapping[str, Parameters]
+
+
+def in_force(by_vo: Mapping[str, Parameters]) -> InForce:
+    """Return what holds for each of some VOs, and what for some of them only.
+
+    Args:
+        by_vo: as ``effective`` returns them, by the name of the VO.
+    """
+    every = list(by_vo.values())
+    # By identity: for Python True equals 1, for a resource it does not.
+    common = {
+        name: value
+        for name, value in (every[0] if every else {}).items()
+        if all(other is every[0] or _says(other, name, value) for other in every[1:])
+    }
+    own = {
+        vo: {name: value for name, value in parameters.items() if name not in common}
+        for vo, parameters in by_vo.items()
+    }
+    return InForce(common, {vo: parameters for vo, parameters in own.items() if parameters})
+
+
+def _says(parameters: Parameters, name: str, value: Value) -> bool:
+    said = parameters.get(name)
+    return said is not None and [*map(identity, values_of(said))] == [*map(identity, values_of(value))]
 
 
 def problems_of(parameters: object) -> Mapping[str, str]:

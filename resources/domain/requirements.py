@@ -2,11 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from hashlib import sha256
 from types import MappingProxyType
-from typing import NamedTuple, Self, TypeGuard
+from typing import NamedTuple, Self
 
+from resources.domain.definitions import is_number, kind_problem
 from resources.domain.files import shown
 from resources.domain.parameters import (
     Identity,
@@ -16,6 +18,7 @@ from resources.domain.parameters import (
     ValueProblem,
     canonical_name,
     canonical_value,
+    folded_name,
     identity,
     values_of,
 )
@@ -100,8 +103,17 @@ def submit_pool_id(vo: str, requirements: Requirements) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+def _no_hint(_name: str) -> str:
+    return ""
+
+
 def check(
-    requirements: Mapping[str, object], *, known: Iterable[str], kinds: Kinds = NO_KINDS, units: Units = NO_UNITS
+    requirements: Mapping[str, object],
+    *,
+    known: Iterable[str],
+    kinds: Kinds = NO_KINDS,
+    units: Units = NO_UNITS,
+    hint: Callable[[str], str] = _no_hint,
 ) -> None:
     """Refuse names that no resource carries and no definition knows, and values that cannot be compared.
 
@@ -109,6 +121,7 @@ def check(
         requirements: as the user spelled them, for errors name them so.
         known: names as configured, in any case.
         kinds, units: see Kinds and Units.
+        hint: returns where an unknown name belongs instead, with a leading space; empty: the nearest one is suggested.
 
     Raises:
         RequirementsError: it has no canonical form; or naming the nearest known name (a typing error would otherwise
@@ -116,15 +129,14 @@ def check(
     """
     wanted = canonical(requirements)
     stated = {canonical_name(name): name for name in requirements}
-    spellings = {name.strip().casefold(): name for name in known}
+    spellings = {folded_name(name): name for name in known}
     problems: dict[str, list[str]] = {}
     for name, value in wanted.items():
         if name not in spellings:
-            hint = did_you_mean(stated[name], spellings.values())
-            problems |= _about(stated[name], f"is described by no resource of your VO.{hint}")
-        elif kinds.get(name) is RequirementKind.CAPACITY and not all(map(_is_number, values_of(value))):
-            unit = f" in {units[name]}" if units.get(name) else ""
-            problems |= _about(stated[name], f"is a capacity{unit}; give a number.")
+            instead = hint(stated[name]) or did_you_mean(stated[name], spellings.values())
+            problems |= _about(stated[name], f"is described by no resource of your VO.{instead}")
+        elif problem := kind_problem(value, kind=kinds.get(name), unit=units.get(name, "")):
+            problems |= _about(stated[name], f"{problem}.")
     if problems:
         raise _refused(problems)
 
@@ -183,7 +195,7 @@ class Offered(NamedTuple):
     def of(cls, value: Value) -> Self:
         """Return the form of a canonical *value*."""
         scalars = values_of(value)
-        numbers = [scalar for scalar in scalars if _is_number(scalar)]
+        numbers = [scalar for scalar in scalars if is_number(scalar)]
         return cls(frozenset(map(identity, scalars)), min(numbers) if len(numbers) == len(scalars) else None)
 
 
@@ -200,7 +212,7 @@ class Demand(NamedTuple):
         """Return the demand of *asked* under *name*."""
         # NB: canonical requirements that come from the database have lists where tuples were.
         wanted = tuple(asked) if isinstance(asked, tuple | list) else (asked,)
-        numbers = [scalar for scalar in wanted if _is_number(scalar)]
+        numbers = [scalar for scalar in wanted if is_number(scalar)]
         kind = kinds.get(name) or _kind_by_value(wanted)
         return cls(kind, frozenset(map(identity, wanted)), min(numbers, default=None))
 
@@ -216,18 +228,39 @@ class Demand(NamedTuple):
 
 
 def _kind_by_value(wanted: tuple[Scalar, ...]) -> RequirementKind:
-    return RequirementKind.CAPACITY if len(wanted) == 1 and _is_number(wanted[0]) else RequirementKind.SET
+    return RequirementKind.CAPACITY if len(wanted) == 1 and is_number(wanted[0]) else RequirementKind.SET
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+class Misses(StrEnum):
+    """In what way a resource does not meet a requirement."""
+
+    NOT_DESCRIBED = "not_described"
+    TOO_SMALL = "too_small"
+    NOT_A_NUMBER = "not_a_number"
+    NOT_AMONG = "not_among"
+    OTHER_VALUE = "other_value"
+
+
+def how_missed(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> Misses | None:
+    """Return in what way a resource that offers *offered* (None: nothing) misses what is asked; None: it meets it."""
+    if offered is None:
+        return Misses.NOT_DESCRIBED
+    demand, there = Demand.of(name, asked, kinds), Offered.of(offered)
+    if demand.is_met_by(there):
+        return None
+    match demand.kind:
+        case RequirementKind.CAPACITY:
+            return Misses.NOT_A_NUMBER if there.capacity is None else Misses.TOO_SMALL
+        case RequirementKind.SET:
+            return Misses.NOT_AMONG
+    return Misses.OTHER_VALUE
 
 
 def in_words(value: object, *, unit: str = "") -> str:
     """Return a value as people read it, such as "4000 MB" or "AppVersion1 or AppVersion2"."""
     several = value if isinstance(value, tuple | list) else (value,)
     words = " or ".join(map(_word, several))
-    return f"{words} {unit}" if unit and all(map(_is_number, several)) else words
+    return f"{words} {unit}" if unit and all(map(is_number, several)) else words
 
 
 def _word(scalar: object) -> str:
@@ -240,8 +273,7 @@ def _word(scalar: object) -> str:
 def requirements_in_words(requirements: Mapping[str, object], *, units: Units = NO_UNITS) -> str:
     """Return what is required as people read it, such as "Memory = 4000 MB and CPUModel = Xeon", names as spelled."""
     return " and ".join(
-        f"{name} = {in_words(value, unit=units.get(name.strip().casefold(), ''))}"
-        for name, value in requirements.items()
+        f"{name} = {in_words(value, unit=units.get(folded_name(name), ''))}" for name, value in requirements.items()
     )
 
 

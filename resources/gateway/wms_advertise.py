@@ -2,8 +2,8 @@
 """``wms-advertise``: counts the job-managers at a gateway, as ``ps`` shows them, and tells the server (SAM §3).
 
 This one file is the whole program: it needs Python 3.9 or newer and nothing else, and is fetched from the server
-(/api/gateway/wms_advertise.py). A job-manager is in one of five states; the three numbers that throttles compare are
-those that submit, those that gather output, and all five together.
+(/api/gateway/wms_advertise.py). A job-manager is in one of five states, or idle between two of them; the three numbers
+that throttles compare are those that submit, those that gather output, and all together.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import re
 import ssl
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 from http.client import HTTPException
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 #: Exit codes, as those of the command ``wms``.
 DONE, REFUSED, WRONG_USAGE, NOT_REACHABLE = range(4)
 
-STATES = SUBMITTING, POLLING, UPDATING, CANCELLING, GATHERING = (
-    *("submitting", "polling", "updating", "cancelling", "gathering"),
+STATES = SUBMITTING, POLLING, UPDATING, CANCELLING, GATHERING, IDLE = (
+    *("submitting", "polling", "updating", "cancelling", "gathering", "idle"),
 )
 #: The program itself, or the script that an interpreter runs: not whoever reads a file of such a name.
 _NAME = r"\S*?job[-_]?manager"
@@ -48,11 +48,39 @@ _WORDS = {
     CANCELLING: "cancel(?:l?ing)?",
     GATHERING: "gather(?:ing)?",
 }
-DEFAULT_PATTERNS = {state: rf"(?is){_JOB_MANAGER}(?<![a-z])(?:{word})(?![a-z])" for state, word in _WORDS.items()}
+JOB_MANAGERS = {state: rf"(?is){_JOB_MANAGER}(?<![a-z])(?:{word})(?![a-z])" for state, word in _WORDS.items()}
+#: Whatever else a job-manager does, it is one of the current jobs.
+JOB_MANAGERS[IDLE] = rf"(?is){_JOB_MANAGER}"
+#: A pilot's processes, of which each job has one, have its stamp in their command lines: they count once.
+_STAMP = r".*\s--stamp\s(?P<job>[0-9a-f]{32})(?!\S)"
+_PILOTS = {
+    SUBMITTING: rf"(?s)^\S*python[\d.]*\s-I\s-c\s{_STAMP}",
+    IDLE: rf"(?s)^\S*python[\d.]*\s-I\s\S*agent-[0-9a-f]+(?:\.pyz)?\s{_STAMP}",
+}
+#: By the type of computing element; of Slurm the jobs are seen at their nodes only.
+PATTERNS = {
+    "job-manager": JOB_MANAGERS,
+    "local": _PILOTS,
+    "ssh": _PILOTS,
+    "slurm": {
+        SUBMITTING: r"^\S*\bsbatch(?!\S)",
+        CANCELLING: r"^\S*\bscancel(?!\S)",
+        IDLE: r"^slurmstepd:\s\[(?P<job>\d+)",
+    },
+    "htcondor": {
+        SUBMITTING: r"^\S*\bcondor_submit(?!\S)",
+        CANCELLING: r"^\S*\bcondor_rm(?!\S)",
+        GATHERING: r"^\S*\bcondor_transfer_data(?!\S)",
+        IDLE: r"^\S*\bcondor_shadow(?!\S)",
+    },
+}
+JOB = "job"
 #: What the server may be told beside the counts, as options.
 MAXIMA = ("max_matches", "max_submitting_jobs", "max_submitting_and_output_gathering_jobs", "max_jobs")
 
 TIMEOUT_S = 60.0
+#: The server takes none above.
+MAX_SEQUENCE = 2**63 - 1
 #: By these names this program runs; another one that runs has the patterns in its command line too.
 _OWN_NAME = re.compile(r"wms[-_]advertise\b")
 _EPILOG = """\
@@ -60,9 +88,16 @@ Without --token-file the token is read from the environment, WMS_ADVERTISE_TOKEN
 (`manage.py site_token SITE --for advertise`). WMS_SERVER_URL takes the place of --server.
 
 A pattern is a regular expression of Python, looked for in the command line of each process; a process counts for the
-first state that fits, in this order: submitting, polling, updating, cancelling, gathering. By default they are programs
-or scripts named job-manager (or jobmanager, job_manager) whose command line goes on with the word of the state. In a
-file of patterns each line is `state = pattern`; lines that begin with # are skipped.
+first state that fits, in this order: submitting, polling, updating, cancelling, gathering, idle. Processes for which
+the group `job` of a pattern, (?P<job>...), has the same text count once. By default the patterns fit programs or
+scripts named job-manager (or jobmanager, job_manager) whose command line goes on with the word of the state; without
+such a word they are idle, and count among the current jobs only. --ce-type names others: of pilots on this host (local,
+ssh), of slurm (sbatch and scancel here; running jobs are seen at their nodes only), and of htcondor (at the schedd).
+In a file of patterns each line is `state = pattern`; lines that begin with # are skipped. Of a pattern that fits no
+process a warning is written to standard error, once.
+
+What the gateways of a site advertise adds up; each needs a name of its own, by default that of this host. Sequences
+follow the server's answers, whatever the clock of this machine says.
 
 Exit codes: 0 done, 1 refused or ignored, 2 wrong usage, 3 server not reachable. With --every only a refusal ends it.
 """
@@ -125,10 +160,10 @@ def _of_ps() -> Iterator[Process]:
         yield Process(pid=int(pid), parent=int(parent), command="".join(command))
 
 
-def count(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> Mapping[str, int]:
-    """Return how many of the processes are in each state; each counts once.
+def job_managers(seen: Sequence[Process], *, own_pid: int) -> list[str]:
+    """Return the command lines of all processes but this program and what started it.
 
-    This program is none of them, nor is what started it: their command lines may hold the patterns themselves.
+    Their command lines may hold the patterns themselves, as may those of other runs of this program.
     """
     by_pid = {process.pid: process for process in seen}
     left_out = set()
@@ -136,21 +171,71 @@ def count(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, o
     while pid in by_pid and pid not in left_out:
         left_out.add(pid)
         pid = by_pid[pid].parent
-    counted = Counter(
-        _state_of(process.command, patterns)
-        for process in seen
-        if process.pid not in left_out and not _OWN_NAME.search(process.command)
-    )
-    return {state: counted[state] for state in STATES}
+    return [
+        process.command for process in seen if process.pid not in left_out and not _OWN_NAME.search(process.command)
+    ]
 
 
-def _state_of(command: str, patterns: Mapping[str, re.Pattern[str]]) -> str:
-    return next((state for state in STATES if patterns[state].search(command)), "")
+def count(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> Mapping[str, int]:
+    """Return how many of the processes are in each state; each counts once, and so do those of one job."""
+    found: dict[str, list[str | None]] = {state: [] for state in STATES}
+    for command in job_managers(seen, own_pid=own_pid):
+        for state in STATES:
+            match = patterns[state].search(command) if state in patterns else None
+            if match is not None:
+                found[state].append(match.groupdict().get(JOB))
+                break
+    counted: dict[str, int] = {}
+    known: set[str] = set()
+    for state, jobs in found.items():
+        named = {job for job in jobs if job is not None} - known
+        known |= named
+        counted[state] = jobs.count(None) + len(named)
+    return counted
 
 
-def body_of(counted: Mapping[str, int], maxima: Mapping[str, int]) -> dict[str, int | float]:
-    """Return what the server is told: SAM's three numbers, and the maxima that were named."""
+def unmatched(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> list[str]:
+    """Return the states whose pattern fits no process, be it one that counts for another state."""
+    commands = job_managers(seen, own_pid=own_pid)
+    return [state for state, pattern in patterns.items() if not any(map(pattern.search, commands))]
+
+
+class Warnings:
+    """Says of patterns that fit no process, each once.
+
+    Those of --ce-type are one: that nobody submits at the moment is no mistake, that there is nobody at all may be.
+    """
+
+    def __init__(self, patterns: Mapping[str, re.Pattern[str]], given: Sequence[str]) -> None:
+        """Take the patterns, and the states of those that were given by hand."""
+        self._patterns = patterns
+        self._given = set(given)
+        self._is_said = False
+
+    def look(self, seen: Sequence[Process]) -> None:
+        """Write the warnings to standard error, the first time."""
+        if self._is_said:
+            return
+        self._is_said = True
+        vain = unmatched(seen, self._patterns, own_pid=os.getpid())
+        for state in vain:
+            if state in self._given:
+                pattern = self._patterns[state].pattern
+                _warn(f"the pattern of {state}, {pattern}, fits no process; check it, unless there is none just now")
+        shipped = [state for state in self._patterns if state not in self._given]
+        if shipped and set(shipped) <= set(vain):
+            names = ", ".join(shipped)
+            _warn(f"the patterns of {names} fit no process; if that is wrong, name others by --ce-type or --state")
+
+
+def _warn(sentence: str) -> None:
+    sys.stderr.write(f"wms-advertise: warning: {sentence}.\n")
+
+
+def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: str = "") -> dict[str, Any]:
+    """Return what is sent: SAM's three numbers, the maxima that were named, and the name of the gateway."""
     return {
+        **({"gateway": gateway} if gateway else {}),
         "current_submitting_jobs": counted[SUBMITTING],
         "current_gathering_output_jobs": counted[GATHERING],
         "current_jobs": sum(counted.values()),
@@ -186,7 +271,7 @@ class Server:
             raise EndError(f"{ca} holds no certificates ({error}); name another file.", WRONG_USAGE) from error
         self._opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
 
-    def advertise(self, body: Mapping[str, int | float]) -> Mapping[str, Any]:
+    def advertise(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return how the throttle stands after this.
 
         Raises:
@@ -250,15 +335,23 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     # NB: the parser ends the process itself, with 2, when it does not understand.
     options = _parser().parse_args(arguments)
     try:
-        patterns = _patterns(options)
-        maxima = {name: getattr(options, name) for name in MAXIMA if getattr(options, name) is not None}
+        patterns, given = _patterns(options)
+        gateway = Gateway(
+            site=options.site,
+            patterns=patterns,
+            warnings=Warnings(patterns, given),
+            maxima={name: getattr(options, name) for name in MAXIMA if getattr(options, name) is not None},
+            name=platform.node() if options.gateway is None else options.gateway,
+        )
         if options.dry_run:
-            counted = count(processes(), patterns, own_pid=os.getpid())
-            sys.stdout.write(json.dumps({"counted": counted, "body": body_of(counted, maxima)}, indent=2) + "\n")
+            seen = processes()
+            counted = gateway.counted(seen)
+            sys.stdout.write(json.dumps({"counted": counted, "body": gateway.body(counted)}, indent=2) + "\n")
+            gateway.warnings.look(seen)
             return DONE
         url = options.server or environment.get("WMS_SERVER_URL", "")
         server = Server(url, site=options.site, token=_token(options, environment), ca=options.ca)
-        return _run(server, options, patterns, maxima)
+        return _run(server, gateway, every=options.every)
     except EndError as error:
         sys.stderr.write(f"wms-advertise: {error}\n")
         return error.exit_code
@@ -266,51 +359,79 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         return DONE
 
 
-def _run(
-    server: Server, options: argparse.Namespace, patterns: Mapping[str, re.Pattern[str]], maxima: Mapping[str, int]
-) -> int:
+@dataclass(frozen=True)
+class Gateway:
+    """What is counted and advertised here."""
+
+    site: str
+    patterns: Mapping[str, re.Pattern[str]]
+    warnings: Warnings
+    maxima: Mapping[str, int]
+    #: Empty: the server is given none.
+    name: str
+
+    def counted(self, seen: Sequence[Process]) -> Mapping[str, int]:
+        """Return how many of the processes are job-managers in each state."""
+        return count(seen, self.patterns, own_pid=os.getpid())
+
+    def body(self, counted: Mapping[str, int]) -> dict[str, Any]:
+        """Return what is sent of that."""
+        return body_of(counted, self.maxima, gateway=self.name)
+
+
+def _run(server: Server, gateway: Gateway, *, every: float | None) -> int:
     """Advertise once, or for ever; a server that is away for a while ends nothing."""
     sequence = 0
     due = time.monotonic()
     while True:
-        # Of the wall clock, so that it goes on rising after a restart with nothing kept; and always by one at least.
-        sequence = max(sequence + 1, time.time_ns() // 1_000_000)
         try:
-            exit_code = _advertise_once(server, options, patterns, maxima, sequence)
+            exit_code, sequence = _advertise_once(server, gateway, sequence + 1)
         except EndError as error:
-            if options.every is None or error.exit_code != NOT_REACHABLE:
+            if every is None or error.exit_code != NOT_REACHABLE:
                 raise
             sys.stderr.write(f"wms-advertise: {error}\n")
-            exit_code = NOT_REACHABLE
-        if options.every is None:
+            # What was sent may have arrived all the same.
+            exit_code, sequence = NOT_REACHABLE, sequence + 1
+        if every is None:
             return exit_code
         sys.stdout.flush()
-        due = max(due + options.every, time.monotonic())
+        due = max(due + every, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _advertise_once(
-    server: Server,
-    options: argparse.Namespace,
-    patterns: Mapping[str, re.Pattern[str]],
-    maxima: Mapping[str, int],
-    sequence: int,
-) -> int:
-    measured_at = time.monotonic()
-    said = body_of(count(processes(), patterns, own_pid=os.getpid()), maxima)
-    measured_s_ago = round(time.monotonic() - measured_at, 3)
-    answer = server.advertise({**said, "sequence": sequence, "measured_s_ago": measured_s_ago})
+def _advertise_once(server: Server, gateway: Gateway, sequence: int) -> tuple[int, int]:
+    """Advertise what is counted now; return the exit code, and the sequence that was sent last.
+
+    No clock makes the sequence, for one that was once ahead would lock this gateway out: after a restart the server
+    says which was the last, and what is then counted anew has the next.
+    """
+    said, answer = _sent(server, gateway, sequence)
+    last = answer.get("last_sequence")
+    if answer.get("ignored") and isinstance(last, int) and sequence <= last < MAX_SEQUENCE:
+        sequence = last + 1
+        said, answer = _sent(server, gateway, sequence)
     if answer.get("ignored"):
-        sentence = "the server has a later advertisement and ignored this one; is the clock of this machine right?"
-        sys.stderr.write(f"wms-advertise: {sentence}\n")
-        return REFUSED
+        why = answer.get("why_ignored") or "It was not later than the last."
+        sys.stderr.write(f"wms-advertise: the server ignored this advertisement. {why}\n")
+        return REFUSED, sequence
     accepting = "accepts" if answer["accepting"] else "accepts no"
     sys.stdout.write(
-        f"{options.site}: {said['current_submitting_jobs']} submitting, "
+        f"{gateway.site}: {said['current_submitting_jobs']} submitting, "
         f"{said['current_gathering_output_jobs']} gathering output, {said['current_jobs']} in all; "
         f"{accepting} matches (throttle: {answer.get('policy')}).\n"
     )
-    return DONE
+    return DONE, sequence
+
+
+def _sent(server: Server, gateway: Gateway, sequence: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Count, advertise, and return what was sent and the answer."""
+    measured_at = time.monotonic()
+    seen = processes()
+    said = gateway.body(gateway.counted(seen))
+    measured_s_ago = round(time.monotonic() - measured_at, 3)
+    answer = server.advertise({**said, "sequence": sequence, "measured_s_ago": measured_s_ago})
+    gateway.warnings.look(seen)
+    return said, answer
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -328,7 +449,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ca", metavar="FILE", help="certificates to trust in place of the system's")
     parser.add_argument("--every", type=_seconds, metavar="S", help="again and again, every so many seconds")
     parser.add_argument("--dry-run", action="store_true", help="print what was counted and would be sent; send nothing")
-    parser.add_argument("--patterns", metavar="FILE", help="patterns of the states, in place of the default ones")
+    parser.add_argument("--gateway", metavar="NAME", help="which of the site's gateways this is; by default this host")
+    parser.add_argument(
+        "--ce-type", choices=PATTERNS, default="job-manager", help="which patterns to begin with (%(default)s)"
+    )
+    parser.add_argument("--patterns", metavar="FILE", help="patterns of the states, beside those of --ce-type")
     parser.add_argument(
         "--state", action="append", default=[], metavar="STATE=PATTERN", help="one of them; may be repeated"
     )
@@ -375,8 +500,9 @@ def _token(options: argparse.Namespace, environment: Mapping[str, str]) -> str:
     return token
 
 
-def _patterns(options: argparse.Namespace) -> Mapping[str, re.Pattern[str]]:
-    written = dict(DEFAULT_PATTERNS)
+def _patterns(options: argparse.Namespace) -> tuple[Mapping[str, re.Pattern[str]], Sequence[str]]:
+    """Return the patterns, and the states of those that were given by hand."""
+    written = dict(PATTERNS[options.ce_type])
     lines: list[str] = []
     if options.patterns is not None:
         try:
@@ -385,6 +511,7 @@ def _patterns(options: argparse.Namespace) -> Mapping[str, re.Pattern[str]]:
             sentence = f"The patterns cannot be read from {options.patterns} ({error}); name another file."
             raise EndError(sentence, WRONG_USAGE) from error
     kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    given = []
     for line in [*kept, *options.state]:
         state, is_given, pattern = (part.strip() for part in line.partition("="))
         if state not in STATES or not is_given or not pattern:
@@ -392,8 +519,9 @@ def _patterns(options: argparse.Namespace) -> Mapping[str, re.Pattern[str]]:
             hint = f' Did you mean "{near[0]}"?' if near and near[0] != state else ""
             raise EndError(f'"{line}" is not STATE=PATTERN, of one of {", ".join(STATES)}.{hint}', WRONG_USAGE)
         written[state] = pattern
+        given.append(state)
     try:
-        return {state: re.compile(pattern) for state, pattern in written.items()}
+        return {state: re.compile(pattern) for state, pattern in written.items()}, given
     except re.error as error:
         raise EndError(f"A pattern is no regular expression ({error}); correct it.", WRONG_USAGE) from error
 

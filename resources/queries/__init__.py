@@ -1,20 +1,31 @@
 """Reads of what is configured: known names, what is eligible for whom, places and whether they take jobs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 
 from resources import sql
+from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
 from resources.domain.eligibility import Supply
 from resources.domain.parameters import LevelParameters
 from resources.domain.requirements import Kinds, Units, canonical
 from resources.domain.words import RequirementKind, ResourceState
-from resources.models import ComputingElement, Platform, Queue, RequirementDefinition, Site, SiteToken, StorageElement
-from resources.queries.described import Described, Tree, described
+from resources.models import (
+    ComputingElement,
+    Level,
+    Platform,
+    Queue,
+    RequirementDefinition,
+    Site,
+    SiteToken,
+    StorageElement,
+)
+from resources.queries.described import Described, IneligibleQueue, Tree, described
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, User
 from wms.kernel.errors import RejectedError
@@ -39,7 +50,7 @@ def known_sites(vo: VO) -> frozenset[str]:
 
 def known_ces(vo: VO) -> frozenset[str]:
     """Return the names of the computing elements at the sites that serve *vo*."""
-    return frozenset(_ces_of(vo).values_list("name", flat=True))
+    return frozenset(ces_of(vo).values_list("name", flat=True))
 
 
 def known_elements() -> frozenset[str]:
@@ -60,15 +71,21 @@ def job_types_taken(vo: VO) -> frozenset[str] | None:
     return frozenset(job_type for job_types in lists for job_type in job_types)
 
 
+def known_middlewares(vo: VO) -> frozenset[str]:
+    """Return the grid middlewares, case-folded, of the computing elements at the sites that serve *vo*."""
+    names = ces_of(vo).values_list("middleware", "type").distinct()
+    return frozenset((middleware or type_).casefold() for middleware, type_ in names)
+
+
 def known_tags(vo: VO) -> frozenset[str]:
     """Return the tags that queues offer at the sites that serve *vo*."""
-    return _elements(_queues_of(vo), "tags")
+    return _elements(queues_of(vo), "tags")
 
 
 def requirement_names(vo: VO) -> frozenset[str]:
     """Return the names that a job of *vo* may require: defined, or carried by any resource that serves it."""
     names = set(_definitions(vo).values_list("name", flat=True))
-    for rows in (Site.objects.serving(vo), _ces_of(vo), _queues_of(vo)):
+    for rows in (Site.objects.serving(vo), ces_of(vo), queues_of(vo)):
         # DISTINCT: a thousand queues of the same kind say the same.
         for general, by_vo in rows.values_list("parameters", "vo_parameters").distinct():
             level = LevelParameters.read(general, by_vo, vo=vo.name)
@@ -86,6 +103,42 @@ def requirement_units(vo: VO) -> Units:
     return {name.casefold(): unit for name, unit in _definitions(vo).exclude(unit="").values_list("name", "unit")}
 
 
+def definitions() -> list[Definition]:
+    """Return all definitions, of every VO, by name."""
+    rows = RequirementDefinition.objects.prefetch_related("vos").order_by("name")
+    return [
+        Definition(
+            name=row.name,
+            kind=RequirementKind(row.kind),
+            unit=row.unit,
+            vos=frozenset(vo.name for vo in row.vos.all()),
+        )
+        for row in rows
+    ]
+
+
+def misfits_of(definition: Definition) -> Iterator[tuple[str, MisfitValue]]:
+    """Yield the values of resources that *definition* does not allow, each with the words for its place."""
+    by_name = by_folded_name([definition])
+    sites = {site.pk: site for site in Site.objects.prefetch_related("vos").order_by("name")}
+    served = {pk: [vo.name for vo in site.vos.all()] for pk, site in sites.items()}
+    ces = {ce.pk: ce for ce in ComputingElement.objects.defer("options").order_by("site__name", "name")}
+    places: Iterable[tuple[str, int, Level]] = chain(
+        ((f"site {site.name}", pk, site) for pk, site in sites.items()),
+        ((f"ce {sites[ce.site_id].name}/{ce.name}", ce.site_id, ce) for ce in ces.values() if ce.site_id in sites),
+        (
+            (f"queue {sites[ces[queue.ce_id].site_id].name}/{ces[queue.ce_id].name}/{queue.name}", site_id, queue)
+            for queue in Queue.objects.order_by("ce__site__name", "ce__name", "name")
+            if queue.ce_id in ces and (site_id := ces[queue.ce_id].site_id) in sites
+        ),
+    )
+    for place, site_id, level in places:
+        parameters = LevelParameters.read(level.parameters, {}, vo=None).general
+        by_vo = level.vo_parameters if isinstance(level.vo_parameters, Mapping) else {}
+        for misfit in misfit_values(parameters, by_vo, serves=served[site_id], definitions=by_name):
+            yield place, misfit
+
+
 def compatible_platforms(platforms: Iterable[str]) -> tuple[str, ...]:
     """Return, sorted, the platforms of jobs that run on nodes of any of these platforms; each runs its own."""
     nodes = frozenset(platforms)
@@ -96,11 +149,13 @@ def _definitions(vo: VO) -> QuerySet[RequirementDefinition]:
     return RequirementDefinition.objects.filter(Q(vos__isnull=True) | Q(vos=vo))
 
 
-def _ces_of(vo: VO) -> QuerySet[ComputingElement]:
+def ces_of(vo: VO) -> QuerySet[ComputingElement]:
+    """Return the computing elements at the sites that serve *vo*."""
     return ComputingElement.objects.filter(site__in=Site.objects.serving(vo))
 
 
-def _queues_of(vo: VO) -> QuerySet[Queue]:
+def queues_of(vo: VO) -> QuerySet[Queue]:
+    """Return the queues at the sites that serve *vo*."""
     return Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
 
 
@@ -127,6 +182,15 @@ def eligible_queues(vo: VO, requirements: Mapping[str, object]) -> Tree:
     Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
     """
     return _described(vo).tree(canonical(requirements))
+
+
+def ineligible_queues(vo: VO, requirements: Mapping[str, object], *, at_most: int) -> list[IneligibleQueue]:
+    """Return the other queues that serve *vo*, each with what it does not meet; those that miss the fewest first.
+
+    Raises:
+        RequirementsError: they are no record of values.
+    """
+    return _described(vo).ineligible(canonical(requirements), at_most=at_most)
 
 
 def _described(vo: VO) -> Described:
@@ -189,7 +253,7 @@ def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, que
     Raises:
         UnknownPlaceError: field errors on ``site``, ``ce`` or ``queue``, with the nearest known name.
     """
-    sites, ces, queues = Site.objects.serving(vo), _ces_of(vo), _queues_of(vo)
+    sites, ces, queues = Site.objects.serving(vo), ces_of(vo), queues_of(vo)
     found_site = found_ce = found_queue = None
     if site is not None:
         (found_site,) = _named("site", site, sites)
@@ -208,14 +272,21 @@ def queues_at_hand(vo: VO) -> list[Queue]:
     CEs and sites are at hand. Three statements: a join would make the row of a site anew for each of its queues.
     """
     sites = {site.pk: site for site in Site.objects.serving(vo).defer(*_PARAMETERS)}
-    ces = {ce.pk: ce for ce in _ces_of(vo).defer("options", *_PARAMETERS) if ce.site_id in sites}
+    ces = {ce.pk: ce for ce in ces_of(vo).defer("options", *_PARAMETERS) if ce.site_id in sites}
     for ce in ces.values():
         ce.site = sites[ce.site_id]
     # What came between the statements is left out.
-    queues = [queue for queue in _queues_of(vo).defer(*_PARAMETERS) if queue.ce_id in ces]
+    queues = [queue for queue in queues_of(vo).defer(*_PARAMETERS) if queue.ce_id in ces]
     for queue in queues:
         queue.ce = ces[queue.ce_id]
     return sorted(queues, key=lambda queue: (queue.ce.site.name, queue.ce.name, queue.name))
+
+
+def place_in_words(queue_id: int, *, host: str | None = None) -> str:
+    """Return such as "LCG.CERN.ch/ce01/grid", or "node7 of LCG.CERN.ch/ce01/grid"; a queue that is gone is told so."""
+    queue = Queue.objects.select_related("ce__site").filter(pk=queue_id).first()
+    name = "a queue that is no longer configured" if queue is None else f"{queue.ce.site}/{queue.ce}/{queue}"
+    return f"{host} of {name}" if host else name
 
 
 def _named(field: str, name: str, rows: QuerySet[RowT]) -> list[RowT]:
@@ -245,7 +316,8 @@ def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime,
     for kind, row in chain.items():
         if row.state_at(now) is not ResourceState.ACTIVE:
             until = f" until {row.state_until:%Y-%m-%d %H:%M %Z}" if row.state_until else ""
-            reason = f": {row.state_reason}" if row.state_reason else ""
+            # A part of other sentences, which have full stops of their own.
+            reason = f": {row.state_reason.rstrip(' .')}" if row.state_reason else ""
             return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
     site = chain["site"]
     if not known.ask(serves, site, vo):
@@ -291,3 +363,9 @@ def site_trees(actor: User, *, vo: str | None = None) -> QuerySet[Site]:
         return sites
     chosen = VO.objects.visible_to(actor).filter(name=vo).first()
     return sites.none() if chosen is None else sites.serving(chosen)
+
+
+def visible_vos(actor: User, *, vo: str | None = None) -> list[str]:
+    """Return the names, sorted, of the VOs that the actor may see, or of only this one of them."""
+    visible = VO.objects.visible_to(actor)
+    return sorted((visible if vo is None else visible.filter(name=vo)).values_list("name", flat=True))

@@ -11,13 +11,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.domain.eligibility import Indexes, LevelSayings, Supply
-from resources.domain.parameters import LevelParameters, Parameters, inherit
-from resources.domain.requirements import Requirements
+from resources.domain.parameters import LevelParameters, Parameters, Value, inherit
+from resources.domain.requirements import Misses, Requirements, how_missed
 from resources.domain.words import RequirementKind
 from resources.sql import Sayings
 
 #: Queues by site and CE.
 Tree = Mapping[str, Mapping[str, Sequence[str]]]
+
+#: The levels of a supply, the outermost first.
+LEVELS = ("site", "ce", "queue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmetRequirement:
+    """One requirement that one queue does not meet."""
+
+    #: Case-folded.
+    name: str
+    misses: Misses
+    asked: Value
+    #: What is in force at the queue; None: nothing is.
+    offered: Value | None
+    #: Of LEVELS, which of them says it; None: none does.
+    level: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IneligibleQueue:
+    """One queue, and every requirement that it does not meet."""
+
+    site: str
+    ce: str
+    queue: str
+    unmet: Sequence[UnmetRequirement]
+
 
 _NO_PARAMETERS: Parameters = MappingProxyType({})
 _NONE: Indexes = np.empty(0, dtype=np.int64)
@@ -47,6 +75,25 @@ class Described:
             site, its_ce = self.ces[ce[begin]]
             tree.setdefault(site, {})[its_ce] = tuple(names[begin:end])
         return tree
+
+    def ineligible(self, requirements: Requirements, *, at_most: int) -> list[IneligibleQueue]:
+        """Return queues that do not meet *requirements* (canonical): those that miss the fewest first, then by name."""
+        misses = self.supply.misses(requirements)[self.row]
+        wanting = np.flatnonzero(misses)
+        nearest = wanting[np.argsort(misses[wanting], kind="stable")][:at_most]
+        return [self._ineligible(int(number), requirements) for number in nearest]
+
+    def _ineligible(self, number: int, requirements: Requirements) -> IneligibleQueue:
+        site, ce = self.ces[self.ce[number]]
+        unmet = []
+        for name, asked in requirements.items():
+            found = self.supply.in_force(int(self.row[number]), name)
+            offered = None if found is None else found.value
+            misses = how_missed(name, asked, offered, self.supply.kinds)
+            if misses is not None:
+                level = None if found is None else LEVELS[found.level]
+                unmet.append(UnmetRequirement(name=name, misses=misses, asked=asked, offered=offered, level=level))
+        return IneligibleQueue(site=site, ce=ce, queue=str(self.name[number]), unmet=unmet)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -1,11 +1,12 @@
 """How the throttles of sites stand: the room that is left, since when, and why a site is closed (DESIGN §3.6)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle
+from resources.domain.gateways import GatewayState, gateway_states
+from resources.domain.throttles import FIELD_OF_MAXIMUM, Condition, Throttle
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 
@@ -18,10 +19,10 @@ class ThrottleStanding:
     """The throttle of one site at one moment."""
 
     policy: ThrottlePolicy
-    #: Whether it takes one more match. Of an expression that asks about the job: it may.
+    #: Whether it takes one more match; of an expression that asks about the job: of some job, as far as can be told.
     accepting: bool
-    #: Matches until it is closed, of an expression at most MOST_ROOM_TRIED; None: not known before the server has
-    #: counted, or the job decides.
+    #: Matches until it is closed, of an expression at most MOST_ROOM_TRIED; of one that asks about the job, what the
+    #: policy's numbers leave at most. None: not known before the server has counted, or the job alone decides.
     room_left: int | None
     #: None: undefined, or nothing was measured yet.
     cur_matches: int | None
@@ -34,11 +35,30 @@ class ThrottleStanding:
     is_expired: bool
     #: The numbers are the server's own.
     counts_itself: bool
-    sequence: int | None
+    #: What each of its gateways advertised last.
+    gateways: Sequence[GatewayState] = ()
     #: One sentence; empty: it accepts.
     why_closed: str
-    #: The advertisement that is answered was not later than the last one, and changed nothing.
-    ignored: bool = False
+    #: The advertisement that is answered was not later than the last one of its gateway, and changed nothing: why, and
+    #: what to do; empty: it was accepted.
+    why_ignored: str = ""
+    #: Of the gateway that is answered, and when it is forgotten; None: it has none.
+    last_sequence: tuple[int, datetime] | None = None
+
+    @property
+    def sequence(self) -> int | None:
+        """The last accepted one of the gateway that is answered."""
+        return None if self.last_sequence is None else self.last_sequence[0]
+
+    @property
+    def ignored(self) -> bool:
+        """Whether the advertisement that is answered changed nothing."""
+        return bool(self.why_ignored)
+
+
+def gateways_of(state: ThrottleState) -> Sequence[GatewayState]:
+    """Return what the gateways of a site advertised last; nothing where the server counted itself since."""
+    return [] if state.advertised_at is None else gateway_states(state.gateways)
 
 
 def throttle_in(site: Site, state: ThrottleState) -> Throttle:
@@ -49,6 +69,8 @@ def throttle_in(site: Site, state: ThrottleState) -> Throttle:
         requirements=site.throttle_requirements,
         advertised=state.advertised,
         classad=state.classad,
+        # Of one gateway the sums are its own numbers.
+        gateways=tuple(each.ad for each in gateways_of(state)) if len(state.gateways) > 1 else (),
     )
 
 
@@ -77,8 +99,8 @@ def throttle_of(site: Site, state: ThrottleState | None, *, now: datetime) -> Th
         expires_at=state.expires_at,
         is_expired=False,
         counts_itself=state.advertised_at is None,
-        sequence=state.sequence,
-        why_closed=why_closed,
+        gateways=gateways_of(state),
+        why_closed=_with_ignored(why_closed, state),
     )
 
 
@@ -107,13 +129,29 @@ def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
         expires_at=None if state is None else state.expires_at,
         is_expired=True,
         counts_itself=not is_closed,
-        sequence=None if state is None else state.sequence,
-        why_closed=f"{since}, and it stays closed until it advertises." if is_closed else "",
+        gateways=() if state is None else gateways_of(state),
+        why_closed=f"{since}, and it stays closed until an advertisement of it is accepted." if is_closed else "",
     )
 
 
+def _with_ignored(why_closed: str, state: ThrottleState) -> str:
+    """Return why it is closed and, if advertisements arrived since that changed nothing, why those were ignored."""
+    ignored = [each for each in gateways_of(state) if each.ignored_at is not None]
+    if not why_closed or not ignored:
+        return why_closed
+    last = max(ignored, key=lambda each: each.ignored_at or each.advertised_at)
+    gateway = f" of the gateway {last.name}" if last.name else ""
+    return f"{why_closed} An advertisement{gateway} was ignored at {_written(last.ignored_at)}: {last.why_ignored}"
+
+
+def _written(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}" if moment else ""
+
+
 def _room_left(throttle: Throttle, state: ThrottleState) -> int | None:
-    return None if throttle.asks_of_the_job else throttle.left(matched=state.matched, most_tried=MOST_ROOM_TRIED)
+    if throttle.asks_of_the_job:
+        return None if throttle.most is None else max(0, throttle.most - state.matched)
+    return throttle.left(matched=state.matched, most_tried=MOST_ROOM_TRIED)
 
 
 def _cur_matches(throttle: Throttle, state: ThrottleState) -> int | None:
@@ -124,9 +162,35 @@ def _why_closed(throttle: Throttle, state: ThrottleState) -> str:
     if throttle.missing:
         lacking = " and ".join(throttle.missing)
         return f"Nobody said what {lacking} is at the site, without which {throttle.policy} is closed."
-    if throttle.asks_of_the_job or throttle.accepts(matched=state.matched):
-        return ""
-    if throttle.room is None:
-        return f"The site's expression is not TRUE at CurMatches {_cur_matches(throttle, state)}."
-    left = f"left room for {throttle.room}" if throttle.room else "left no room"
-    return f"{state.matched} matches since the measurement, which {left}."
+    most = throttle.most
+    if most == 0:
+        return _no_room(throttle, state)
+    if most is not None and state.matched >= most:
+        return f"{state.matched} matches since the measurement, which left room for {most}."
+    condition = throttle.in_the_way(matched=state.matched)
+    return "" if condition is None else _not_true(condition, throttle, state)
+
+
+def _no_room(throttle: Throttle, state: ThrottleState) -> str:
+    """Return which numbers left no room for any match."""
+    maximum, counted, of_whom = throttle.tightest
+    if not counted:
+        return f"{maximum} is {of_whom.maximum(maximum)}, which leaves no room for any match."
+    numbers = " and ".join(f"{name} = {of_whom.advertised[name]}" for name in counted)
+    by_whom = "The server counted" if state.advertised_at is None else "The site advertised"
+    return f"{by_whom} {numbers}, which leaves no room: {maximum} is {of_whom.maximum(maximum)}."
+
+
+def _not_true(condition: Condition, throttle: Throttle, state: ThrottleState) -> str:
+    """Return which expression is in the way, and what it is worth."""
+    if condition.is_advertised:
+        gateway = f"gateway {condition.gateway} of the site" if condition.gateway else "site"
+        subject = f"The Requirements that the {gateway} advertised are {condition.in_words()}"
+    else:
+        subject = "The site's expression is not TRUE"
+    at = (
+        f" at CurMatches {_cur_matches(throttle, state)}"
+        if condition.counts_matches or not condition.is_advertised
+        else ""
+    )
+    return f"{subject}{at}{', whatever the job is' if condition.asks_of_the_job else ''}."

@@ -1,5 +1,6 @@
 """The page of groups: their priority is their share, so that each change marks the group (STYLE 32)."""
 
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib import admin
@@ -33,6 +34,9 @@ class MemberInline(MembershipInline):
 class GroupAdmin(VOLevelAdmin[Group]):
     """A manager sets the shares of the VO's groups, and who is in them."""
 
+    constraint_words = MappingProxyType(
+        {"group_priority_is_finite_and_not_negative": ("priority", "Give a number from 0 to 1e12.")}
+    )
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})
     fixed_after_creation = ("name", "vo")

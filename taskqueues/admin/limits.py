@@ -1,5 +1,6 @@
 """The page of limits and quotas."""
 
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -8,6 +9,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from resources.admin.rights import sites_serving_only
+from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from taskqueues.models import Limit
 from taskqueues.queries import limit_in_words, room_in_words, with_counts
 from wms.accounts.admin.rights import VOLevelAdmin
@@ -53,6 +55,14 @@ class LimitAdmin(VOLevelAdmin[Limit]):
 
     form = LimitForm
     managers_may = EVERYTHING
+    constraint_words = MappingProxyType(
+        {
+            "limit_limits_something": ("", "It limits nothing: give running, waiting, CPU time per day or a delay."),
+            "limit_on_waiting_names_no_place": ("waiting", "A job that waits is at no site; choose no site and no CE."),
+            "limit_delay_is_at_most_a_day": ("delay_s", f"Give 0 to {LONGEST_DELAY_S} seconds."),
+            "limit_burst_is_at_least_one_and_not_endless": ("burst", f"Give 1 to {LARGEST_BURST} matches."),
+        }
+    )
     choose_managed = frozenset({"vo", "group"})
     list_display = ("id", "is_on", "room_now", "running", "waiting", "cpu_s_per_day", "delay_s")
     readonly_fields = ("room_now",)

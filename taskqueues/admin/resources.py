@@ -1,8 +1,8 @@
 """Pages of sites, computing elements, queues and definitions; their change refreshes submit pools (RFC7, STYLE 5)."""
 
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-from django import forms
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Count, Model, Q, QuerySet
@@ -13,12 +13,14 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from resources.admin.forms import DefinitionForm, LevelForm
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.classad import ClassAdError, parse_expression
 from resources.domain.throttles import MAXIMA, needed_by
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
+from resources.queries.nodes import contradiction, latest_reports
 from resources.services import issue_site_token
 from resources.services.throttles import recompute
 from taskqueues.services import submit_pools, targets
@@ -78,8 +80,10 @@ def _served_by(site: Site) -> list[VO] | None:
 class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
     """Base of the pages of the three levels."""
 
+    form = LevelForm
 
-class SiteForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+
+class SiteForm(LevelForm):
     """A site, with a throttle that has what its policy needs."""
 
     def clean(self) -> dict[str, Any]:
@@ -112,7 +116,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
     filter_horizontal = ("storage_elements",)
     actions = (*STATE_ACTIONS, "issue_registration_token", "issue_advertisement_token")
     fieldsets = (
-        (None, {"fields": ("name", "vos", "ce_links", "storage_elements")}),
+        (None, {"fields": ("name", "vos", "ce_links", "storage_elements", "containers_provide_platforms")}),
         PARAMETER_FIELDSET,
         (
             "Throttle",
@@ -226,7 +230,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
     readonly_fields = STATE_FIELDS
     actions = STATE_ACTIONS
     fieldsets = (
-        (None, {"fields": ("site", "name", "type", "options", "pilot_types", "identity")}),
+        (None, {"fields": ("site", "name", "type", "middleware", "options", "pilot_types", "identity")}),
         PARAMETER_FIELDSET,
         STATE_FIELDSET,
     )
@@ -258,6 +262,16 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
 class QueueAdmin(LevelAdmin[Queue]):
     """A manager looks after the queues of the own sites."""
 
+    constraint_words = MappingProxyType(
+        {
+            "queue_required_tags_are_among_its_tags": (
+                "required_tags",
+                "Each must be among the tags; add it there.",
+            ),
+            "queue_stalled_cpu_fraction_is_0_to_1": ("stalled_cpu_fraction", "Give a number from 0 to 1."),
+        }
+    )
+
     fixed_after_creation = ("ce", "name")
     choose_managed = frozenset({"ce"})
     list_display = (
@@ -275,7 +289,7 @@ class QueueAdmin(LevelAdmin[Queue]):
     list_filter = ("state", ("ce", SeenRelatedFilter))
     search_fields = ("name", "ce__name", "ce__site__name")
     ordering = ("ce__site__name", "ce__name", "name")
-    readonly_fields = STATE_FIELDS
+    readonly_fields = (*STATE_FIELDS, "nodes_report")
     actions = STATE_ACTIONS
     fieldsets = (
         (None, {"fields": ("ce", "name")}),
@@ -284,12 +298,19 @@ class QueueAdmin(LevelAdmin[Queue]):
             {
                 "fields": (
                     *("cpu_time_s", "wall_time_s", "processors", "memory_mb"),
-                    *("gpus", "disk_mb", "container", "platforms"),
+                    *("gpus", "disk_mb", "container", "platforms", "nodes_report"),
                 )
             },
         ),
         ("Takes", {"fields": ("job_types", "tags", "required_tags")}),
         ("Pilots", {"fields": ("max_waiting_pilots", "max_pilots")}),
+        (
+            "Stalled payloads",
+            {
+                "fields": ("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
+                "description": "A job may ask for values of its own, within the longest window.",
+            },
+        ),
         PARAMETER_FIELDSET,
         STATE_FIELDSET,
     )
@@ -311,11 +332,36 @@ class QueueAdmin(LevelAdmin[Queue]):
         """Return its site."""
         return queue.ce.site.name
 
+    @admin.display(description="platforms of its nodes")
+    def nodes_report(self, queue: Queue) -> SafeString:
+        """Return which platforms nodes reported, when, and whether that contradicts what is configured."""
+        if not queue.pk:
+            return format_html("{}", "Save the queue first.")
+        rows = (
+            (
+                report.platform,
+                f"{report.host_name}, {report.seen_at:%Y-%m-%d %H:%M %Z}",
+                contradiction(queue, report.platform, has_containers=queue.container),
+            )
+            for report in latest_reports(queue)
+        )
+        return format_html_join("", "<div>{} ({}) {}</div>", rows) or format_html("{}", "No node has reported any yet.")
+
 
 @admin.register(RequirementDefinition)
 class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], RefreshingAdmin[RequirementDefinition]):
     """How names in jobs' requirements compare with the resources' parameters; managers define those of the own VO."""
 
+    constraint_words = MappingProxyType(
+        {
+            "requirement_name_is_unique_ignoring_case": (
+                "name",
+                "There is one of this name; letter case is ignored.",
+            )
+        }
+    )
+
+    form = DefinitionForm
     fixed_after_creation = ("name",)
     list_display = ("name", "kind", "unit", "vo_names")
     list_filter = ("kind",)

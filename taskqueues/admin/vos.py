@@ -1,5 +1,6 @@
 """The page of VOs: how their shares are corrected decides about priorities, so that each change marks the groups."""
 
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -30,6 +31,13 @@ class VOAdmin(VOLevelAdmin[VO]):
     """Operators add VOs and choose their managers; a manager changes the own VO's setups and how it is shared."""
 
     form = VOForm
+    constraint_words = MappingProxyType(
+        {
+            "vo_default_setup_is_one_of_its_setups": ("setup", "It must be one of the setups; add it there."),
+            "vo_any_segment_fraction_is_0_to_1": ("any_segment_fraction", "Give a number from 0 to 1."),
+            "vo_stalled_cpu_fraction_is_0_to_1": ("stalled_cpu_fraction", "Give a number from 0 to 1."),
+        }
+    )
     managers_may = frozenset({"view", "change"})
     fixed_after_creation = ("name",)
     for_operators = ("name", "managers")
@@ -40,6 +48,13 @@ class VOAdmin(VOLevelAdmin[VO]):
     fieldsets = (
         (None, {"fields": ("name", "setup", "setups")}),
         ("Who gets how much", {"fields": ("history_fair_share", "any_segment_fraction")}),
+        (
+            "Stalled payloads",
+            {
+                "fields": ("stalled_s", "stalled_cpu_fraction", "max_stalled_s"),
+                "description": "A job may ask for values of its own, within the longest window.",
+            },
+        ),
         (
             "Managers",
             {"fields": ("managers",), "description": "To come here, a manager needs the staff status of a user, too."},

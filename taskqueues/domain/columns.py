@@ -25,7 +25,7 @@ class QueueRow:
 
     task_queue_id: int
     definition: QueueDefinition
-    #: Whether its owner is not suspended.
+    #: Whether its owner is not suspended, and is a member of its group.
     trusted: bool
 
 
@@ -86,6 +86,11 @@ class ListColumn:
             np.array([len(names) for names in lists], dtype=np.int32),
         )
 
+    @property
+    def some_listed(self) -> bool:
+        """Whether any row lists anything."""
+        return bool(self.rows_of)
+
     def empty(self) -> Mask:
         """Return where nothing is listed."""
         found: Mask = self.length == 0
@@ -93,9 +98,7 @@ class ListColumn:
 
     def lists(self, name: str) -> Mask:
         """Return where *name* is listed."""
-        found = np.zeros(len(self.length), dtype=np.bool_)
-        found[self.rows_of.get(name, _NO_ROWS)] = True
-        return found
+        return self.lists_one_of((name,))
 
     def accepts(self, name: str) -> Mask:
         """Return where nothing is listed, or *name* is."""
@@ -103,10 +106,19 @@ class ListColumn:
 
     def accepts_one_of(self, names: Iterable[str]) -> Mask:
         """Return where nothing is listed, or one of *names* is."""
-        found = self.empty()
+        return self.empty() | self.lists_one_of(names)
+
+    def lists_one_of(self, names: Iterable[str]) -> Mask:
+        """Return where one of *names* is listed."""
+        found = np.zeros(len(self.length), dtype=np.bool_)
         for name in names:
             found[self.rows_of.get(name, _NO_ROWS)] = True
         return found
+
+    def accepts_all(self, names: Iterable[str]) -> Mask:
+        """Return where nothing is listed, or all of *names* are, of which there is at least one."""
+        names = list(names)
+        return self.empty() | self.holds_all(names) if names else self.empty()
 
     def within(self, names: Iterable[str]) -> Mask:
         """Return where everything that is listed is one of *names*."""
@@ -149,7 +161,7 @@ NUMBERS = (
     *("wall_time_s", "gpus", "disk_mb", "container"),
 )
 NAMES = ("setup", "job_type")
-LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "platforms", "tags")
+LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "platforms", "software", "tags")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +184,7 @@ class Columns:
     disk_mb: NDArray[np.int64]
     #: 1 where one is needed, else 0.
     container: NDArray[np.int64]
-    #: Whether the owner is not suspended.
+    #: Whether the owner is not suspended, and is a member of the group.
     trusted: Mask
     setup: NameColumn
     job_type: NameColumn
@@ -182,6 +194,7 @@ class Columns:
     banned_sites: ListColumn
     grid_ces: ListColumn
     platforms: ListColumn
+    software: ListColumn
     tags: ListColumn
 
     @classmethod

@@ -40,7 +40,7 @@ def _at_most(amount: str) -> Condition:
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
-    # A suspended owner's jobs wait: whoever is no longer trusted to log in is not trusted to run either.
+    # The jobs of a suspended owner wait, and so do those of an owner who is no longer a member of their group (ADR 39).
     accepted: Mask = queues.trusted & (queues.vo_id == offer.vo_id)
     if offer.group_id is not None:
         accepted &= queues.group_id == offer.group_id
@@ -52,23 +52,42 @@ def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
 def _site(queues: Columns, offer: ResourceOffer) -> Mask | None:
     if not offer.accepting:
         return np.zeros(len(queues), dtype=np.bool_)
+    if offer.possible_sites is not None:
+        return queues.sites.accepts_all(offer.possible_sites)
     return None if offer.site is None else queues.sites.accepts(offer.site)
 
 
 def _banned_site(queues: Columns, offer: ResourceOffer) -> Mask | None:
-    return None if offer.site is None else ~queues.banned_sites.lists(offer.site)
+    if offer.possible_sites is None:
+        return None if offer.site is None else ~queues.banned_sites.lists(offer.site)
+    if not offer.possible_sites:
+        return queues.banned_sites.empty()
+    return ~queues.banned_sites.lists_one_of(offer.possible_sites)
 
 
 def _ce(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    if offer.possible_ces is not None:
+        return queues.grid_ces.accepts_all(offer.possible_ces)
     return None if offer.ce is None else queues.grid_ces.accepts(offer.ce)
 
 
 def _platform(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    if offer.possible_platforms is not None:
+        accepted = np.ones(len(queues), dtype=np.bool_)
+        for platforms in offer.possible_platforms:
+            accepted &= queues.platforms.accepts_one_of(platforms)
+        return accepted
     return None if offer.platforms is None else queues.platforms.accepts_one_of(offer.platforms)
 
 
 def _submit_pool(queues: Columns, offer: ResourceOffer) -> Mask | None:
     return None if offer.submit_pools is None else queues.submit_pools.accepts_one_of(offer.submit_pools)
+
+
+def _software(queues: Columns, offer: ResourceOffer) -> Mask | None:
+    if not offer.lacking_software or not queues.software.some_listed:
+        return None
+    return ~queues.software.lists_one_of(offer.lacking_software)
 
 
 def _required_tags(queues: Columns, offer: ResourceOffer) -> Mask | None:
@@ -115,11 +134,12 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "setup": Condition(lambda queues, offer: queues.setup.is_(offer.setup), ("setup",)),
         "cpu_time": _at_most("cpu_time_s"),
         "pilot_type": Condition(lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type), ("pilot_type",)),
-        "site": Condition(_site, ("site", "accepting")),
-        "banned_site": Condition(_banned_site, ("site",)),
-        "ce": Condition(_ce, ("ce",)),
-        "platform": Condition(_platform, ("platforms",)),
+        "site": Condition(_site, ("site", "possible_sites", "accepting")),
+        "banned_site": Condition(_banned_site, ("site", "possible_sites")),
+        "ce": Condition(_ce, ("ce", "possible_ces")),
+        "platform": Condition(_platform, ("platforms", "possible_platforms")),
         "submit_pool": Condition(_submit_pool, ("submit_pools",)),
+        "software": Condition(_software, ("lacking_software",)),
         "tags": Condition(lambda queues, offer: queues.tags.within(offer.tags), ("tags",)),
         "required_tags": Condition(_required_tags, ("required_tags",)),
         "job_type": Condition(_job_type, ("job_types",)),

@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from taskqueues.domain.segments import cpu_segment_s, in_steps
 from wms.kernel.errors import RejectedError
+from wms.kernel.names import composed
 
 
 class NoSiteLeftError(RejectedError):
@@ -46,6 +47,8 @@ class QueueDefinition:
     disk_mb: int = 0
     #: Whether a container runtime is needed. Not for which image: that would split queues which any slot serves alike.
     container: bool = False
+    #: Paths, commands and names of software. What some queue publishes must be published where the jobs run (ADR 34).
+    software: tuple[str, ...] = ()
 
     def signature(self) -> bytes:
         """Return the SHA-256 by which the database keeps one queue for one definition."""
@@ -95,6 +98,7 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
     gpus: int = 0,
     disk_mb: int = 0,
     container: bool = False,
+    software: Iterable[str] = (),
 ) -> QueueDefinition:
     """Return the canonical definition of the queue for a job with these requirements.
 
@@ -104,7 +108,8 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
         rounding: the segments and the steps.
         owner_id, group_id, vo_id, setup, job_type, processors, gpus: compared as they are.
         container: whether the job runs in one.
-        submit_pools, pilot_types, sites, banned_sites, grid_ces, grid_middlewares, platforms, tags: in any order.
+        submit_pools, pilot_types, sites, banned_sites, grid_ces, grid_middlewares, platforms, tags, software: in any
+            order.
 
     Raises:
         NoSiteLeftError: sites are named and each of them is banned.
@@ -121,7 +126,7 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
         owner_id=owner_id,
         group_id=group_id,
         vo_id=vo_id,
-        setup=setup,
+        setup=composed(setup),
         cpu_time_s=cpu_segment_s(cpu_time_s, segments_s=rounding.cpu_segments_s),
         submit_pools=_sorted(submit_pools),
         pilot_types=_sorted(pilot_types),
@@ -131,7 +136,7 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
         grid_ces=_sorted(grid_ces),
         grid_middlewares=_sorted(grid_middlewares),
         platforms=_sorted(platforms),
-        job_type=job_type,
+        job_type=composed(job_type),
         tags=_sorted(tags),
         processors=processors,
         memory_mb=in_steps(memory_mb, step=rounding.memory_step_mb),
@@ -139,8 +144,10 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
         gpus=gpus,
         disk_mb=in_steps(disk_mb, step=rounding.disk_step_mb),
         container=container,
+        software=_sorted(software),
     )
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(frozenset(values)))
+    # Composed: descriptions that were stored by earlier versions may be decomposed.
+    return tuple(sorted(frozenset(map(composed, values))))

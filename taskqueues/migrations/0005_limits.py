@@ -17,6 +17,8 @@ CREATE TRIGGER configuration_changes AFTER INSERT OR UPDATE OR DELETE ON taskque
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0002_sharing_of_a_vo"),
+        # Its wms_now() is a default of columns.
+        ("kernel", "0001_database_clock"),
         ("resources", "0002_throttle_states"),
         ("taskqueues", "0004_deliveries"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),

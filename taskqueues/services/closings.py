@@ -1,6 +1,6 @@
 """What throttles and limits hold back at one moment, for those who look at it without claiming (DESIGN §3.6)."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -26,8 +26,8 @@ class Closings:
     #: Those that are throttled, with what is known of each, by primary key.
     sites: Mapping[int, tuple[Site, ThrottleState | None]]
     limits: Sequence[LimitStanding]
-    #: About whose jobs the expressions of sites are asked; with owner, group and VO at hand.
-    task_queues: Collection[TaskQueue]
+    #: About whose jobs the expressions of sites are asked; with owner, group and VO at hand. Read if there are any.
+    task_queues: Iterable[TaskQueue]
 
     @cached_property
     def full_limits(self) -> Sequence[LimitScope]:
@@ -70,7 +70,7 @@ class Closings:
         asked = {
             pk: (throttle_in(site, state), state.matched)
             for pk, (site, state) in self.sites.items()
-            if site.throttle_policy == ThrottlePolicy.CUSTOM and state is not None and state.expires_at > self.now
+            if state is not None and state.room is None and state.expires_at > self.now
         }
         jobs = {row.pk: as_classad(row) for row in self.task_queues} if asked else {}
         return {
@@ -87,12 +87,12 @@ def _patience() -> Callable[[], bool]:
 class ReadClosings(Protocol):
     """How somebody learns what is closed at sites; they differ in what they count at the moment (``closings_of``)."""
 
-    def __call__(self, sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
+    def __call__(self, sites: Iterable[Site], *, now: datetime, task_queues: Iterable[TaskQueue]) -> Closings:
         """Return what is closed at these sites, by the database's clock."""
         ...
 
 
-def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Collection[TaskQueue]) -> Closings:
+def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Iterable[TaskQueue]) -> Closings:
     """Return what is closed at these sites, as it is known; what the server would have to count is taken for open.
 
     Args:

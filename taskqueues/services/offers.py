@@ -3,13 +3,19 @@
 Pilots and people who ask what if name their slots (``matching.services.offers``); directors take them from the queue.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
+from resources.domain.software import PublishedSoftware
+from resources.domain.words import PilotType
 from resources.models import Queue
 from resources.queries import Place, accepting, compatible_platforms
-from taskqueues.domain.offer import ResourceOffer
-from taskqueues.queries import pools_of_queue
+from resources.queries.possible import PossiblePlaces
+from resources.queries.software import published_software
+from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer
+from taskqueues.queries import pools_of_all, pools_of_queue
 from wms.accounts.models import VO
 from wms.kernel.memo import FORGETFUL, Remembered
 
@@ -38,43 +44,113 @@ class Slot:
     submit_pools: tuple[str, ...] | None = None
 
 
-def resolve(slot: Slot, *, vo: VO, place: Place, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Terms:
+    """What the configuration decides about the offers of one place, or of all places where a pilot may be."""
+
+    #: Of each kind of queue, its platforms (empty: the node's count) and whether containers provide them.
+    platforms: tuple[tuple[tuple[str, ...], bool], ...]
+    #: Taken by all; None: every type is.
+    job_types: tuple[str, ...] | None
+    required_tags: frozenset[str]
+    #: The shortest; None: none is limited.
+    wall_time_s: int | None
+
+
+def resolve(
+    slot: Slot,
+    *,
+    vo: VO,
+    place: Place,
+    now: datetime,
+    known: Remembered = FORGETFUL,
+    possible: PossiblePlaces | None = None,
+    some_name_software: bool = True,
+) -> ResourceOffer:
     """Return the offer that a generic pilot of *vo* makes with *slot* at *place*.
 
     Args:
-        slot: what is told; a queue's platforms win over those told, and its pools can only be narrowed.
+        slot: what is told; a queue's platforms and pools can only be narrowed by it.
         vo: whose jobs the pilot runs.
         place: the rows of the place, as far as they are known.
         now: when bans are looked at.
         known: what of the configuration need not be asked again.
+        possible: of a pilot whose queue is not known, where it may run; None: nothing else of the place is compared.
+        some_name_software: whether any task queue that the offer is compared with names software; if not, what queues
+            publish is not read.
     """
-    # Of an unnamed place nothing is closed.
-    closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, known=known)
+    if place.queue is not None or possible is None:
+        # Of an unnamed place nothing is closed.
+        closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, known=known)
+        terms = _terms_of(() if place.queue is None else (place.queue,))
+        pools = None if place.queue is None else known.ask(pools_of_queue, place.queue, vo)
+        possible = None
+    else:
+        closed = bool(possible.why_closed(now=now))
+        terms, pools = known.ask(_terms_of_all, possible), known.ask(pools_of_all, possible, vo)
+    lacking_software: frozenset[str] = frozenset()
+    if some_name_software and (place.queue is not None or possible is not None):
+        published = known.ask(published_software, vo)
+        lacking_software = published.lacking(_published_at(published, place, possible, known=known))
+    # By kind of queue; where nobody says anything, they are not compared.
+    runs = {
+        known.ask(_runs, configured, () if configured and contained and slot.container else slot.platforms)
+        for configured, contained in terms.platforms
+    }
+    platforms = sorted(each for each in runs if each is not None)
     return ResourceOffer(
         vo_id=vo.pk,
         setup=vo.setup if slot.setup is None else slot.setup,
         cpu_time_s=slot.cpu_time_s,
         site=slot.site if place.site is None else place.site.name,
+        possible_sites=possible.site_names if possible is not None and place.site is None else None,
         accepting=not closed,
         ce=slot.ce if place.ce is None else place.ce.name,
-        platforms=_platforms(slot.platforms, place.queue, known=known),
-        submit_pools=_submit_pools(slot.submit_pools, place.queue, vo=vo, known=known),
+        possible_ces=possible.ce_names if possible is not None and place.ce is None else None,
+        platforms=platforms[0] if len(platforms) == 1 else None,
+        possible_platforms=tuple(platforms) if len(platforms) > 1 else None,
+        submit_pools=_narrowed(pools, slot.submit_pools),
+        lacking_software=lacking_software,
         tags=tuple(sorted(set(slot.tags))),
-        required_tags=tuple(sorted(set(slot.required_tags))),
-        job_types=_job_types(slot.job_types, place.queue),
+        # A queue's own hold, whatever is told: they say for which jobs the site keeps it.
+        required_tags=tuple(sorted(terms.required_tags.union(slot.required_tags))),
+        # An empty list says as little as none: a dedicated queue stays dedicated.
+        job_types=slot.job_types or _all_or(terms.job_types),
         processors=slot.processors,
         memory_mb=slot.memory_mb,
-        wall_time_s=_wall_time_s(slot.wall_time_s, place.queue),
+        wall_time_s=terms.wall_time_s if slot.wall_time_s is None else slot.wall_time_s,
         gpus=slot.gpus,
         disk_mb=slot.disk_mb,
         container=slot.container,
     )
 
 
-def offer_of_queue(queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
+def published_at(
+    place: Place, possible: PossiblePlaces | None, *, vo: VO, known: Remembered = FORGETFUL
+) -> frozenset[str]:
+    """Return the software published at a place; where the queue is not known, by all *possible* queues (ADR 27)."""
+    return _published_at(known.ask(published_software, vo), place, possible, known=known)
+
+
+def _published_at(
+    published: PublishedSoftware, place: Place, possible: PossiblePlaces | None, *, known: Remembered
+) -> frozenset[str]:
+    if place.queue is not None:
+        return published.common_to((place.queue.pk,))
+    return frozenset() if possible is None else known.ask(_common_to_all, published, possible)
+
+
+def _common_to_all(published: PublishedSoftware, possible: PossiblePlaces) -> frozenset[str]:
+    return published.common_to([queue.pk for queue in possible.queues] if possible.all_are_queues else [])
+
+
+def offer_of_queue(
+    queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL, some_name_software: bool = True
+) -> ResourceOffer:
     """Return what a generic pilot of *vo* offers that has just started in a slot of *queue* (with its CE and site).
 
-    Platforms that only the node knows are not compared. *known*: as for ``resolve``.
+    Platforms that only the node knows are not compared. *known* and *some_name_software*: as for
+    ``resolve``.
     """
     slot = Slot(
         cpu_time_s=queue.cpu_time_s,
@@ -86,28 +162,88 @@ def offer_of_queue(queue: Queue, *, vo: VO, now: datetime, known: Remembered = F
         disk_mb=queue.disk_mb,
         container=queue.container,
     )
-    return resolve(slot, vo=vo, place=Place(site=queue.ce.site, ce=queue.ce, queue=queue), now=now, known=known)
+    place = Place(site=queue.ce.site, ce=queue.ce, queue=queue)
+    return resolve(slot, vo=vo, place=place, now=now, known=known, some_name_software=some_name_software)
 
 
-def _platforms(told: tuple[str, ...] | None, queue: Queue | None, *, known: Remembered) -> tuple[str, ...] | None:
-    nodes = tuple(queue.platforms) if queue is not None and queue.platforms else told
-    return None if nodes is None else known.ask(compatible_platforms, nodes)
+def _terms_of(queues: Collection[Queue], *, all_are_queues: bool = True) -> _Terms:
+    """Return what all of the queues, at all places where the pilot may be, allow."""
+    types = [frozenset(queue.job_types) for queue in queues if queue.job_types]
+    walls = [queue.wall_time_s for queue in queues if queue.wall_time_s is not None]
+    platforms = {(tuple(queue.platforms), queue.ce.site.containers_provide_platforms) for queue in queues}
+    return _Terms(
+        platforms=tuple(sorted(platforms if queues and all_are_queues else {*platforms, ((), False)})),
+        job_types=tuple(sorted(frozenset.intersection(*types))) if types else None,
+        required_tags=frozenset(tag for queue in queues for tag in queue.required_tags),
+        wall_time_s=min(walls, default=None),
+    )
 
 
-def _submit_pools(
-    told: tuple[str, ...] | None, queue: Queue | None, *, vo: VO, known: Remembered
-) -> tuple[str, ...] | None:
+class Asking(Protocol):
+    """What of a task queue, or of its definition, decides which kind of pilot comes for its jobs."""
+
+    @property
+    def owner_id(self) -> int:
+        """The primary key of its owner."""
+
+    @property
+    def group_id(self) -> int:
+        """The primary key of its group."""
+
+    @property
+    def pilot_types(self) -> Sequence[str]:
+        """Kinds of pilots that may run its jobs; empty: any."""
+
+    @property
+    def software(self) -> Sequence[str]:
+        """The software that its jobs need."""
+
+
+def offer_to(asking: Asking, queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
+    """Return what a pilot offers that came to *queue* for the jobs of one task queue, generic if it may be (PIL §3.1).
+
+    *vo*, *now* and *known* are those of ``offer_of_queue``.
+    """
+    offer = offer_of_queue(queue, vo=vo, now=now, known=known, some_name_software=bool(asking.software))
+    taken = queue.ce.pilot_types or list(PilotType)
+    wanted = [kind for kind in taken if kind in (asking.pilot_types or taken)]
+    if PilotType.GENERIC in (wanted or taken):
+        return offer
+    return replace(offer, group_id=asking.group_id, owner_id=asking.owner_id)
+
+
+def _terms_of_all(places: PossiblePlaces) -> _Terms:
+    return _terms_of(places.queues, all_are_queues=places.all_are_queues)
+
+
+def platforms_on_nodes(queue: Queue, nodes: Collection[str], *, known: Remembered = FORGETFUL) -> tuple[str, ...]:
+    """Return, sorted, the platforms of jobs that run on some of the nodes of *queue*, by what the nodes reported."""
+    configured = tuple(queue.platforms)
+    if queue.container and queue.ce.site.containers_provide_platforms and configured:
+        return known.ask(compatible_platforms, configured)
+    of_each = [known.ask(_runs, configured, (node,)) for node in nodes]
+    return tuple(sorted({platform for platforms in of_each for platform in platforms or ()}))
+
+
+def _runs(configured: tuple[str, ...], node: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the platforms of jobs that run there; None: nothing is known.
+
+    Args:
+        configured: of the queue; empty: it does not say.
+        node: what the node detected; empty, or None: it does not say.
+    """
+    if not configured:
+        return None if node is None else compatible_platforms(node)
+    runs = compatible_platforms(configured)
+    return tuple(sorted(frozenset(runs).intersection(compatible_platforms(node)))) if node else runs
+
+
+def _narrowed(pools: tuple[str, ...] | None, told: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return the pools of the queue as the server knows them (DESIGN §3.4); what an offer names can only narrow."""
-    if queue is None:
-        return told
-    pools = known.ask(pools_of_queue, queue, vo)
-    return pools if told is None else tuple(sorted(frozenset(pools) & frozenset(told)))
+    if pools is None or told is None:
+        return told if pools is None else pools
+    return tuple(sorted(frozenset(pools) & frozenset(told)))
 
 
-def _wall_time_s(told: int | None, queue: Queue | None) -> int | None:
-    return queue.wall_time_s if told is None and queue is not None else told
-
-
-def _job_types(told: tuple[str, ...] | None, queue: Queue | None) -> tuple[str, ...]:
-    # An empty list says as little as none: a dedicated queue stays dedicated.
-    return told or (() if queue is None else tuple(queue.job_types))
+def _all_or(job_types: tuple[str, ...] | None) -> tuple[str, ...]:
+    return () if job_types is None else job_types or (NO_JOB_TYPE,)

@@ -13,6 +13,7 @@ from taskqueues.domain.shares import GroupShare, QueueLoad, split_share
 from taskqueues.models import ChangedGroup, TaskQueue
 from taskqueues.queries import shares_in_effect
 from wms.accounts.models import VO, Group
+from wms.accounts.queries import active_memberships
 from wms.kernel.db import LockKey, lock, transaction_required
 
 
@@ -67,17 +68,23 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
     """Return the priorities with which queues of these definitions and summed weights are created.
 
     They come out of the groups' sums, as last evaluated, with the new queues counted in: no job is counted here, for a
-    group may have a million. The queues beside them follow within a second.
+    group may have a million. The queues beside them follow within a second. A queue whose owner is suspended, or is not
+    a member of its group, gets 0.
     """
+    members = active_memberships(
+        user_ids={definition.owner_id for definition in weights},
+        group_ids={definition.group_id for definition in weights},
+    )
+    untrusted = {definition for definition in weights if (definition.owner_id, definition.group_id) not in members}
     shares = _shares(Group.objects.filter(pk__in={definition.group_id for definition in weights}))
     loads = _stored_loads(share.group_id for share in shares)
     # NB: positive, so that they cannot be mistaken for what is stored.
-    definition_of = dict(enumerate(weights, start=1))
+    definition_of = dict(enumerate((each for each in weights if each not in untrusted), start=1))
     for number, definition in definition_of.items():
         loads[definition.group_id].append(
             QueueLoad(task_queue_id=number, owner_id=definition.owner_id, weight=weights[definition])
         )
-    return {
+    return dict.fromkeys(untrusted, 0.0) | {
         definition_of[number]: priority
         for share in shares
         for number, priority in split_share(share.share, loads[share.group_id], shared=share.shares_jobs).items()
@@ -97,7 +104,8 @@ def _stored_loads(group_ids: Iterable[int]) -> defaultdict[int, list[QueueLoad]]
     What a new queue gets depends on no more. A group may have ten thousand queues, but not as many owners.
     """
     loads: defaultdict[int, list[QueueLoad]] = defaultdict(list)
-    queues = TaskQueue.objects.filter(group__in=list(group_ids), weight__gt=0).values_list("group_id", "owner_id")
+    weighing = TaskQueue.objects.trusted().filter(group__in=list(group_ids), weight__gt=0)
+    queues = weighing.values_list("group_id", "owner_id")
     for number, (group_id, owner_id, weight) in enumerate(queues.annotate(Sum("weight")).order_by("group", "owner")):
         loads[group_id].append(QueueLoad(task_queue_id=-number, owner_id=owner_id, weight=weight))
     return loads

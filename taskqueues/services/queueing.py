@@ -10,8 +10,9 @@ from django.db import transaction
 
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
+from taskqueues.domain.held_back import HeldBack
 from taskqueues.domain.weights import total_weight
-from taskqueues.models import no_jobs
+from taskqueues.models import QueuedJob, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -26,6 +27,8 @@ class WaitingJob:
     job_id: int
     definition: QueueDefinition
     user_priority: int
+    #: None: any pilot that fits may have it at once.
+    held_back: HeldBack | None = None
 
 
 def rounding() -> Rounding:
@@ -52,7 +55,11 @@ def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
     for job in jobs:
         load.setdefault(job.definition, Counter())[job.user_priority] += 1
     queue_of = _find_or_create({definition: total_weight(levels) for definition, levels in load.items()}, now=now)
-    sql.insert_queued_jobs((job.job_id, queue_of[job.definition], job.user_priority) for job in jobs)
+    sql.insert_queued_jobs(
+        (job.job_id, queue_of[job.definition], job.user_priority) for job in jobs if job.held_back is None
+    )
+    if delayed := [job for job in jobs if job.held_back is not None]:
+        _insert_held_back(delayed, queue_of)
     return {job.job_id: queue_of[job.definition] for job in jobs}
 
 
@@ -60,6 +67,28 @@ def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
 def withdraw(job_ids: Collection[int]) -> frozenset[int]:
     """Take the jobs out of their queues; return those that were still there (for others a pilot was faster)."""
     return sql.delete_queued_jobs(job_ids)
+
+
+def held_back(job_ids: Collection[int]) -> Mapping[int, HeldBack]:
+    """Return what holds back those of the jobs in queues that are held back, for a job that moves to another queue."""
+    rows = QueuedJob.objects.filter(pk__among=frozenset(job_ids), is_held_back=True)
+    return {row.job_id: as_held_back(row) for row in rows}
+
+
+def as_held_back(row: QueuedJob) -> HeldBack:
+    """Return what a row that is held back says.
+
+    Raises:
+        ValueError: it is not held back.
+    """
+    if row.not_before is None:
+        raise ValueError(f"{row} is not held back")
+    return HeldBack(
+        not_before=row.not_before,
+        avoided_until=row.avoided_until,
+        avoided_queue_ids=tuple(row.avoided_queue_ids or ()),
+        avoided_host=row.avoided_host,
+    )
 
 
 def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None) -> int:
@@ -93,6 +122,28 @@ def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) 
             transaction.set_rollback(True)
         found = sql.keep_queues(definition_of.keys())
     return {definition_of[signature]: pk for signature, pk in found.items()}
+
+
+def _insert_held_back(jobs: Sequence[WaitingJob], queue_of: Mapping[QueueDefinition, int]) -> None:
+    """Put jobs that are held back into their queues, and tell the indexes of them as of any others."""
+    rows = [
+        QueuedJob(
+            job_id=job.job_id,
+            task_queue_id=queue_of[job.definition],
+            user_priority=job.user_priority,
+            is_held_back=True,
+            not_before=held_back.not_before,
+            avoided_until=held_back.avoided_until,
+            avoided_queue_ids=list(held_back.avoided_queue_ids) or None,
+            avoided_host=held_back.avoided_host,
+        )
+        for job in jobs
+        if (held_back := job.held_back) is not None
+    ]
+    QueuedJob.objects.bulk_create(rows)
+    TaskQueueChange.objects.bulk_create(
+        TaskQueueChange(task_queue_id=row.task_queue_id, user_priority=row.user_priority, jobs=1) for row in rows
+    )
 
 
 def _create(

@@ -29,6 +29,7 @@ _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
         "GPUs": attrgetter("gpus"),
         "Disk": attrgetter("disk_mb"),
         "Container": attrgetter("container"),
+        "Software": attrgetter("software"),
     }
 )
 #: The attributes that TARGET has.

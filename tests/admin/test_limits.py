@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from taskqueues.models import Limit
+from taskqueues.models import Limit, LimitSlot
 from tests.admin.conftest import Shared, World, add, change, changelist, errors_of
 from tests.factories import NOW, make_job, make_user
 from wms.stack.configuration.applying import configure
@@ -40,6 +40,19 @@ def test_a_manager_limits_the_own_vo_and_nobody_else(
 
 def test_a_limit_that_limits_nothing_is_refused(manager: Client, mine: World) -> None:
     assert errors_of(manager.post(add(Limit), {"vo": mine.vo.pk}))
+
+
+def test_what_a_constraint_refuses_is_told_in_words(operator: Client, mine: World) -> None:
+    errors = errors_of(operator.post(add(Limit), {"vo": mine.vo.pk}))
+    assert dict(errors) == {"__all__": ["It limits nothing: give running, waiting, CPU time per day or a delay."]}
+
+
+def test_a_deletion_names_nothing_of_the_books_that_the_system_keeps(operator: Client, mine: World) -> None:
+    assert LimitSlot.objects.filter(limit=mine.limit).exists()
+    page = operator.get(change(mine.limit).replace("/change/", "/delete/")).content.decode()
+    assert "Limits: 1" in page
+    for book in ("imit slot", "imit count", "imit hour"):
+        assert book not in page
 
 
 def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, theirs: World) -> None:
@@ -95,10 +108,10 @@ def test_the_page_tells_the_room_of_each_kind_of_limit(operator: Client, mine: W
         Limit.objects.create(user=mine.member, cpu_s_per_day=100).pk: "100 of 100 s of CPU time",
         Limit.objects.create(site=mine.site, delay_s=2, burst=4).pk: "4 matches at once",
         Limit.objects.create(site=mine.site, running=1).pk: (
-            "at most 1 job of all at the site lhcb.org may run at a time, and 1 do"
+            "at most 1 job of all at the site lhcb.org may run at a time, and 1 does"
         ),
         Limit.objects.create(**vo, running=1, waiting=4).pk: (
-            "at most 1 job of the VO lhcb may run at a time, and 1 do, 1 of 4 waiting jobs"
+            "at most 1 job of the VO lhcb may run at a time, and 1 does, 1 of 4 waiting jobs"
         ),
     }
     page = operator.get(changelist(Limit))

@@ -25,6 +25,7 @@ from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import make_user
 from wms.accounts.models import VO, ApiToken, Group, User
 from wms.jobs.models import Job
+from wms.kernel.admin import RowLevelAdmin
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +67,16 @@ def names(models_: Any) -> list[str]:
 
 def test_every_model_with_a_page_is_in_a_table_of_this_test() -> None:
     assert set(OURS) == {*OF_A_VO, *SHARED, ApiToken}
+
+
+def test_every_constraint_that_a_form_may_meet_has_words() -> None:
+    for model, page in admin.site._registry.items():
+        if not isinstance(page, RowLevelAdmin) or not {"add", "change"} & (page.operators_may | page.managers_may):
+            continue
+        for constraint in model._meta.constraints:
+            told_by_django = isinstance(constraint, models.UniqueConstraint) and constraint.fields
+            if not told_by_django and not constraint.name.endswith("_state_is_known"):  # the state has no field
+                assert constraint.name in page.constraint_words, constraint.name
 
 
 @pytest.mark.parametrize("model", OURS, ids=names(OURS))

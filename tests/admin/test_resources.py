@@ -1,6 +1,7 @@
 """What a manager of a VO does with resources and limits, and what no forged request lets one do."""
 
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -9,7 +10,15 @@ from django.urls import reverse
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from resources.domain.words import ResourceState
-from resources.models import ComputingElement, Queue, RequirementDefinition, Site, SiteToken, StorageElement
+from resources.models import (
+    ComputingElement,
+    Queue,
+    ReportedPlatform,
+    RequirementDefinition,
+    Site,
+    SiteToken,
+    StorageElement,
+)
 from taskqueues.models import StaleSubmitPools, SubmitPool
 from taskqueues.services import submit_pools
 from tests.admin.conftest import (
@@ -309,3 +318,72 @@ def test_a_storage_element_is_saved_only_as_pilots_can_use_it(
     assert StorageElement.objects.exists() is (words == "")
     if words:
         assert words in answer.content.decode()
+
+
+# ---- values that a definition does not allow -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["site", "ce", "queue"])
+@pytest.mark.parametrize("column", ["parameters", "vo_parameters"])
+def test_a_capacity_that_is_no_number_is_refused_on_every_page(
+    level: str, column: str, operator: Client, mine: World
+) -> None:
+    RequirementDefinition.objects.create(name="Memory", kind="capacity", unit="MB")
+    form = {
+        "site": of_site(vos=[mine.vo.pk]),
+        "ce": {"type": "local", "identity": "none", "options": "{}", "parameters": "{}", "vo_parameters": "{}"},
+        "queue": of_queue(),
+    }[level]
+    value = '{"memory": "4000"}' if column == "parameters" else f'{{"{mine.vo}": {{"memory": "4000"}}}}'
+    row = getattr(mine, level)
+    response = operator.post(change(row), {**form, column: value})
+    path = "memory" if column == "parameters" else f"{mine.vo}: memory"
+    assert errors_of(response)[column] == [f"{path} is a capacity in MB; give a number. Write 4000, without quotes."]
+    row.refresh_from_db()
+    assert (row.parameters, row.vo_parameters) == ({}, {})
+    assert operator.post(change(row), {**form, column: value.replace('"4000"', "4000")}).status_code == 302
+
+
+def test_a_definition_that_present_values_do_not_fit_names_them(operator: Client, mine: World, theirs: World) -> None:
+    for world in (mine, theirs):
+        Queue.objects.filter(pk=world.queue.pk).update(parameters={"Memory": "4000"})
+    response = operator.post(add(RequirementDefinition), {"name": "memory", "kind": "capacity", "vos": [mine.vo.pk]})
+    (sentence,) = errors_of(response)["kind"]
+    assert f"queue {mine.site}/{mine.ce}/{mine.queue}." in sentence
+    assert theirs.site.name not in sentence
+    assert not RequirementDefinition.objects.filter(name="memory").exists()
+    definition = {"name": "memory", "kind": "set", "vos": [mine.vo.pk]}
+    assert operator.post(add(RequirementDefinition), definition).status_code == 302
+    changed = {"kind": "capacity", "vos": [mine.vo.pk]}
+    row = RequirementDefinition.objects.get(name="memory")
+    assert "kind" in errors_of(operator.post(change(row), changed))
+    Queue.objects.filter(pk=mine.queue.pk).update(parameters={"Memory": 4000})
+    assert operator.post(change(row), changed).status_code == 302
+
+
+def test_a_site_that_comes_to_serve_the_vo_of_a_definition_is_looked_at(operator: Client, mine: World) -> None:
+    RequirementDefinition.objects.create(name="Memory", kind="capacity").vos.set([mine.vo])
+    other = make_vo()
+    of_others = of_site(vos=[other.pk], parameters='{"Memory": "4000"}')
+    assert operator.post(change(mine.site), of_others).status_code == 302
+    response = operator.post(change(mine.site), {**of_others, "vos": [other.pk, mine.vo.pk]})
+    assert "parameters" in errors_of(response)
+
+
+def test_names_and_values_are_stored_composed(operator: Client, mine: World) -> None:
+    word = normalize("NFD", "süd")
+    form = of_queue(tags=f"b, {word}", parameters=f'{{"{word}": ["{word}"]}}')
+    assert operator.post(change(mine.queue), form).status_code == 302
+    mine.queue.refresh_from_db()
+    composed = normalize("NFC", word)
+    assert (mine.queue.tags, mine.queue.parameters) == (["b", composed], {composed: [composed]})
+
+
+def test_the_page_of_a_queue_says_which_of_its_nodes_contradict_it(manager: Client, mine: World) -> None:
+    Queue.objects.filter(pk=mine.queue.pk).update(platforms=["el9"])
+    assert "No node has reported any yet." in manager.get(change(mine.queue)).content.decode()
+    for platform in ("deb12", "el9"):
+        ReportedPlatform.objects.create(queue=mine.queue, platform=platform, host_name="wn1", seen_at=NOW)
+    page = manager.get(change(mine.queue)).content.decode()
+    assert "deb12 (wn1, 2026-06-01 12:00 UTC) The node is deb12, but the queue is configured for el9" in page
+    assert "<div>el9 (wn1, 2026-06-01 12:00 UTC) </div>" in page

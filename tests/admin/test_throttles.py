@@ -38,7 +38,7 @@ def test_the_page_tells_how_each_throttle_stands(operator: Client, mine: World) 
     count(counted.pk)
     make_throttled_site(name="never")
     make_throttled_site(name="closed", throttle_when_expired=WhenExpired.CLOSED)
-    for name, expression in (("expression", "CurMatches < 100"), ("of jobs", "TARGET.Processors < 2")):
+    for name, expression in (("expression", "CurMatches < 100"), ("of jobs", "TARGET.NumberOfProcessors < 2")):
         site = make_throttled_site(name=name, policy=ThrottlePolicy.CUSTOM, throttle_requirements=expression)
         advertise(site.pk, of_classad("CurMatches = 1"))
     pass_time(seconds=60)
@@ -49,7 +49,10 @@ def test_the_page_tells_how_each_throttle_stands(operator: Client, mine: World) 
     assert found["counted"] == ["level0", True, "5", 0, "–", "the server", "–"]
     assert [found["never"][cell] for cell in (1, 2, 5)] == [True, "counted at the next match", "the server"]
     assert [found["closed"][cell] for cell in (1, 2, 5)] == [False, "0", "nobody: expired"]
-    assert found["closed"][6] == "The site has never advertised, and it stays closed until it advertises."
+    assert (
+        found["closed"][6]
+        == "The site has never advertised, and it stays closed until an advertisement of it is accepted."
+    )
     assert found["expression"][2] == "20 or more"
     assert found["of jobs"][2] == "depends on the job"
     assert mine.site.name not in found
@@ -86,7 +89,7 @@ def test_all_that_is_known_is_on_the_page_of_one(operator: Client, mine: World) 
     advertise(mine.throttle.pk, of_classad('CurrentSubmittingJobs = 5; Gateway = "<b>"', sequence=7))
     page = operator.get(change(mine.throttle)).content.decode()
     assert "CurrentSubmittingJobs = 5" in page
-    assert "0 matches since the measurement, which left no room." in page
+    assert "The site advertised CurrentSubmittingJobs = 5, which leaves no room: MaxSubmittingJobs is " in page
     assert "&lt;b&gt;" in page
 
 

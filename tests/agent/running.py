@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pilots.agent_package import agent_package
 from tests.agent.scripted import PILOT_TOKEN
+from tests.pace import within
 
 TIMEOUT_S = 60
 ROOT = Path(__file__).parents[2]
@@ -46,17 +47,25 @@ class RunningAgent:
         packed: bool = False,
         work_dir: bool = True,
         measured: bool = False,
+        node_processors: int = 8,
+        node_memory_mb: int = 16_000,
         environment: dict[str, str] | None = None,
         user: str | None = None,
+        enter: Sequence[str] = (),
+        owner: tuple[int, int] | None = None,
     ) -> None:
         """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*.
 
-        Without *work_dir* it must find one; unless *measured* its cores are said to be like the reference.
+        Without *work_dir* it must find one. Unless *measured*, the node has the given processors and memory, and its
+        cores are like the reference, whatever this machine has. *enter* are words before its command line, and *owner*
+        the user and the group that these make it run as.
         """
         self.work = directory / "work"
         self.work.mkdir(exist_ok=True)
         if user is not None:
             shutil.chown(self.work, user)
+        if owner is not None:
+            os.chown(self.work, *owner)
         program = ["-m", "pilots.agent"]
         if packed:
             (directory / "agent.pyz").write_bytes(agent_package().content)
@@ -65,10 +74,11 @@ class RunningAgent:
         command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
         usual = ["--max-idle-s", "0", "--stop-within-s", "5.5"]
         usual += ["--work-dir", str(self.work)] if work_dir else []
-        usual += [] if measured else ["--speed", "1"]
+        node = ["--node-processors", str(node_processors), "--node-memory-mb", str(node_memory_mb), "--speed", "1"]
+        usual += [] if measured else node
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, *usual, *options],
+                [*enter, *command, *usual, *options],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -93,7 +103,7 @@ class RunningAgent:
     def wait(self) -> int:
         """Wait for its end; return the exit code."""
         try:
-            return self.process.wait(TIMEOUT_S)
+            return self.process.wait(within(TIMEOUT_S))
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the agent does not end:\n{self.log}") from None
 

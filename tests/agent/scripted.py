@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from pilots.agent_package import agent_package
+from tests.pace import Deadline, wait_for
 from tests.serving import LoopbackServer
 from tests.storage import write_certificate
 
@@ -156,17 +157,15 @@ class ScriptedServer(LoopbackServer):
 
     def wait_until(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
         """Wait until *condition* holds; it is looked at whenever a request has been answered."""
+        deadline = Deadline(timeout_s)
         with self.changed:
-            if not self.changed.wait_for(condition, timeout_s):
-                raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
+            while not self.changed.wait_for(condition, 1.0):
+                if deadline.has_passed():
+                    raise AssertionError(f"it did not happen; the last requests were {self.seen[-5:]}")
 
     def poll(self, condition: "Any", *, timeout_s: float = 20.0) -> None:
         """Wait until *condition* holds, whether or not there are requests."""
-        give_up_at = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > give_up_at:
-                raise AssertionError("it did not happen")
-            time.sleep(0.02)
+        wait_for(condition, timeout_s, every_s=0.02)
 
     @property
     def lease(self) -> Lease:

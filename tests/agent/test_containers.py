@@ -1,56 +1,32 @@
-"""Jobs in containers, by a runtime that does as apptainer does without needing any privilege: real processes."""
+"""Jobs in containers, by a runtime that does as apptainer does without needing any privilege: real processes.
+
+``container_nodes.py`` tells how to run these tests with apptainer itself.
+"""
 
 import os
+import re
 import shlex
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agent.conftest import StartAgent
+from tests.agent.container_nodes import VARIABLE, ContainerNode, apptainer_node, stand_in_node
+from tests.agent.running import marker, processes_with
 from tests.agent.scripted import Lease, ScriptedServer
-
-#: Takes "exec", options and an image; then runs what is left in an environment where only the image's PATH is other.
-RUNTIME = """#!/bin/sh
-[ "$1" != --version ] || {{ echo "apptainer version 1.3.0"; exit; }}
-printf '%s\\n' "$@" > "{told}"
-shift
-bound=
-while [ "${{1#-}}" != "$1" ]; do
-    case "$1" in
-        --nv) shift ;;
-        --pwd) cd "$2"; shift 2 ;;
-        --home) HOME=$2; export HOME; shift 2 ;;
-        --bind) bound="$bound $2"; shift 2 ;;
-        *) echo "unknown option $1" >&2; exit 255 ;;
-    esac
-done
-image=$1
-shift
-case "$image" in
-    docker://broken*) echo "INFO: pulling" >&2; echo "FATAL: no such manifest" >&2; echo >&2; exit 255 ;;
-esac
-PATH=/usr/local/bin:/usr/bin:/bin IMAGE=$image BOUND=$bound exec "$@"
-"""
-
 
 REGISTRY = "one of a registry is written docker://alpine:3"
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Path:
-    """Return the file where the runtime writes its arguments."""
-    return tmp_path / "told"
-
-
-@pytest.fixture
-def node(tmp_path: Path, told: Path) -> dict[str, str]:
-    """Return the environment of a pilot on a node that has a runtime."""
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "apptainer"
-    program.write_text(RUNTIME.format(told=told))
-    program.chmod(0o755)
-    return {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+def node(server: ScriptedServer, tmp_path: Path) -> Iterator[ContainerNode]:
+    """Return a node that runs containers: with apptainer itself where its root directory is named."""
+    root = os.environ.get(VARIABLE)
+    with apptainer_node(server.url, root) if root else stand_in_node(server.url, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
@@ -72,10 +48,10 @@ def finished(lease: Lease) -> tuple[int | None, str | None]:
 
 @pytest.mark.parametrize(("promised", "offered"), [(True, True), (False, False), (None, True)])
 def test_containers_are_offered_where_the_node_can_and_the_server_does_not_say_no(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str], promised: bool | None, offered: bool
+    server: ScriptedServer, node: ContainerNode, promised: bool | None, offered: bool
 ) -> None:
     server.configuration["place"]["container"] = promised
-    start(environment=node).wait()
+    node.start().wait()
     assert offer_to(server)["container"] is offered
     assert server.node_reports[0]["node"]["container_runtime"].endswith("/apptainer")
 
@@ -92,73 +68,98 @@ def test_a_node_without_a_runtime_offers_none_and_hands_such_a_job_back(
 
 
 def test_a_job_runs_in_its_image_with_its_own_files_and_its_environment(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str], told: Path
+    server: ScriptedServer, node: ContainerNode
 ) -> None:
     script = (
-        b'#!/bin/sh\necho "$IMAGE|$PATH|$SEED|$1|$2"; pwd; echo "$HOME"; touch "$TMPDIR/x" && echo "$BOUND"; exit 7'
+        b'#!/bin/sh\necho "$APPTAINER_CONTAINER|$PATH|$SEED|$1|$2"; pwd; echo "$HOME"\n'
+        b'touch "$TMPDIR/x" || exit 8; exit 7'
     )
     given = server.add_sandbox(script, file_name="run.sh")
     server.add_job(
         "run.sh",
         "'a b' c",
-        container="docker://registry.org/os:9",
+        container=node.image,
         input_sandboxes=[given],
         environment={"SEED": "5"},
         gpus=1,
     )
-    start(environment=node).wait()
+    node.start().wait()
     assert finished(server.lease)[0] == 7
-    line, pwd, home, bound = server.lease.files()["std.out"].splitlines()
-    assert line == "docker://registry.org/os:9|/usr/local/bin:/usr/bin:/bin|5|a b|c"
+    line, pwd, home = server.lease.files()["std.out"].splitlines()
+    assert line == f"{node.image}|{node.path}|5|a b|c"
     assert pwd == home
-    assert str(Path(pwd).parent / "tmp") in bound.split()
-    assert {"exec", "--nv"} <= set(told.read_text().splitlines())
+    if node.told is not None:
+        told = node.told.read_text().splitlines()
+        assert {"exec", "--nv"} <= set(told)
+        assert str(Path(pwd).parent / "tmp") in told
 
 
-def test_a_command_is_one_of_the_image(server: ScriptedServer, start: StartAgent, node: dict[str, str]) -> None:
-    server.add_job("printf", "%s hello", container="docker://alpine")
-    start(environment=node).wait()
+def test_a_command_is_one_of_the_image(server: ScriptedServer, node: ContainerNode) -> None:
+    server.add_job("printf", "%s hello", container=node.image)
+    node.start().wait()
     assert finished(server.lease)[0] == 0
     assert server.lease.files()["std.out"] == "hello"
 
 
 @pytest.mark.parametrize(("executable", "code"), [("/no/such/program", 127), ("/etc/passwd", 126)])
 def test_what_the_image_does_not_have_fails_the_job_as_ever(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str], executable: str, code: int
+    server: ScriptedServer, node: ContainerNode, executable: str, code: int
 ) -> None:
-    server.add_job(executable, container="docker://alpine")
-    start(environment=node).wait()
+    server.add_job(executable, container=node.image)
+    node.start().wait()
     assert finished(server.lease)[0] == code
 
 
 def test_a_payload_that_ends_as_a_runtime_does_that_fails_is_not_taken_for_one(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str]
+    server: ScriptedServer, node: ContainerNode
 ) -> None:
-    server.add_job("/bin/sh", "-c 'exit 255'", container="docker://alpine")
-    start(environment=node).wait()
+    server.add_job("/bin/sh", "-c 'exit 255'", container=node.image)
+    node.start().wait()
     assert finished(server.lease)[0] == 255
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_payload_in_a_container_that_a_signal_ends_has_failed_by_it(
+    server: ScriptedServer, node: ContainerNode, number: signal.Signals
+) -> None:
+    server.add_job("/bin/sh", f"-c 'kill -{int(number)} $$'", container=node.image)
+    node.start().wait()
+    assert finished(server.lease)[0] == 128 + number
+
+
 def test_a_job_whose_container_does_not_start_goes_elsewhere_and_its_owner_reads_why(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str]
+    server: ScriptedServer, node: ContainerNode
 ) -> None:
     server.configuration["place"]["container"] = True
-    server.add_job("true", container="docker://broken")
-    start(environment=node).wait()
-    assert finished(server.lease) == (222, "The container could not be started: FATAL: no such manifest")
+    server.add_job("true", container=node.broken)
+    node.start().wait()
+    code, sentence = finished(server.lease)
+    assert code == 222
+    assert re.fullmatch(f"The container could not be started: {node.why_broken}", sentence or "")
+    assert server.lease.finished is not None
+    assert server.lease.finished["fault"] == "job"
     assert len(server.node_reports) == 2  # the node is looked at again
-    # The same job would come back at once.
-    assert [seen.body["container"] for seen in server.requests_to("/matches/")] == [True, False]
+    # The job goes elsewhere first; one image that does not start tells nothing of the node.
+    assert [seen.body["container"] for seen in server.requests_to("/matches/")] == [True, True]
 
 
-def test_an_image_that_the_job_brings_is_used(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str], told: Path
+def test_a_node_where_two_images_in_a_row_do_not_start_offers_no_containers_for_some_time(
+    server: ScriptedServer, node: ContainerNode
 ) -> None:
-    given = server.add_sandbox(b"image", file_name="own.sif")
+    server.configuration["place"]["container"] = True
+    server.add_job("true", container=node.broken)
+    server.add_job("true", container=f"{node.broken}-too")
+    node.start().wait()
+    assert [seen.body["container"] for seen in server.requests_to("/matches/")] == [True, True, False]
+
+
+def test_an_image_that_the_job_brings_is_used(server: ScriptedServer, node: ContainerNode) -> None:
+    given = server.add_sandbox(node.own_image, file_name="own.sif")
     server.add_job("true", container="own.sif", input_sandboxes=[given])
-    start(environment=node).wait()
+    node.start().wait()
     assert finished(server.lease)[0] == 0
-    assert any(line.endswith("/job/own.sif") for line in told.read_text().splitlines())
+    if node.told is not None:
+        assert any(line.endswith("/job/own.sif") for line in node.told.read_text().splitlines())
 
 
 @pytest.mark.parametrize(
@@ -172,31 +173,59 @@ def test_an_image_that_the_job_brings_is_used(
     ],
 )
 def test_an_image_that_is_not_there(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str], image: str, ending: tuple[int | None, str]
+    server: ScriptedServer, node: ContainerNode, image: str, ending: tuple[int | None, str]
 ) -> None:
     server.add_job("true", container=image)
-    start(environment=node).wait()
+    node.start().wait()
     assert finished(server.lease) == ending
 
 
 def test_a_site_says_where_images_are_kept_else_they_go_with_the_job(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str]
+    server: ScriptedServer, node: ContainerNode
 ) -> None:
-    variables = ("APPTAINER_CACHEDIR", "APPTAINER_BINDPATH", "SINGULARITY_CACHEDIR", "APPTAINER_DOCKER_PASSWORD")
-    show = " ".join(f'"${name}"' for name in variables)
-    server.add_job("/bin/sh", f"-c 'printf \"%s\\n\" {show}'", container="docker://alpine")
-    of_site = {"APPTAINER_CACHEDIR": "/images", "APPTAINER_BINDPATH": "/data", "APPTAINER_DOCKER_PASSWORD": "secret"}
-    start(environment={**node, **of_site}).wait()
-    cache, bound, other_cache, password = server.lease.files()["std.out"].split("\n")[:4]
-    assert (cache, bound, password) == ("/images", "/data", "")
-    assert other_cache.endswith("/pilot/images")
+    (node.directory / "data").mkdir()
+    (node.directory / "data" / "calibration").touch()
+    images, data = str(node.directory / "images"), str(node.directory / "data")
+    of_site = {"APPTAINER_CACHEDIR": images, "APPTAINER_BINDPATH": data, "APPTAINER_DOCKER_PASSWORD": "secret"}
+    server.add_job("/bin/sh", f"-c 'ls {data}; env'", container=node.image)
+    node.start(environment=of_site).wait()
+    shown = server.lease.files()["std.out"].splitlines()
+    assert shown[0] == "calibration"
+    assert not any("secret" in line for line in shown)
+    if node.told_environment is not None:
+        told = dict(line.split("=", 1) for line in node.told_environment.read_text().splitlines() if "=" in line)
+        assert (told["APPTAINER_CACHEDIR"], told["APPTAINER_BINDPATH"]) == (images, data)
+        assert told["SINGULARITY_CACHEDIR"].endswith("/pilot/images")
+        assert "APPTAINER_DOCKER_PASSWORD" not in told
 
 
-def test_a_job_in_a_container_is_killed_with_all_its_processes(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str]
+def test_an_image_that_is_unpacked_is_not_among_the_files_of_its_job(
+    server: ScriptedServer, node: ContainerNode
 ) -> None:
-    server.add_job("/bin/sh", "-c 'echo started; sleep 1000; sleep 1000'", container="docker://alpine")
-    agent = start("--grace-s", "0.3", environment=node)
+    given = server.add_sandbox(node.own_image, file_name="own.sif")
+    clean = 'ls -A "$TMPDIR"; rm -rf "$TMPDIR"/*; ls /bin/sh'
+    server.add_job("/bin/sh", f"-c {shlex.quote(clean)}", container="own.sif", input_sandboxes=[given])
+    agent = node.start()
+    assert agent.wait() == 0
+    assert finished(server.lease) == (0, None)
+    assert server.lease.files()["std.out"] == "/bin/sh\n"
+    assert list(agent.work.iterdir()) == []
+
+
+def test_the_reason_is_what_went_wrong_and_not_the_last_word_of_the_runtime(
+    server: ScriptedServer, node: ContainerNode
+) -> None:
+    given = server.add_sandbox(node.image_without_shell, file_name="bare.sif")
+    server.add_job("true", container="bare.sif", input_sandboxes=[given])
+    node.start().wait()
+    sentence = "The container could not be started: FATAL: stat /bin/sh: no such file or directory"
+    assert finished(server.lease) == (222, sentence)
+
+
+def test_a_job_in_a_container_is_killed_with_all_its_processes(server: ScriptedServer, node: ContainerNode) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", f"-c 'echo started; sleep {mark}; sleep {mark}'", container=node.image)
+    agent = node.start("--grace-s", "0.3")
     server.wait_until(
         lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
     )
@@ -204,13 +233,21 @@ def test_a_job_in_a_container_is_killed_with_all_its_processes(
     server.wait_until(lambda: 5 in server.lease.acknowledged)
     assert agent.wait() == 0
     assert finished(server.lease)[1] == "Killed by order"
+    assert processes_with(mark) == []
 
 
-@pytest.mark.parametrize(("cleaning", "exit_code"), [('rm -rf "$TMPDIR"/.[a-z]*', 0), ('rm -rf "$TMPDIR"; exit 3', 3)])
+@pytest.mark.parametrize(
+    ("cleaning", "exit_code"),
+    [
+        ('rm -rf "$TMPDIR"/.[a-z]*', 0),
+        ('rm -rf "$TMPDIR"/.[a-z]*; exit 3', 3),
+        ('rm -rf "$TMPDIR"; exit 3', 3),
+    ],
+)
 def test_a_payload_that_cleans_up_after_itself_has_run_all_the_same(
-    server: ScriptedServer, start: StartAgent, node: dict[str, str], cleaning: str, exit_code: int
+    server: ScriptedServer, node: ContainerNode, cleaning: str, exit_code: int
 ) -> None:
-    server.add_job("/bin/sh", f"-c {shlex.quote(cleaning)}", container="docker://os:9")
-    start(environment=node).wait()
+    server.add_job("/bin/sh", f"-c {shlex.quote(cleaning)}", container=node.image)
+    node.start().wait()
     assert finished(server.lease) == (exit_code, None)
     assert server.flaws == []

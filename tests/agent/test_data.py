@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -354,3 +356,71 @@ def test_a_site_without_a_place_for_the_output_does_not_run_the_job(server: Scri
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 222
     assert "output_se" in server.lease.finished["minor_status"]
+
+
+@pytest.mark.parametrize("entry", ["one", "o*", "LFN:/lhcb/user/a/alice/run1/one"])
+def test_output_data_that_a_storage_element_does_not_take_are_kept_on_the_node(
+    server: ScriptedServer, start: StartAgent, storage: StorageServer, tmp_path: Path, entry: str
+) -> None:
+    storage.answers.append(403)
+    place = {"storage_element": "SE", "url": storage.url, "path": "/lhcb/x"}
+    server.add_job("/bin/sh", "-c 'echo worth > one'", job_data=job_data(output=place), output_data=[entry])
+
+    agent = start("--ca", str(storage.certificate))
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    archive = tmp_path / "kept" / "job-1-output-data.tar.gz"
+    assert server.lease.finished["minor_status"].endswith(f":{archive}"), server.lease.finished
+    with tarfile.open(archive) as kept_files:
+        assert kept_files.getnames() == ["one"]
+
+
+def test_a_file_whose_name_is_decomposed_is_stored_under_the_composed_logical_name(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    lfn = normalize("NFC", "/lhcb/user/a/alice/é.root")
+    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    server.add_job(
+        "/bin/sh", f"-c 'echo new > {normalize('NFD', 'é')}.root'", job_data=job_data(output=place),
+        output_data=[f"LFN:{lfn}"],
+    )  # fmt: skip
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 0, server.lease.finished
+    assert [replica["lfn"] for replica in server.lease.replicas] == [lfn]
+    assert (tmp_path / "disk" / lfn[1:]).read_text() == "new\n"
+
+
+def test_too_many_logical_names_fail_the_job_before_anything_is_stored(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    place = {"storage_element": "SE", "url": (tmp_path / "disk").as_uri(), "path": "/lhcb/x"}
+    lfns = [f"LFN:/lhcb/user/a/alice/{number}/one" for number in range(500)]
+    server.add_job("/bin/sh", "-c 'echo > one'", job_data=job_data(output=place), output_data=["one", *lfns])
+
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert "501 files match, at most 500 are stored" in server.lease.finished["minor_status"]
+    assert not (tmp_path / "disk").exists()
+
+
+@pytest.mark.parametrize(("content", "fault"), [(b"x" * 400_000, None), (None, "job")])
+def test_input_data_for_which_the_node_has_no_room_are_the_nodes_fault(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, content: bytes | None, fault: str | None
+) -> None:
+    url = "file:///nonexistent/a" if content is None else kept(tmp_path, "/lhcb/a", content)
+    server.add_job("/bin/true", job_data=job_data(given("/lhcb/a", url)))
+    limited = ("/bin/sh", "-c", 'ulimit -f 400; exec "$@"', "sh")  # 200 KB: like a disk that is full
+
+    agent = start(enter=limited)
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert server.lease.finished.get("fault") == fault, server.lease.finished

@@ -65,7 +65,7 @@ def test_output_that_the_payload_locked_comes_back(server: ScriptedServer, start
 
     assert agent.wait() == 0, agent.log
     assert server.lease.finished is not None
-    assert "minor_status" not in server.lease.finished
+    assert server.lease.finished["minor_status"] == "Execution complete; output sandbox: not found: *.txt"
     assert server.lease.files() == {"a/b/c": "1\n", "std.err": "", "std.out": "out\n"}
     assert list(agent.work.iterdir()) == []
 
@@ -99,16 +99,26 @@ def test_a_file_without_a_name_counts_as_long_as_it_is_open(server: ScriptedServ
     assert server.lease.finished["minor_status"].startswith("Disk limit exceeded: ")
 
 
-@pytest.mark.parametrize("pattern", ["n" * 300, "**/" * 50 + "x", "[", "a**b", "nul\0"])
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        ("n" * 300, "n" * 40 + "…"),
+        ("**/" * 50 + "x", ("**/" * 50)[:40] + "…"),
+        ("[", "["),
+        ("a**b", "a**b"),
+        ("nul\0", "nul?"),
+    ],
+    ids=["long", "deep", "bracket", "stars", "nul"],
+)
 def test_a_pattern_that_can_name_no_file_costs_no_other_output(
-    server: ScriptedServer, start_plainly: StartAgent, pattern: str
+    server: ScriptedServer, start_plainly: StartAgent, pattern: str, named: str
 ) -> None:
     server.add_job(*_shell("echo out > kept"), output_sandbox=[pattern, "kept"])
 
     assert start_plainly().wait() == 0
 
     assert server.lease.finished is not None
-    assert "minor_status" not in server.lease.finished
+    assert server.lease.finished["minor_status"] == f"Execution complete; output sandbox: not found: {named}"
     assert server.lease.files()["kept"] == "out\n"
 
 

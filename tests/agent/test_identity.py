@@ -7,6 +7,7 @@ import os
 import pwd
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,7 @@ import pytest
 from pilots.agent import accounts
 from pilots.agent.accounts import NoAccountError
 from tests.agent.conftest import StartAgent
-from tests.agent.running import RunningAgent, marker, processes_with
+from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.programs import needed
 
@@ -79,7 +80,8 @@ def node(users: Sequence[str], server: ScriptedServer) -> Iterator[Node]:
         yield Node(users[0], users[1:], directory)
     finally:
         shutil.rmtree(directory)
-        shutil.rmtree(f"/tmp/wms-accounts-{pwd.getpwnam(users[0]).pw_uid}", ignore_errors=True)
+        for what in ("accounts", "payloads"):
+            shutil.rmtree(f"/tmp/wms-{what}-{pwd.getpwnam(users[0]).pw_uid}", ignore_errors=True)
 
 
 @pytest.fixture
@@ -248,6 +250,44 @@ def test_a_pilot_that_is_killed_takes_such_a_payload_with_it_and_the_next_cleans
     server.poll(lambda: not [each for each in _processes_of(node.pilot) if "agent.pyz" in each])
     assert start_there().wait() == 0
     assert list(agent.work.iterdir()) == []
+
+
+@pytest.mark.parametrize("agent_lives", [True, False])
+def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
+    server: ScriptedServer, start_there: StartAgent, node: Node, agent_lives: bool
+) -> None:
+    mark = marker()
+    script = f"trap '' TERM; (setsid sleep {mark} &); (env -i setsid sleep {mark} &); echo started; sleep {mark}; :"
+    server.add_job(*_shell(script))
+    agent = start_there()
+    server.wait_until(
+        lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
+    )
+    server.poll(lambda: len(processes_with(mark)) >= 4)
+    beats = len(server.lease.heartbeats)
+    server.wait_until(lambda: len(server.lease.heartbeats) >= beats + 3)
+    worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
+    wardens = [pid for pid in processes_with("warden.py") if _is_below(pid, worker)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in [worker, *wardens, *([] if agent_lives else [agent.process.pid])]:
+            os.kill(pid, number)
+    if not agent_lives:
+        agent.process.wait()
+        agent = start_there("--max-jobs", "1")
+
+    assert agent.wait() == 0, agent.log
+    assert processes_with(mark) == []
+    if agent_lives:
+        assert _ended(server) == (222, "The pilot's process for the job was ended by SIGKILL")
+    assert list(agent.work.iterdir()) == []
+
+
+def _is_below(pid: int, top: int) -> bool:
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if pid == top:
+            return True
+    return False
 
 
 def test_what_such_a_payload_locked_is_removed_and_links_lead_nowhere(

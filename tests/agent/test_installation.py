@@ -16,6 +16,7 @@ from pilots.backends.interface import PilotOrder, Slot
 from pilots.backends.script import pilot_script, site_script
 from tests.agent.running import INTERPRETERS
 from tests.agent.scripted import DROP, Download, ScriptedServer, ScriptedTLSServer
+from tests.pace import within
 from tests.programs import needed
 
 SECRET = "wmsr_only-once"
@@ -64,7 +65,7 @@ class Node:
             input=said,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=within(60),
             check=False,
         )
 
@@ -302,7 +303,7 @@ def test_an_older_interpreter_that_is_given_the_agent_says_what_it_needs(tmp_pat
     program = tmp_path / "agent.pyz"
     program.write_bytes(agent_package().content)
 
-    ended = subprocess.run([python, program], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run([python, program], capture_output=True, text=True, check=False, timeout=within(60))
 
     assert ended.returncode == 1
     assert ended.stderr.startswith("The pilot agent needs Python 3.9 or newer; this is 3.")

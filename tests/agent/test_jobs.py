@@ -201,6 +201,9 @@ def test_a_job_whose_software_is_missing_goes_elsewhere(
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 222
     assert server.lease.finished["minor_status"] == f"Software is missing on the node: {missing}"
+    assert server.lease.finished["fault"] == "job"
+    # Its operators are told, but the node did what it should: nothing is wrong with it for other jobs.
+    assert len(server.node_reports) == 1
     assert server.flaws == [{"name": "software", "detail": f"Software is missing on the node: {missing}"}]
     assert server.lease.statuses == []
 
@@ -238,7 +241,9 @@ def test_of_too_large_an_output_the_ends_of_the_streams_are_kept(server: Scripte
 
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 0
-    assert server.lease.finished["minor_status"].startswith("Execution complete; the output is too large")
+    assert server.lease.finished["minor_status"].startswith(
+        "Execution complete; output sandbox over the limit of 8000 bytes"
+    )
     assert server.lease.files()["std.out"].endswith("9998\n9999\n")
     assert len(server.lease.files()["std.out"]) == 2000
 

@@ -47,12 +47,54 @@ def test_of_output_that_is_too_much_the_ends_are_stored_and_all_of_it_is_kept(
 
     assert server.lease.finished is not None
     minor = server.lease.finished["minor_status"]
-    trouble = "refused (It is not liked.)" if refused else "too large (more than 8000 bytes, packed)"
-    sentence = f"the output {'was' if refused else 'is'} {trouble}; only the ends of standard output and error were"
+    over = "output sandbox over the limit of 8000 bytes, packed"
+    trouble = "the output was refused (It is not liked.)" if refused else over
+    sentence = f"{trouble}; only the ends of standard output and error were"
     assert minor.startswith(f"Execution complete; {sentence} stored; it is kept at ")
     assert server.lease.files() == {"std.err": "", "std.out": "out\n"}
     with tarfile.open(tmp_path / "kept" / "job-1-output.tar.gz") as archive:
         assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
+
+
+def test_what_cannot_be_kept_anywhere_is_said_to_be_lost(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    server.add_job("/bin/sh", "-c 'head -c 20000 /dev/urandom > big; echo out'", output_sandbox=["big"])
+    server.configuration["sandbox_max_bytes"] = 8000
+    (tmp_path / "kept").touch()
+    (tmp_path / "work" / "kept").parent.mkdir(exist_ok=True)
+    (tmp_path / "work" / "kept").touch()
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == (
+        "Execution complete; output sandbox over the limit of 8000 bytes, packed; "
+        "only the ends of standard output and error were stored, the rest is lost"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (["here.txt", "*.log"], "output sandbox: not found: *.log"),
+        (["absent", "here.txt", "sub/*"], "output sandbox: not found: absent, sub/*"),
+        ([f"file{n}" for n in range(9)], "output sandbox: not found: file0, file1, file2 and 6 more"),
+        (["x" * 200], f"output sandbox: not found: {'x' * 40}…"),
+    ],
+)
+@pytest.mark.parametrize("exit_code", [0, 3])
+def test_missing_files_of_the_output_sandbox_are_named(
+    server: ScriptedServer, start: StartAgent, wanted: list[str], said: str, exit_code: int
+) -> None:
+    server.add_job("/bin/sh", f"-c 'echo x > here.txt; exit {exit_code}'", output_sandbox=wanted)
+
+    assert start().wait() == 0
+
+    ended = "Exited with code 3" if exit_code else "Execution complete"
+    assert server.lease.finished is not None
+    assert server.lease.finished["minor_status"] == f"{ended}; {said}"
+    assert ("here.txt" in server.lease.files()) == ("here.txt" in wanted)
 
 
 def test_an_upload_is_tried_again_before_anything_is_kept(

@@ -14,9 +14,10 @@ import pytest
 from pilots.agent.bell import Bell
 from pilots.agent.drain import DrainRequest
 from tests.agent.conftest import StartAgent
-from tests.agent.running import ROOT, RunningAgent, marker, processes_with
+from tests.agent.running import ROOT, RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.agent.test_parallel import finished, node_with, running, until_there
+from tests.pace import within
 
 # ---- drained
 
@@ -126,6 +127,20 @@ def test_a_refused_match_lets_running_jobs_end(
     assert server.leaving == [reason]
 
 
+def test_a_server_that_is_busy_is_asked_again_and_does_not_count_as_unreachable(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.configuration["match_retry_after_s"] = 0.3
+    busy = (503, {"code": "throttle_busy", "detail": "As the test says."})
+    server.script("/matches/", *[busy] * 6)
+    server.add_job("true")
+    agent = start("--patience-s", "1", "--max-idle-s", "60", "--max-jobs", "1")
+    assert agent.wait() == 0, agent.log
+    assert finished(server.leases) == [0]
+    assert len(server.requests_to("/matches/")) == 7
+    assert "match.busy" in agent.log
+
+
 # ---- stopped
 
 
@@ -182,6 +197,7 @@ def test_a_payload_that_somebody_else_ends_has_failed(
     server.add_job("sleep", mark)
     start()
     running(server, 1)
+    server.poll(lambda: processes_with(mark))
     for pid in processes_with(mark):
         os.kill(pid, number)
     server.wait_until(lambda: server.lease.finished is not None)
@@ -252,7 +268,7 @@ def _agent_with(work: str, server: ScriptedServer, directory: Path) -> "subproce
     options = ["--server", server.url, "--token-file", "-", "--work-dir", str(directory), "--max-idle-s", "0"]
     return subprocess.run(
         [sys.executable, "-c", program.format(work), *options],
-        input=PILOT_TOKEN, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        input=PILOT_TOKEN, cwd=ROOT, capture_output=True, text=True, timeout=within(60), check=False,
     )  # fmt: skip
 
 
@@ -260,7 +276,10 @@ def test_an_agent_with_a_fault_hands_the_job_back_and_takes_no_other(server: Scr
     for _ in range(2):
         server.add_job("true")
 
-    ended = _agent_with("work = lambda errand, **_: errand.no_such_thing", server, tmp_path)
+    # The fault is in the work, not in what ends the rest of a process that died.
+    faulty = "lambda errand, **more: (errand.died_before or errand.no_such_thing) and carry_out(errand, **more)"
+    work = f"carry_out = child.carry_out; work = {faulty}"
+    ended = _agent_with(work, server, tmp_path)
 
     assert ended.returncode == 1
     assert ended.stderr.count("agent.fault") == 1
@@ -314,8 +333,12 @@ def test_a_node_that_its_jobs_make_unfit_keeps_them_and_leaves_after_them(
     running(server, 1)
     server.configuration["watchdog"]["min_free_disk_mb"] = 10**12
     server.configuration["match_retry_after_s"] = 0.1
-    server.add_job("true", software=["/no/such/release"])  # has the node looked at again
-    server.wait_until(lambda: len(server.node_reports) == 2)
+    mark = marker()
+    server.add_job("sleep", mark)
+    server.poll(lambda: processes_with(mark))
+    # A job's process that dies has the node looked at again.
+    os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
+    server.wait_until(lambda: len(server.node_reports) >= 2)
     asked = len(server.requests_to("/matches/"))
     beats = len(server.leases[0].heartbeats)
     server.wait_until(lambda: len(server.leases[0].heartbeats) > beats + 3)
@@ -324,9 +347,10 @@ def test_a_node_that_its_jobs_make_unfit_keeps_them_and_leaves_after_them(
     assert agent.wait() == 1, agent.log
     assert finished(server.leases) == [0, 222]
     assert len(server.requests_to("/matches/")) == asked
-    _, busy, idle = server.node_reports
-    assert busy["ok"] is True  # else the server would take the leases from the pilot
-    assert [check["name"] for check in busy["checks"] if not check["ok"]] == ["disk"]
+    _, *busy, idle = server.node_reports
+    for report in busy:
+        assert report["ok"] is True  # else the server would take the leases from the pilot
+        assert [check["name"] for check in report["checks"] if not check["ok"]] == ["disk"]
     assert idle["ok"] is False
 
 

@@ -95,6 +95,7 @@ def test_a_pilot_that_could_not_register_sends_nothing(server: ScriptedServer, s
 
 def test_no_token_gets_into_the_log_even_if_the_server_repeats_it(server: ScriptedServer, start: StartAgent) -> None:
     secret, job = "wmsr_c2VjcmV0.x-y_z", server.add_job("true")
+    server.configuration["place"] |= {"site": "x", "ce": "x", "queue": "x"}
     server.script("/matches/", (400, {"code": "odd", "detail": f"not {PILOT_TOKEN}, nor wmsj_abc.def"}))
     place = [f"--{name}=x" for name in ("vo", "site", "ce", "queue")]
     agent = start(*place, token=secret)

@@ -156,7 +156,7 @@ def test_the_quota_of_cores_is_that_of_the_control_groups(
 
 
 def test_there_are_no_more_cores_than_the_pilot_may_run_on() -> None:
-    assert 1 <= node.processors() <= len(os.sched_getaffinity(0))
+    assert 1 <= node.usable_processors() <= len(os.sched_getaffinity(0))
 
 
 # ---- speed

@@ -17,6 +17,7 @@ from pilots.agent.client import Client, UnreachableError
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer, Seen
+from tests.pace import within
 from tests.serving import LoopbackServer
 
 AGENT = f"{shlex.quote(sys.executable)} -m pilots.agent --token-file - --max-idle-s 0 --speed 1"
@@ -26,7 +27,7 @@ def run(command: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     """Run a command of the shell that starts the agent."""
     more = {"input": PILOT_TOKEN, "env": {"PATH": os.environ["PATH"]}, **more}
     return subprocess.run(
-        ["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **more
+        ["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=within(60), check=False, **more
     )
 
 

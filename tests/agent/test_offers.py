@@ -102,6 +102,17 @@ def test_the_command_line_goes_before_all(server: ScriptedServer, start: StartAg
     assert (offer_to(server)["disk_mb"], offer_to(server)["wall_time_s"]) == (20, 5000)
 
 
+@pytest.mark.parametrize(("cores", "memory_mb", "offered"), [(3, 1000, (3, 1000)), (64, 64_000, (4, 8000))])
+def test_no_more_is_offered_than_the_node_is_said_to_have(
+    server: ScriptedServer, start: StartAgent, cores: int, memory_mb: int, offered: tuple[int, int]
+) -> None:
+    server.configuration["place"] |= {"processors": 4, "memory_mb": 8000}
+    start("--node-processors", str(cores), "--node-memory-mb", str(memory_mb), measured=True).wait()
+    assert (offer_to(server)["processors"], offer_to(server)["memory_mb"]) == offered
+    told = server.node_reports[0]["node"]
+    assert (told["processors"], told["memory_mb"]) == (cores, memory_mb)
+
+
 def test_less_than_nothing_is_a_wrong_usage(start: StartAgent) -> None:
     assert start("--gpus", "-1").wait() == 2
 

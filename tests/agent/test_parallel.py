@@ -234,6 +234,7 @@ def test_a_process_that_dies_takes_no_files_of_another_pilot_with_it(
     others.mkdir(parents=True)
     agent = start()
     running(server, 1)
+    server.poll(lambda: processes_with(mark))
 
     os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
 

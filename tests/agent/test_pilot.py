@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import node
 from pilots.agent_package import agent_package
 from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS, ROOT
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
+from tests.pace import within
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)
@@ -91,8 +91,7 @@ def test_a_pilot_that_has_worked_does_not_say_that_it_failed(server: ScriptedSer
 
 
 def test_the_offer_is_what_the_queue_gives(server: ScriptedServer, start: StartAgent) -> None:
-    cores = node.processors()
-    server.configuration["place"] |= {"tags": ["GPU"], "required_tags": ["GPU"], "processors": cores}
+    server.configuration["place"] |= {"tags": ["GPU"], "required_tags": ["GPU"], "processors": 4}
     server.configuration["place"]["cpu_time_s"] = 5000
 
     assert start().wait() == 0
@@ -102,13 +101,14 @@ def test_the_offer_is_what_the_queue_gives(server: ScriptedServer, start: StartA
     assert len(request_id) == 36
     assert asked.body == {
         "cpu_time_s": 5000,
-        "processors": cores,
-        "max_jobs": cores,
+        "processors": 4,
+        "max_jobs": 4,
         "memory_mb": 2000,
         "gpus": 0,
         "disk_mb": 0,
         "container": False,
-        "platforms": ["x86_64-el9"],
+        # Of the node; the server compares it with that of the queue (ADR 28).
+        "platforms": [server.node_reports[0]["node"]["platform"]],
         "tags": ["GPU"],
         "required_tags": ["GPU"],
     }
@@ -265,7 +265,7 @@ def test_when_one_token_has_expired_reports_go_with_the_other(server: ScriptedSe
 
 def _run(*options: str, **more: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "pilots.agent", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **more)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=within(60), check=False, **more)  # type: ignore[call-overload, no-any-return]
 
 
 def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
@@ -328,7 +328,8 @@ def test_the_version_is_told(tmp_path: Path, python: str) -> None:
     program = tmp_path / "agent.pyz"
     program.write_bytes(agent_package().content)
 
-    ended = subprocess.run([python, program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    command = [python, str(program), "--version"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=within(60), check=True)
 
     assert ended.stdout == "wms pilot agent 0.1.0, protocol 1\n"
 
@@ -377,7 +378,7 @@ def test_a_payload_of_the_same_user_cannot_read_the_pilot(
             input=PILOT_TOKEN,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=within(60),
             check=False,
         )
     finally:
@@ -388,3 +389,39 @@ def test_a_payload_of_the_same_user_cannot_read_the_pilot(
     assert lines, server.lease.files()
     assert not [line for line in lines if line.startswith("READ")]
     assert len(lines) >= 8  # the warden and the pilot
+
+
+# ---- where a pilot is
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        (("--site", "S.ONE"), {"site": "S.ONE"}),
+        (("--site", "S.ONE", "--ce", "ce1"), {"site": "S.ONE", "ce": "ce1"}),
+        (("--queue", "grid"), {"queue": "grid"}),
+        ((), {}),
+    ],
+)
+def test_a_pilot_made_by_hand_names_the_place_that_it_was_told(
+    server: ScriptedServer, start: StartAgent, told: tuple[str, ...], named: dict[str, str]
+) -> None:
+    server.configuration["place"] = None
+
+    assert start(*told).wait() == 0
+
+    offer = server.requests_to("/matches/")[0].body
+    assert {level: offer[level] for level in ("site", "ce", "queue") if level in offer} == named
+    assert "submit_pools" not in offer
+
+
+def test_a_pilot_that_was_told_another_place_than_its_token_has_ends_with_a_sentence(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.add_job("true")
+
+    agent = start("--site", "S.ELSEWHERE")
+
+    assert agent.wait() == 1
+    assert server.leaving == ["--site S.ELSEWHERE was given, but the token is of a pilot at site LCG.Test.org"]
+    assert not server.leases

@@ -132,10 +132,45 @@ def test_a_stalled_payload_is_told_from_one_that_works_slowly(tmp_path: Path) ->
         verdict = stalled.look_after(10, cpu_s=4.5)
         warned += [(look, sentence) for sentence in stalled.watchdog.warnings()]
 
-    # At the ninth look, of the last 90 s. The CPU time of the first 10 s counts in neither sum.
-    assert warned[0][0] in {9, 10}
-    assert warned[0][1].startswith("Nearly stalled: ")
+    # At half of the window, of the last 50 s. The CPU time of the first 10 s counts in neither sum.
+    assert [look for look, _ in warned] == [6]
+    assert warned[0][1] == (
+        "Nearly stalled: 0 s of CPU time in 50 s, at least 2.5 s are expected; it is stopped after 100 s of this"
+    )
     assert verdict == Verdict("Stalled: 4.5 s of CPU time in 100 s, at least 5 s are expected")
+
+
+def test_a_payload_that_works_again_is_warned_again_the_next_time(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, stalled_s=100, stalled_cpu_fraction=0.05)
+    said = []
+    for look in range(1, 24):
+        # It works for the time of the eighth to the tenth look.
+        assert watched.look_after(10, cpu_s=10.0 * min(max(0, look - 7), 3)) is None or look > 19
+        said += [(look, sentence.partition(":")[0]) for sentence in watched.watchdog.warnings()]
+    assert said[:3] == [(5, "Nearly stalled"), (8, "No longer nearly stalled"), (15, "Nearly stalled")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "margins", "expected_s"),
+    [
+        ({}, {"stalled_s": 600}, 600),
+        ({}, {"stalled_s": 0}, math.inf),
+        ({"stalled_s": 90}, {"stalled_s": 600}, 90),
+        ({"stalled_s": 7200}, {"stalled_s": 600}, 7200),
+        ({"stalled_s": 7200}, {"stalled_s": 600, "max_stalled_s": 3600}, 3600),
+        ({"stalled_s": 0}, {"stalled_s": 600, "max_stalled_s": 3600}, 3600),
+        ({"stalled_s": 0}, {"stalled_s": 600, "max_stalled_s": 0}, math.inf),
+        ({"stalled_s": 7200}, {"stalled_s": 600, "max_stalled_s": 0}, 7200),
+        # What the place says itself is never too long, and who stops nothing bounds nothing.
+        ({"stalled_s": 7200}, {"stalled_s": 5000, "max_stalled_s": 3600}, 5000),
+        ({"stalled_s": 7200}, {"stalled_s": 0, "max_stalled_s": 3600}, 7200),
+    ],
+)
+def test_a_job_chooses_its_stall_window_within_that_of_its_place(
+    asked: dict[str, int], margins: dict[str, float], expected_s: float
+) -> None:
+    job = parse_job({"id": 1, "executable": "x", **asked})
+    assert limits_of(job, Margins(**margins), wall_left_s=1, speed=1.0).stalled_s == expected_s
 
 
 def test_a_payload_that_was_suspended_with_the_pilot_is_not_stalled(tmp_path: Path) -> None:
@@ -279,6 +314,23 @@ def test_a_payload_that_waits_for_ever_is_stopped(server: ScriptedServer, start:
 
     assert _minor(server).startswith("Stalled: 0")
     assert processes_with(mark) == []
+
+
+def test_a_job_may_wait_longer_and_its_owner_is_warned_before_it_is_stopped(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.configuration["watchdog"] |= {"stalled_s": 600, "stalled_cpu_fraction": 0.05, "max_stalled_s": 3600}
+    server.add_job("sleep", "987654", stalled_s=3, stalled_cpu_fraction=0.5)
+
+    agent = start("--grace-s", "0.3")
+    assert agent.wait() == 0
+
+    told = [seen.body["minor_status"] for seen in server.requests_to("/status/") if "minor_status" in seen.body]
+    assert told[0].startswith("Nearly stalled: 0")
+    assert told[0].endswith("; it is stopped after 3 s of this")
+    assert "payload.warned" in agent.log
+    assert "stalled_after_s=3" in agent.log
+    assert _minor(server).startswith("Stalled: 0")
 
 
 def test_a_payload_over_its_own_wall_clock_time_is_stopped(server: ScriptedServer, start: StartAgent) -> None:

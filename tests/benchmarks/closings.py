@@ -26,7 +26,6 @@ from tests.benchmarks.surroundings import Surroundings
 from tests.benchmarks.workloads.loading import load, loaded_sizes
 from tests.benchmarks.workloads.world import World
 
-ROUNDS = 5
 #: At most: one for each task queue.
 POOLS = 1000
 #: So many that a poll need not wait for a core, nor they for it.
@@ -43,7 +42,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     """Match under each of the conditions, one after the other, round after round."""
     world = load(options.shape(), seed=options.seed)
     pools = _make_pools(world)
-    report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": ROUNDS})
+    report = Report(benchmark="closings", sizes={**loaded_sizes(world), "rounds": options.repeat})
     conditions: dict[str, Callable[[World], AbstractContextManager[None]]] = {
         "match, nothing limits it": _nothing,
         "match, one limit on running jobs of the VO": _vo_limit,
@@ -54,13 +53,14 @@ def run(ready: Surroundings, options: Options) -> Report:
     }
     times_s: dict[str, list[float]] = {name: [] for name in conditions}
     names = list(conditions)
-    for turn in range(ROUNDS):
+    for turn in range(options.repeat):
         # Each comes first once: what the one before has changed is not counted against the same one each time.
         for name in names[turn:] + names[:turn]:
             with conditions[name](world):
                 index.forget()
                 index.renewed()
-                times_s[name] += match_often(world, times=options.operations // ROUNDS, seed=options.seed + turn)[0]
+                times = options.operations // options.repeat
+                times_s[name] += match_often(world, times=times, seed=options.seed + turn)[0]
     plain, *others = [report.add(name, times).median_ms for name, times in times_s.items()]
     for name, other_ms in zip(names[1:], others, strict=True):
         report.facts[f"rate of {name.removeprefix('match, ')}, without = 1"] = plain / other_ms
@@ -157,7 +157,7 @@ def _beside_a_closed_site(world: World, options: Options) -> float:
     for child in children:
         child.start()
     rates: dict[bool, list[int]] = {True: [], False: []}
-    for turn in range(2 * ROUNDS + 1):
+    for turn in range(2 * options.repeat + 1):
         # Asked, not, not, asked, …: what changes with time does so for both.
         is_polled = turn // 2 % 2 == 0
         for here, _ in pipes:
@@ -187,7 +187,8 @@ def _match_elsewhere(world: World, options: Options, number: int, closed: int, o
 def _ask_at_closed_site(world: World, options: Options, number: int, closed: int, other: Connection) -> None:
     chance = Random(options.seed + number)
     # Drawn before, for to draw one costs as much as to ask it.
-    questions = iter([_question_at(closed, world, chance) for _ in range(int(POLLS_PER_S * BLOCK_S * (ROUNDS + 1)))])
+    count = int(POLLS_PER_S * min(BLOCK_S, options.seconds) * (options.repeat + 1)) + 1
+    questions = iter([_question_at(closed, world, chance) for _ in range(count)])
     while (is_asked := other.recv()) is not None:
         end, given = monotonic() + min(BLOCK_S, options.seconds), 0
         while monotonic() < end:

@@ -17,11 +17,10 @@ from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings
 from tests.benchmarks.workloads.loading import load, loaded_sizes
 
-CES = 500
 QUEUES_OF_CE = 10
 #: Every queue has a pilot that works; of so many one waits besides.
 WAITING = 0.1
-CYCLES = 10
+CYCLES_PER_REPEAT = 2
 #: Looks at the pace of the machine before each.
 SAMPLES = 20
 FREE_SLOTS = 20
@@ -31,15 +30,16 @@ def run(ready: Surroundings, options: Options) -> Report:
     """Decide again and again, each time from the same state."""
     world = load(options.shape(), seed=options.seed)
     chance = Random(options.seed)
-    queues = _make_queues(chance)
+    queues = _make_queues(chance, ces=options.ces)
     _make_pilots(queues, vo_id=world.vo.pk, chance=chance)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
-    sizes = {**loaded_sizes(world), "ces": CES, "batch queues": len(queues), "living pilots": Pilot.objects.count()}
+    living = Pilot.objects.count()
+    sizes = {**loaded_sizes(world), "ces": options.ces, "batch queues": len(queues), "living pilots": living}
     report = Report(benchmark="directors", sizes=sizes)
     last = Pilot.objects.order_by("-pk").values_list("pk", flat=True)[0]
     times_s, sent, pace = [], 0, Pace()
-    for _ in range(CYCLES):
+    for _ in range(CYCLES_PER_REPEAT * options.repeat):
         for _ in range(SAMPLES):
             pace.sample()
         times_s.append(timed(lambda: direct(closings=closings_now, chance=chance, now=timezone.now()))[1])
@@ -47,20 +47,20 @@ def run(ready: Surroundings, options: Options) -> Report:
         sent += decided.count()
         decided.delete()
     report.add("a cycle of the directors", times_s)
-    report.facts["pilots that a cycle sends"] = sent / CYCLES
+    report.facts["pilots that a cycle sends"] = sent / len(times_s)
     report.facts["slowness of the machine meanwhile"] = pace.slowness()
     return report
 
 
-def _make_queues(chance: Random) -> list[Queue]:
+def _make_queues(chance: Random, *, ces: int) -> list[Queue]:
     """Give each site further computing elements, of which some queues are for short, large or special jobs."""
     now, sites = timezone.now(), list(Site.objects.order_by("pk"))
     model = Queue.objects.order_by("pk").first()
     assert model is not None
-    ces = ComputingElement.objects.bulk_create(
-        ComputingElement(site=sites[number % len(sites)], name=f"ce{number:03}.example.org") for number in range(CES)
+    made = ComputingElement.objects.bulk_create(
+        ComputingElement(site=sites[number % len(sites)], name=f"ce{number:03}.example.org") for number in range(ces)
     )
-    CEHealth.objects.bulk_create(CEHealth(ce=ce, asked_at=now, free_slots=FREE_SLOTS) for ce in ces)
+    CEHealth.objects.bulk_create(CEHealth(ce=ce, asked_at=now, free_slots=FREE_SLOTS) for ce in made)
     return Queue.objects.bulk_create(
         Queue(
             ce=ce,
@@ -70,7 +70,7 @@ def _make_queues(chance: Random) -> list[Queue]:
             processors=chance.choice([1, 1, 8]),
             tags=model.tags if chance.random() < 0.5 else [],
         )
-        for ce in ces
+        for ce in made
         for number in range(QUEUES_OF_CE)
     )
 

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter, process_time, thread_time
+from time import perf_counter, process_time
 from typing import TypeAlias
 
 import psutil
 import psycopg
 
+from tests.pace import timed_piece
+
 _SETTINGS = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
 
-
-#: Squares that are added up.
-_PIECE = 10_000
 
 Machine: TypeAlias = Mapping[str, str | int]
 
@@ -68,9 +67,7 @@ class Pace:
 
     def sample(self) -> None:
         """Run the piece, about a millisecond."""
-        begun_s = thread_time()
-        sum(number * number for number in range(_PIECE))
-        self._times_s.append(thread_time() - begun_s)
+        self._times_s.append(timed_piece())
 
     def slowness(self) -> float:
         """Return how many times its shortest time the piece took in the mean."""

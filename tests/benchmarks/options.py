@@ -26,6 +26,7 @@ class Options:
     pilots: int | None
     idle_pilots: int
     processes: int
+    ces: int
     batch: int
     repeat: int
     seed: int
@@ -63,6 +64,7 @@ def parse(arguments: Sequence[str], *, known: Mapping[str, str]) -> Options:
     parser.add_argument("--pilots", type=int, help="that ask at the same time (24; heartbeats: 10000, in turn)")
     parser.add_argument("--idle-pilots", type=int, default=10_000, help="that ask in turn and get nothing (10000)")
     parser.add_argument("--processes", type=int, help="web workers (2; contention: 8)")
+    parser.add_argument("--ces", type=int, default=500, help="computing elements that directors serve (500)")
     parser.add_argument("--batch", type=int, default=10_000, help="jobs of one request (10000; kill: up to 100000)")
     parser.add_argument("--repeat", type=int, default=5, help="how often what takes long is done (5)")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (1)")

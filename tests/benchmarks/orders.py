@@ -19,6 +19,7 @@ from tests.benchmarks.people import Person, person
 from tests.benchmarks.submit import PATH
 from tests.benchmarks.surroundings import Surroundings
 from tests.factories import make_ce, make_group, make_queue, make_site, make_token, make_user
+from tests.pace import Deadline
 from wms.accounts.models import User
 from wms.jobs.models import JobCommand
 
@@ -136,9 +137,9 @@ def _peek(job: int, *, at_s: float, output: _Output) -> _Order:
 
 
 def _wait(condition: Callable[[], bool], *, meanwhile: Sequence[Callable[[], None]] = ()) -> None:
-    give_up_at = time.monotonic() + _WITHIN_S
+    deadline = Deadline(_WITHIN_S)
     while not condition():
-        if time.monotonic() > give_up_at:
+        if deadline.has_passed():
             raise NotMeasurableError(f"The payloads did not start, or did not obey, within {_WITHIN_S:.0f} s.")
         for act in meanwhile:
             act()

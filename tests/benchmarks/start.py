@@ -11,6 +11,7 @@ from tests.benchmarks.people import Person, person
 from tests.benchmarks.submit import PATH
 from tests.benchmarks.surroundings import Surroundings
 from tests.factories import make_ce, make_group, make_queue, make_site, make_user
+from tests.pace import Deadline
 
 #: Less than the pilots' first wait for a job, so that each leaves at once when there is none.
 _MAX_IDLE_S = 1
@@ -40,9 +41,9 @@ def _started_s(owner: Person, file: Path) -> float:
     submitted_at = time.time()
     body = {"executable": "/bin/sh", "arguments": ["-c", command], "cpu_time_s": 300}
     owner.post(PATH, body, expected=HTTPStatus.CREATED)
-    give_up_at = time.monotonic() + _WITHIN_S
+    deadline = Deadline(_WITHIN_S)
     while not file.exists() or Pilot.objects.filter(ended_at=None).exists():
-        if time.monotonic() > give_up_at:
+        if deadline.has_passed():
             raise NotMeasurableError(f"The job did not start, or its pilot did not leave, within {_WITHIN_S:.0f} s.")
         time.sleep(_POLL_S)
     return float(file.read_text()) - submitted_at

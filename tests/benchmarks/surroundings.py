@@ -23,6 +23,7 @@ from django.db import connections
 from pilots.backends.local import dismiss
 from tests.benchmarks.machine import Machine, describe_machine
 from tests.benchmarks.measuring import NotMeasurableError
+from tests.pace import Deadline
 from wms.stack import services
 from wms.stack.directory import claimed
 from wms.stack.guard import Guard
@@ -155,9 +156,9 @@ def running(service: Service, logs: Path) -> Iterator[psutil.Process]:
             service.command, env=service.environment, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        give_up = time.monotonic() + service.ready_within_s
+        deadline = Deadline(service.ready_within_s)
         while not service.is_ready():
-            if process.poll() is not None or time.monotonic() > give_up:
+            if process.poll() is not None or deadline.has_passed():
                 raise NotMeasurableError(f"{service.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.02)
         yield psutil.Process(process.pid)

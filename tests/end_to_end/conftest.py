@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from tests.agent.running import processes_with
-from tests.end_to_end.stack.running import wait_for
+from tests.pace import wait_for
 
 _AT_WORK = """
     SELECT count(*) FROM pg_stat_activity

@@ -1,6 +1,7 @@
 """wms-advertise as a process, counting real processes, against a live server."""
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from resources.models import Site, ThrottleState
 from resources.services import issue_site_token, revoke_site_token
 from tests.agent.running import INTERPRETERS, marker
 from tests.factories import make_throttled_site
+from tests.pace import within
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -60,7 +62,7 @@ def token_file(site: Site, tmp_path: Path) -> Path:
 @pytest.fixture
 def program(live_server: LiveServer, tmp_path: Path) -> Path:
     """Return the program as a gateway gets it: from the server."""
-    with urllib.request.urlopen(f"{live_server.url}/api/gateway/wms_advertise.py", timeout=30) as answer:
+    with urllib.request.urlopen(f"{live_server.url}/api/gateway/wms_advertise.py", timeout=within(30)) as answer:
         content = answer.read()
     file = tmp_path / "wms_advertise.py"
     file.write_bytes(content)
@@ -82,7 +84,7 @@ def advertise(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=within(120),
     )
 
 
@@ -98,19 +100,22 @@ def test_what_ps_shows_is_what_the_throttle_begins_with(
     ran = advertise(program, live_server, *options, python=python)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == (
-        "LCG.CERN.ch: 1 submitting, 5 gathering output, 15 in all; accepts matches (throttle: level0).\n"
+        "LCG.CERN.ch: 1 submitting, 5 gathering output, 21 in all; accepts matches (throttle: level0).\n"
     )
     throttle = ThrottleState.objects.get()
     assert throttle.advertised == {
         "CurrentSubmittingJobs": 1,
         "CurrentGatheringOutputJobs": 5,
-        "CurrentJobs": 15,
+        "CurrentJobs": 21,
         "MaxSubmittingJobs": 3,
         "CurMatches": 0,
     }
     assert throttle.room == 2
     assert advertise(program, live_server, *options, python=python).returncode == 0
-    assert ThrottleState.objects.filter(sequence__gt=throttle.sequence, version=2).exists()
+    again = ThrottleState.objects.get()
+    ((before,), (after,)) = throttle.gateways, again.gateways
+    assert (again.version, after["sequence"]) == (2, before["sequence"] + 1)
+    assert before["name"] == after["name"] == platform.node()
 
 
 def test_it_does_not_count_the_shell_that_runs_it(
@@ -120,7 +125,7 @@ def test_it_does_not_count_the_shell_that_runs_it(
     words = (sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--token-file", str(token_file))
     line = f"{' '.join(words)} --state 'submitting=job-manager: submitting' --state polling='{mark}$'; exit $?"
     # Of the processes of this test one fits; others of this machine are no concern of it.
-    ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=within(120))
     assert ran.returncode == 0, ran.stderr
     assert ThrottleState.objects.get().advertised["CurrentSubmittingJobs"] == 1
 
@@ -128,7 +133,7 @@ def test_it_does_not_count_the_shell_that_runs_it(
 def test_a_dry_run_needs_no_server_and_tells_none(program: Path, site: Site, spawn: Spawn, mark: str) -> None:
     spawn("job-manager: gathering")
     command = [sys.executable, str(program), "X", "--dry-run", *patterns_of(mark)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within(60))
     assert ran.returncode == 0
     assert '"gathering": 1' in ran.stdout
     assert '"current_jobs": 1' in ran.stdout
@@ -150,7 +155,7 @@ def test_a_server_that_is_elsewhere_or_another_is_3(live_server: LiveServer, pro
     for address in ("http://127.0.0.1:9", f"{live_server.url}/portal", f"{live_server.url}/admin"):
         command = [sys.executable, str(program), "LCG.CERN.ch", "--server", address]
         environment = {"PATH": os.environ["PATH"], "WMS_ADVERTISE_TOKEN": "t"}
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=within(60))
         assert ran.returncode == 3, (address, ran.stderr)
         assert ran.stderr.startswith(f"wms-advertise: {address} ")
 
@@ -159,9 +164,39 @@ def test_an_advertisement_that_is_ignored_is_no_success(
     live_server: LiveServer, program: Path, token_file: Path, site: Site
 ) -> None:
     assert advertise(program, live_server, "--token-file", str(token_file)).returncode == 0
-    ThrottleState.objects.update(sequence=2**62)
+    remember_sequence(2**63 - 1)
     ran = advertise(program, live_server, "--token-file", str(token_file))
-    assert (ran.returncode, "later advertisement" in ran.stderr) == (1, True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert f"the server ignored this advertisement. Its sequence 1 is not above {2**63 - 1}" in ran.stderr
+
+
+def test_a_gateway_whose_clock_was_once_ahead_goes_on_after_the_last_sequence(
+    live_server: LiveServer, program: Path, token_file: Path, site: Site
+) -> None:
+    assert advertise(program, live_server, "--token-file", str(token_file)).returncode == 0
+    remember_sequence(2**62)
+    assert advertise(program, live_server, "--token-file", str(token_file)).returncode == 0
+    (gateway,) = ThrottleState.objects.get().gateways
+    assert gateway["sequence"] == 2**62 + 1
+
+
+def test_two_gateways_of_a_site_add_up(
+    live_server: LiveServer, program: Path, token_file: Path, site: Site, spawn: Spawn, mark: str
+) -> None:
+    spawn("job-manager: submitting job 17")
+    options = ("--token-file", str(token_file), *patterns_of(mark))
+    for name in ("gate1", "gate2", "gate1"):
+        assert advertise(program, live_server, *options, "--gateway", name).returncode == 0
+    state = ThrottleState.objects.get()
+    assert [gateway["name"] for gateway in state.gateways] == ["gate1", "gate2"]
+    assert (state.advertised["CurrentSubmittingJobs"], state.advertised["CurrentJobs"]) == (2, 2)
+
+
+def remember_sequence(sequence: int) -> None:
+    """Let the server have accepted this sequence of its only gateway."""
+    state = ThrottleState.objects.get()
+    (gateway,) = state.gateways
+    ThrottleState.objects.update(gateways=[{**gateway, "sequence": sequence}])
 
 
 def test_it_goes_on_until_it_is_told_to_stop(
@@ -172,6 +207,6 @@ def test_it_goes_on_until_it_is_told_to_stop(
         assert running.stdout is not None
         lines = [running.stdout.readline() for _ in range(3)]
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 0
+        assert running.wait(within(60)) == 0
     assert all("accepts matches" in line for line in lines)
     assert ThrottleState.objects.get().version >= 3

@@ -27,6 +27,7 @@ from resources.models import Queue
 from resources.services import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
+from tests.pace import Deadline, within
 from tests.programs import needed
 from wms.accounts.models import VO
 from wms.jobs.models import JobHistory
@@ -46,7 +47,7 @@ class World:
         headers = {"Authorization": f"Bearer {self.alice}", "Content-Type": kind or "application/json"}
         data = content if content is not None else None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers=headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=within(30)) as answer:
             received = answer.read()
         return received if received[:2] == b"\x1f\x8b" else json.loads(received)
 
@@ -70,12 +71,12 @@ class World:
             return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
 
     def wait_until(self, job_id: int, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        give_up_at = time.monotonic() + 30
+        deadline = Deadline(30)
         while True:
             job: dict[str, Any] = self.ask(f"/api/jobs/{job_id}/")
             if condition(job):
                 return job
-            assert time.monotonic() < give_up_at, job
+            assert not deadline.has_passed(), job
             time.sleep(0.05)
 
 
@@ -124,7 +125,7 @@ def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
         env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=within(60),
         check=False,
     )
 
@@ -137,7 +138,10 @@ def test_a_site_without_a_batch_system_starts_a_pilot_by_one_line(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_of_many_kinds_run_to_their_ends(world: World, start: Callable[..., RunningAgent]) -> None:
+def test_jobs_of_many_kinds_run_to_their_ends(
+    world: World, start: Callable[..., RunningAgent], settings: Settings
+) -> None:
+    settings.WMS_RESCHEDULE_DELAY_S = 0  # one of them is to be tried until it has failed
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for name, text in {"lib/a.txt": "from the archive\n", "b.txt": "beside it\n"}.items():
@@ -270,8 +274,9 @@ def test_the_last_lines_of_a_job_shorter_than_a_heartbeat_can_be_peeked_at(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_dies(
-    world: World, start: Callable[..., RunningAgent], tmp_path: Path
+    world: World, start: Callable[..., RunningAgent], tmp_path: Path, settings: Settings
 ) -> None:
+    settings.WMS_RESCHEDULE_DELAY_S = 0  # it is to run a second time within the test
     met = tmp_path / "met"
     met.mkdir()
     # Each waits for the other. Run for the first time, one then waits for its end.

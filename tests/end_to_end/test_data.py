@@ -1,11 +1,13 @@
 """Real data: a pilot reads from a disk and over HTTPS, stores what its job writes, and a second job reads that."""
 
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
@@ -91,8 +93,9 @@ def test_what_one_job_stores_the_next_one_reads(ask: Ask, live_server: LiveServe
 
 @pytest.mark.django_db(transaction=True)
 def test_a_file_that_is_not_what_was_registered_sends_its_job_away_until_it_has_failed(
-    ask: Ask, live_server: LiveServer, tmp_path: Path
+    ask: Ask, live_server: LiveServer, tmp_path: Path, settings: Settings
 ) -> None:
+    settings.WMS_RESCHEDULE_DELAY_S = 0  # it is to be tried by one pilot until it has failed
     (tmp_path / "lhcb").mkdir()
     (tmp_path / "lhcb/a").write_text("other than before")
     factories.make_storage_element(name="disk", url=tmp_path.as_uri(), sites=[Site.objects.get()])
@@ -104,6 +107,82 @@ def test_a_file_that_is_not_what_was_registered_sends_its_job_away_until_it_has_
     ended = ask("get", f"jobs/{job['id']}/")
     assert ended["status"] == "Failed"
     assert "Input data /lhcb/a cannot be read: it has 17 bytes, not 3" in ended["minor_status"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_output_with_a_logical_name_of_its_own_is_registered_under_it(
+    ask: Ask, live_server: LiveServer, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    factories.make_storage_element(name="disk", url=disk.as_uri(), sites=[Site.objects.get()])
+    jdl = """Executable = "/bin/sh"; Arguments = "-c 'echo new > hist.root; echo other > other.root'";
+             OutputData = { "LFN:/lhcb/data/run7/hist.root", "other.root" }; OutputSE = "disk";"""
+    (job,) = ask("post", "jobs/", {"jdl": jdl})["jobs"]
+
+    run(live_server.url, tmp_path / "one")
+
+    ended = ask("get", f"jobs/{job['id']}/")
+    assert (ended["status"], ended["minor_status"]) == ("Done", "Execution complete")
+    assert (disk / "lhcb/data/run7/hist.root").read_text() == "new\n"
+    assert set(Replica.objects.values_list("lfn", flat=True)) == {
+        "/lhcb/data/run7/hist.root",
+        f"/lhcb/user/m/mallory/{job['id']}/other.root",
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_output_with_a_logical_name_that_is_not_there_fails_the_job(
+    ask: Ask, live_server: LiveServer, tmp_path: Path
+) -> None:
+    factories.make_storage_element(name="disk", url=tmp_path.as_uri(), sites=[Site.objects.get()])
+    body = {"executable": "/bin/true", "output_data": ["LFN:/lhcb/data/hist.root"]}
+    (job,) = ask("post", "jobs/", body)["jobs"]
+
+    run(live_server.url, tmp_path / "one")
+
+    ended = ask("get", f"jobs/{job['id']}/")
+    assert ended["status"] == "Failed"
+    assert ended["minor_status"] == (
+        "Output data could not be stored: there is no file hist.root, to be stored as /lhcb/data/hist.root"
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("named", [True, False])
+def test_an_output_sandbox_over_the_limit_goes_to_the_storage_element_that_the_job_names(
+    ask: Ask, live_server: LiveServer, tmp_path: Path, settings: Settings, named: bool
+) -> None:
+    settings.WMS_SANDBOX_MAX_BYTES = 8000
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    factories.make_storage_element(name="disk", url=disk.as_uri(), sites=[Site.objects.get()])
+    body = {
+        "executable": "/bin/sh",
+        "arguments": "-c 'head -c 20000 /dev/urandom > big; echo out'",
+        "output_sandbox": ["big", "absent"],
+        **({"output_se": "disk"} if named else {}),
+    }
+    (job,) = ask("post", "jobs/", body)["jobs"]
+
+    run(live_server.url, tmp_path / "one")
+
+    (listed,) = ask("get", "jobs/")["results"]
+    assert listed["status"] == "Done"
+    said = "Execution complete; output sandbox over the limit of 8000 bytes, packed; "
+    assert listed["minor_status"].startswith(said)
+    lfn = f"/lhcb/user/m/mallory/{job['id']}/output_sandbox_{job['id']}.tar.gz"
+    if not named:
+        assert listed["minor_status"].startswith(f"{said}only the ends of standard output and error were stored; ")
+        assert not Replica.objects.exists()
+        return
+    assert listed["minor_status"] == (
+        f"{said}all of it is stored as LFN:{lfn} at disk; output sandbox: not found: absent"
+    )
+    replica = Replica.objects.select_related("storage_element").get()
+    assert (replica.lfn, replica.storage_element.name) == (lfn, "disk")
+    with tarfile.open(disk / lfn[1:]) as archive:
+        assert {member.name: member.size for member in archive} == {"big": 20000, "std.err": 0, "std.out": 4}
 
 
 def run(url: str, directory: Path, *, ca: Path | None = None) -> str:

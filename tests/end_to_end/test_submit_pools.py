@@ -18,6 +18,7 @@ from taskqueues.models import SubmitPool
 from taskqueues.services import submit_pools
 from tests import factories
 from tests.agent.running import RunningAgent
+from tests.pace import within
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,7 +41,7 @@ class Grid:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=within(60)) as answer:
                 return answer.status, json.loads(answer.read() or "null")
         except urllib.error.HTTPError as error:
             with error:
@@ -94,7 +95,7 @@ def test_a_requirement_that_no_queue_meets_today_is_accepted_and_met_tomorrow(gr
     status, answer = grid.ask("/api/jobs/", {"executable": "true", "requirements": {"Memory": 4000}})
     assert status == 201
     assert answer["warnings"] == [
-        "No queue meets the requirements Memory = 4000 today; what asks for them waits until one does."
+        "It waits because no queue that serves lhcb provides what it requires: Memory = 4000."
     ]
     assert grid.match() is None
     grid.change(Memory=4000)

@@ -24,7 +24,6 @@ settings.register_profile(
     "fuzz",
     max_examples=EXAMPLES,
     derandomize=not LONG,
-    deadline=None,
     database=None,
     phases=(Phase.generate, Phase.shrink),
     print_blob=True,

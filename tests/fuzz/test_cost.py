@@ -11,9 +11,10 @@ from rest_framework.test import APIClient
 from resources.models import ComputingElement, Queue, Site
 from tests.fuzz.test_hostile_bodies import GOOD
 from tests.fuzz.world import World
+from tests.pace import cpu_within
 
 SMALL_BYTES: Final = 64 * 1024
-#: CPU time of this process, on a machine that others use too; quadratic costs are ten times as much.
+#: CPU time of this process on the reference machine; quadratic costs are ten times as much.
 MOST_S: Final = 3.0
 
 
@@ -129,4 +130,4 @@ def test_a_small_request_costs_little(crowded: World, name: str) -> None:
 
     assert answer.status_code < 500
     assert len(answer.content) < 4 * SMALL_BYTES
-    assert cost_s < MOST_S
+    assert cost_s < cpu_within(MOST_S)

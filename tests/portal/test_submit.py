@@ -270,10 +270,12 @@ def test_a_wrong_jdl_is_told_where(text: str, field: str, sentence: str, portal:
 
 
 def test_warnings_are_shown_with_the_new_jobs(portal: Client) -> None:
+    make_queue()
     response = portal.post(
         "/jobs/submit/jdl/", of_jdl('[ Executable = "x"; CPUTime = 500; Tags = {"gpu"}; ]'), follow=True
     )
-    assert "No queue offers the tag" in response.content.decode()
+    page = response.content.decode()
+    assert "It waits because no queue that serves lhcb fits it: it asks for the tag gpu" in page
     assert "message warning" in response.content.decode()
 
 
@@ -298,6 +300,8 @@ def test_requirements_that_no_queue_meets_today_are_told_with_the_new_jobs(porta
     make_queue(name="small", parameters={"Memory": 2000})
     text = "Executable = a\nCPUTime = 500\nRequirements { Memory = 4000 }"
     response = portal.post("/jobs/submit/jdl/", of_jdl(text, syntax="cfg"), follow=True)
-    assert "No queue meets the requirements Memory = 4000 today" in response.content.decode()
+    warning = "It waits because no queue that serves lhcb provides what it requires: Memory = 4000."
+    assert warning in response.content.decode()
     page = portal.get(f"/jobs/{Job.objects.get().pk}/").content.decode()
+    assert warning in page
     assert "Memory holds back" in page

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import Q, TextField, Value
+from django.db.models import Exists, OuterRef, Q, TextField, Value
 
 from taskqueues.domain.offer import ResourceOffer
+from wms.accounts.models import Membership
 
 ANYTHING = Q()
 #: No queue has this primary key; ``Q(pk__in=[])`` would be lost in ``~Q`` and ``|``.
@@ -29,8 +30,9 @@ def accepts_one_of(column: str, offered: tuple[str, ...] | None) -> Q:
 
 
 def _owner_group(offer: ResourceOffer) -> Q:
-    # A suspended owner's jobs wait: whoever is no longer trusted to log in is not trusted to run either.
-    trusted = Q(owner__is_active=True, vo=offer.vo_id)
+    # The jobs of a suspended owner wait, and so do those of an owner who is no longer a member of their group (ADR 39).
+    members = Membership.objects.filter(user=OuterRef("owner"), group=OuterRef("group"))
+    trusted = Q(Exists(members), owner__is_active=True, vo=offer.vo_id)
     if offer.group_id is None:
         return trusted
     if offer.owner_id is None:
@@ -61,6 +63,7 @@ CONDITIONS: Mapping[str, Callable[[ResourceOffer], Q]] = MappingProxyType(
         "ce": lambda offer: accepts("grid_ces", offer.ce),
         "platform": lambda offer: accepts_one_of("platforms", offer.platforms),
         "submit_pool": lambda offer: accepts_one_of("submit_pools", offer.submit_pools),
+        "software": lambda offer: ~Q(software__overlap=_array(sorted(offer.lacking_software))),
         "tags": lambda offer: Q(tags__contained_by=_array(offer.tags)),
         "required_tags": lambda offer: Q(tags__contains=_array(offer.required_tags)),
         "job_type": _job_type,

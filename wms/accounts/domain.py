@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+#: Of the window of the stall rule, anywhere: a year; more is a mistake of units.
+MAX_STALLED_S = 366 * 24 * 3600
 #: How the bearer tokens of users begin.
 USER_TOKEN_PREFIX = "wmsu_"  # noqa: S105 - not a secret
 
@@ -15,6 +17,34 @@ class GroupProperty(StrEnum):
 
     #: Members share the group's priority and see and manage each other's jobs (PRI).
     JOB_SHARING = "JOB_SHARING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImpliedGroup:
+    """The group in which a user acts who has named none: the default one, or the only one."""
+
+    name: str
+    vo: str
+    #: Its share; 0: its jobs are never matched.
+    priority: float
+    #: Groups in which the user would have acted, or has acted last, and of which the user is no longer a member.
+    left: tuple[str, ...] = ()
+
+
+def remarks_on(implied: ImpliedGroup) -> tuple[str, ...]:
+    """Return sentences for a submission that named no group; none where nothing is unexpected."""
+    remarks = []
+    if implied.left:
+        remarks.append(
+            f"You named no group and are no longer a member of {' and '.join(implied.left)}: the jobs act in "
+            f"{implied.name}. Name the group, or have your default group changed."
+        )
+    if implied.priority <= 0:
+        remarks.append(
+            f"You named no group, and {implied.name}, in which the jobs act, has priority 0: they are never matched. "
+            f"Name another group, or ask a manager of {implied.vo} for a share."
+        )
+    return tuple(remarks)
 
 
 def digest_of(token: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from typing import Self
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -9,7 +10,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from wms.accounts.domain import GroupProperty
+from wms.accounts.domain import MAX_STALLED_S, GroupProperty
 from wms.kernel.validators import valid_name
 
 
@@ -49,6 +50,27 @@ class VO(models.Model):
         help_text="Part of the matches, 0 to 1, in which jobs of all CPU segments compete, not the longest alone: "
         "above 0, so that long jobs cannot starve short ones for ever.",
     )
+    stalled_s = models.PositiveIntegerField(
+        "stalled after, s",
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_STALLED_S)],
+        help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: 1800 s.",
+    )
+    stalled_cpu_fraction = models.FloatField(
+        "stalled below, CPU fraction",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+        help_text="Part of one core, 0 to 1, that is hardly any; empty: 0.05.",
+    )
+    max_stalled_s = models.PositiveIntegerField(
+        "longest window of jobs, s",
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(MAX_STALLED_S)],
+        help_text="Jobs may ask for a window of their own up to this; 0: any, also none; empty: WMS_MAX_STALLED_S.",
+    )
 
     objects = VOQuerySet.as_manager()
 
@@ -61,10 +83,18 @@ class VO(models.Model):
             models.CheckConstraint(
                 name="vo_any_segment_fraction_is_0_to_1", condition=Q(any_segment_fraction__range=(0, 1))
             ),
+            models.CheckConstraint(
+                name="vo_stalled_cpu_fraction_is_0_to_1", condition=Q(stalled_cpu_fraction__range=(0, 1))
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def longest_stalled_s(self) -> int:
+        """Longest window of the stall rule that jobs may ask for; 0: any, also none."""
+        return settings.WMS_MAX_STALLED_S if self.max_stalled_s is None else self.max_stalled_s
 
 
 class GroupQuerySet(models.QuerySet["Group"]):

@@ -1,5 +1,6 @@
 """Named reads about people and their groups."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -7,7 +8,7 @@ from django.db.models import Q
 
 from wms.accounts import sql
 from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
-from wms.accounts.models import FailedLogIn, Group, User
+from wms.accounts.models import FailedLogIn, Group, Membership, User
 from wms.accounts.sql import Bearer
 
 
@@ -42,6 +43,17 @@ def default_group_of(user: User, *, groups: tuple[Group, ...]) -> Group | None:
         if group.pk == user.default_group_id:
             return group
     return groups[0] if len(groups) == 1 else None
+
+
+def is_member(user: User, group: Group) -> bool:
+    """Return whether *user*, suspended or not, is a member of *group*."""
+    return Membership.objects.filter(user=user, group=group).exists()
+
+
+def active_memberships(*, user_ids: Collection[int], group_ids: Collection[int]) -> frozenset[tuple[int, int]]:
+    """Return (user, group), as primary keys, of those memberships whose user is not suspended."""
+    rows = Membership.objects.filter(user__in=user_ids, group__in=group_ids, user__is_active=True)
+    return frozenset(rows.values_list("user_id", "group_id"))
 
 
 def is_manager(user: User) -> bool:

@@ -11,7 +11,7 @@ from django.contrib.auth import authenticate
 from django.db import transaction
 
 from wms.accounts import queries
-from wms.accounts.domain import BRAKE_WINDOW, USER_TOKEN_PREFIX, braked_until, digest_of
+from wms.accounts.domain import BRAKE_WINDOW, USER_TOKEN_PREFIX, ImpliedGroup, braked_until, digest_of
 from wms.accounts.models import ApiToken, FailedLogIn, Group, User
 from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
@@ -139,13 +139,32 @@ def acting_group(user: User, name: str | None) -> Group:
     if name is None:
         group = queries.default_group_of(user, groups=groups)
         if group is None:
-            raise _on_group(GroupNeededError, f"Name the group to act in, one of {', '.join(names)}.")
+            sentence = f"Name the group to act in, one of {', '.join(names)}."
+            if user.default_group is not None:
+                left = f"You are no longer a member of your default group {user.default_group}; "
+                sentence = left + sentence[0].lower() + sentence[1:]
+            raise _on_group(GroupNeededError, sentence)
         return group
     for group in groups:
         if group.name == name:
             return group
     hint = did_you_mean(name, names) or f" Your groups: {', '.join(names)}."
     raise _on_group(NotAMemberError, f'You are not a member of a group "{name[:100]}".{hint}')
+
+
+def implied_group(user: User, group: Group, *, acted_in: int | None) -> ImpliedGroup:
+    """Return what is to be told of *group*, in which *user* acts who has named none (``remarks_on``).
+
+    Args:
+        user: who acts.
+        group: as of ``acting_group``, with its VO.
+        acted_in: primary key of the group in which the user acted last; None: in none.
+    """
+    before = {pk for pk in (user.default_group_id, acted_in) if pk is not None} - {group.pk}
+    left = Group.objects.filter(pk__in=before).exclude(memberships__user=user).order_by("name") if before else ()
+    return ImpliedGroup(
+        name=group.name, vo=group.vo.name, priority=group.priority, left=tuple(each.name for each in left)
+    )
 
 
 def _on_group(error: type[RejectedError], sentence: str) -> RejectedError:

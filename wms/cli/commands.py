@@ -8,7 +8,7 @@ from getpass import getpass
 
 from wms.cli import credentials
 from wms.cli.errors import WrongUsageError
-from wms.cli.printing import plain, table
+from wms.cli.printing import moment, plain, table
 from wms.cli.server import Record, Server, checked_url
 
 
@@ -41,7 +41,7 @@ def login(options: Namespace, environment: Mapping[str, str]) -> Told:
     answer = Server(url=url).post("/api/auth/token/", {"username": username, "password": password}, expects="token")
     path = credentials.store(Server(url=url, token=answer["token"]), environment=environment)
     said = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
-    return Told(answer=said, lines=[f"Logged in at {url} as {username} until {plain(answer['expires_at'])}."])
+    return Told(answer=said, lines=[f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])
 
 
 def explain(options: Namespace, environment: Mapping[str, str]) -> Told:
@@ -51,7 +51,9 @@ def explain(options: Namespace, environment: Mapping[str, str]) -> Told:
     lines = [f"Job {answer['job_id']}, {plain(answer['status'])}: {plain(answer['summary'])}"]
     if answer["task_queue"] is not None:
         share = f"{answer['expected_share']:.1%}"
-        lines.append(f"Task queue {answer['task_queue']}, rank {answer['priority_rank']}, expected share {share}")
+        rank = answer["priority_rank"]
+        standing = "in no draw" if rank is None else f"rank {rank}"
+        lines.append(f"Task queue {answer['task_queue']}, {standing}, expected share {share}")
     if answer["conditions"]:
         counts = [(c["name"], c["passed_queues"], c["failed_queues"], c["detail"]) for c in answer["conditions"]]
         lines += ["", *table(("CONDITION", "PASSED", "FAILED", "DETAIL"), counts)]
@@ -59,7 +61,10 @@ def explain(options: Namespace, environment: Mapping[str, str]) -> Told:
         places = [(f"{q['site']} / {q['ce']} / {q['queue']}", q) for q in answer["queues"]]
         rows = [(place, "yes" if q["fits"] else "no", ". ".join(q["reasons"])) for place, q in places]
         lines += ["", *table(("QUEUE", "FITS", "WHY NOT"), rows)]
-    return Told(answer=answer, lines=[*lines, *(f"Limit: {plain(limit)}" for limit in answer["limits"])])
+    lines += [f"Limit: {plain(limit)}" for limit in answer["limits"]]
+    # A server of before has none; the summary need not be said twice.
+    warnings = [warning for warning in answer.get("warnings", []) if warning != answer["summary"]]
+    return Told(answer=answer, lines=[*lines, *(f"Warning: {plain(warning)}" for warning in warnings)])
 
 
 def match_test(options: Namespace, environment: Mapping[str, str]) -> Told:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 
 from wms.cli import commands
@@ -57,14 +57,16 @@ def _parser() -> ArgumentParser:
 
 def _add_offer(parser: ArgumentParser) -> None:
     """Add the fields of an offer; what is left out is left to the server (see /api/docs/)."""
-    parser.add_argument("--cpu-time-s", type=int, required=True, metavar="S", help="reference-core seconds per core")
+    parser.add_argument(
+        "--cpu-time-s", type=_whole_number, required=True, metavar="S", help="reference-core seconds per core"
+    )
     for name in ("vo", "setup", "site", "ce", "queue", "grid-middleware"):
         parser.add_argument(f"--{name}", metavar="NAME")
-    parser.add_argument("--processors", type=int, metavar="N")
-    parser.add_argument("--memory-mb", type=int, metavar="MB")
-    parser.add_argument("--wall-time-s", type=int, metavar="S", help="until the slot ends")
-    parser.add_argument("--gpus", type=int, metavar="N")
-    parser.add_argument("--disk-mb", type=int, metavar="MB")
+    parser.add_argument("--processors", type=_whole_number, metavar="N")
+    parser.add_argument("--memory-mb", type=_whole_number, metavar="MB")
+    parser.add_argument("--wall-time-s", type=_whole_number, metavar="S", help="until the slot ends")
+    parser.add_argument("--gpus", type=_whole_number, metavar="N")
+    parser.add_argument("--disk-mb", type=_whole_number, metavar="MB")
     # Not "False" when it is left out: then it is not sent.
     parser.add_argument("--container", action="store_const", const=True, help="the slot can run containers")
     for name in ("platform", "tag", "required-tag", "job-type", "submit-pool"):
@@ -75,7 +77,13 @@ def _add_offer(parser: ArgumentParser) -> None:
 
 
 def _job_id(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+    # NB: of a ValueError the parser would print the name of this function.
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not the id of a job; give its number, such as 69.")
+    return int(text)
+
+
+def _whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is not a whole number; give one such as 86400.")
+    return int(text)

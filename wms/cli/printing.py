@@ -1,11 +1,23 @@
 """What is printed for people: plain lines and tables."""
 
+import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 
 def plain(value: object) -> str:
     """Return a value as text that cannot steer a terminal, whoever wrote it."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(value))
+
+
+def moment(value: object) -> str:
+    """Return a point in time of the server's as people write it, to the minute; anything else as it is."""
+    try:
+        # Python 3.10 and older do not read the Z.
+        at = datetime.fromisoformat(re.sub("Z$", "+00:00", str(value)))
+    except ValueError:
+        return plain(value)
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at.tzinfo else plain(value)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -10,7 +10,9 @@ from uuid import UUID
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from taskqueues.models import QueuedJob
-from wms.accounts.models import User
+from wms.accounts.models import VO, Group, User
+from wms.jobs.domain.data import home_of
+from wms.jobs.domain.doubts import InputFile, doubts_about, lacks_executable
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 
@@ -24,6 +26,14 @@ GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
         "job_type": "job_type",
     }
 )
+
+
+def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
+    """Return the logical directories that jobs of this owner, in this group, may write to now."""
+    if VO.objects.managed_by(owner).filter(pk=vo.pk).exists():
+        return (f"/{vo}",)
+    shared = (f"/{vo}/{group}",) if group.shares_jobs else ()
+    return (home_of(owner.username, vo=vo.name), *shared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +118,17 @@ def history(job: Job) -> QuerySet[JobHistory]:
     """Return every change of the job, oldest first."""
     # Uses index: history_of_job
     return JobHistory.objects.filter(job=job).order_by("pk")
+
+
+def group_of_last_job(owner: User) -> int | None:
+    """Return the group, a primary key, of the job that *owner* submitted last; None: there is none."""
+    # Uses index: job_of_owner
+    return Job.objects.filter(owner=owner).order_by("-pk").values_list("group_id", flat=True).first()
+
+
+def description_doubts(job: Job) -> list[str]:
+    """Return the doubts about the job's description that its submission was warned of."""
+    description = job.description
+    # Of most jobs no file needs to be known.
+    rows = job.input_sandboxes.select_related("sandbox") if lacks_executable(description, files=()) else ()
+    return list(doubts_about(description, files=[InputFile(row.file_name, row.sandbox.is_archive) for row in rows]))

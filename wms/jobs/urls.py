@@ -2,10 +2,9 @@
 
 from django.urls import URLPattern, path
 
-from wms.jobs.api import actions, replicas, sandboxes, views
+from wms.jobs.api import actions, eligible, replicas, sandboxes, views
 
 urlpatterns: list[URLPattern] = [
-    path("jobs/", views.JobListView.as_view(), name="jobs"),
     path("jobs/summary/", views.JobSummaryView.as_view(), name="jobs-summary"),
     path("jobs/bulk/", views.JobBulkView.as_view(), name="jobs-bulk"),
     path("jobs/<int:pk>/", views.JobView.as_view(), name="job"),
@@ -17,6 +16,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<int:pk>/delete/", actions.JobDeleteView.as_view(), name="job-delete"),
     path("jobs/<int:pk>/hold/", actions.JobHoldView.as_view(), name="job-hold"),
     path("jobs/<int:pk>/release/", actions.JobReleaseView.as_view(), name="job-release"),
+    path("submit-pools/eligible/", eligible.EligibleView.as_view(), name="submit-pools-eligible"),
     path("replicas/", replicas.ReplicaListView.as_view(), name="replicas"),
     path("replicas/remove/", replicas.ReplicaRemovalView.as_view(), name="replicas-remove"),
     path("sandboxes/", sandboxes.SandboxUploadView.as_view(), name="sandboxes"),

@@ -5,10 +5,12 @@ to managers, and that only with the rows of the VOs that one manages.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 from django.contrib.admin.widgets import AdminTextInputWidget
@@ -20,12 +22,16 @@ from django.db import models
 from django.db.models import Field, Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 
+from wms.kernel.names import composed
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
 EVERYTHING: frozenset[What] = frozenset({"view", "add", "change", "delete"})
+#: So many rows that prevent a deletion are named; the others are counted.
+MOST_PROTECTING = 20
 
 if TYPE_CHECKING:
 
@@ -58,12 +64,21 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # at run time it ta
 # ---- Fields ----------------------------------------------------------------------------------------------------------
 
 
+class ComposedCharField(forms.CharField):
+    """A text in Unicode's NFC, in which names are stored and compared."""
+
+    def to_python(self, value: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Return the text, composed."""
+        text = super().to_python(value)
+        return composed(text) if isinstance(text, str) else text
+
+
 class NameListField(SimpleArrayField):
-    """A list of names with commas; stored sorted and each once, as the configuration file stores it."""
+    """A list of names with commas; stored sorted, each once and composed, as the configuration file stores it."""
 
     def clean(self, value: object) -> list[str]:
         """Return the names."""
-        return sorted(set(super().clean(value)))
+        return sorted({composed(name) for name in super().clean(value)})
 
 
 class ChoiceListField(forms.MultipleChoiceField):
@@ -117,6 +132,33 @@ def label_of(column: "Field[Any, Any]") -> str:
     """Return how the field of a column is called on a page: ``cpu_time_s`` is "CPU time (s)"."""
     words = " ".join(_WRITTEN.get(word, word) for word in str(column.verbose_name).split())
     return words[:1].upper() + words[1:]
+
+
+class ConstraintsInWords(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """A form that tells people what is wrong where Django would tell the name of a constraint of the database."""
+
+    #: {name of the constraint: (field that the sentence stands beside, sentence)}.
+    constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+
+    def _update_errors(self, errors: ValidationError) -> None:
+        # NB: Django's own hook for what the model refuses; it has no public one.
+        names = {str(each.get_violation_error_message()): each.name for each in self.instance._meta.constraints}  # noqa: SLF001 - Django's API
+        by_django: dict[str, list[ValidationError]] = {}
+        for place, problems in errors.error_dict.items():
+            for problem in problems:
+                name = names.get(str(problem.message))
+                if name is None:
+                    by_django.setdefault(place, []).append(problem)
+                    continue
+                field, sentence = self.constraint_words.get(name, (place, _as_sentence(name)))
+                self.add_error(field if field in self.fields else None, sentence)
+        if by_django:
+            super()._update_errors(ValidationError(by_django))  # type: ignore[misc]
+
+
+def _as_sentence(name: str) -> str:
+    """Return what is wrong; the names of constraints read as sentences of what must hold (STYLE 8)."""
+    return f"This must hold: {name.replace('_', ' ')}."
 
 
 # ---- Rights ----------------------------------------------------------------------------------------------------------
@@ -197,6 +239,12 @@ class _Fields(RowRights):
         """Return the form field of a column."""
         if isinstance(db_field, ArrayField):
             return array_form_field(db_field)
+        if (
+            isinstance(db_field, models.CharField | models.TextField)
+            and not db_field.choices
+            and db_field.name != "url"
+        ):
+            kwargs.setdefault("form_class", ComposedCharField)
         if isinstance(db_field, models.JSONField):
             kwargs["form_class"] = StrictJSONField
         kwargs.setdefault("label", label_of(db_field))
@@ -228,6 +276,31 @@ class SeenRelatedFilter(admin.RelatedFieldListFilter):
         return field.get_choices(include_blank=False, limit_choices_to=limit, ordering=("name",))
 
 
+def _names_without_a_page(site: admin.AdminSite) -> Mapping[str, str]:
+    """Return {name: plural} of the models that have neither a page nor a table on one: the system's own book-keeping.
+
+    Of a name that another model's page has (as Django's own groups have ours) nothing is known: it is not among them.
+    """
+    pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
+    seen = pages.keys() | {inline.model for page in pages.values() for inline in page.inlines}
+    names = {str(model._meta.verbose_name) for model in seen}  # noqa: SLF001 - Django's API
+    hidden = [model._meta for model in apps.get_models(include_auto_created=True) if model not in seen]  # noqa: SLF001
+    return {str(meta.verbose_name): str(meta.verbose_name_plural) for meta in hidden if meta.verbose_name not in names}
+
+
+def _names_of_ledgers(site: admin.AdminSite) -> frozenset[str]:
+    """Return what the models are called whose rows the system writes and people only read."""
+    pages = {model: site.get_model_admin(model) for model in apps.get_models() if site.is_registered(model)}
+    ledgers = [model for model, page in pages.items() if isinstance(page, ReadOnlyAdmin)]
+    return frozenset(str(model._meta.verbose_name) for model in ledgers)  # noqa: SLF001 - Django's API
+
+
+def _without_kinds(rows: Sequence[Any], kinds: tuple[str, ...]) -> list[Any]:
+    """Return Django's nested lists of what is deleted, without the lines that begin with one of *kinds*."""
+    inner = [_without_kinds(row, kinds) if isinstance(row, list) else row for row in rows]
+    return [row for row in inner if row and not (isinstance(row, str) and str(row).startswith(kinds))]
+
+
 class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
     """Base of every page of rows."""
 
@@ -238,6 +311,33 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
     fixed_after_creation: ClassVar[tuple[str, ...]] = ()
     #: Fields that a manager sees and does not change.
     for_operators: ClassVar[tuple[str, ...]] = ()
+    #: As of ``ConstraintsInWords``.
+    constraint_words: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+
+    def get_form(
+        self,
+        request: HttpRequest,
+        obj: M | None = None,
+        change: bool = False,  # noqa: FBT001, FBT002 - Django's own
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401 - a form of this model
+        """Return the form, which says in words what constraints say."""
+        form = super().get_form(request, obj, change=change, **kwargs)
+        return type(form.__name__, (ConstraintsInWords, form), {"constraint_words": self.constraint_words})
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+        """Return what a deletion takes along, without rows of which people never see anything.
+
+        Ledgers go with what they are about: nobody may delete their rows alone, and whoever may delete the rest may
+        delete them with it. Rows that prevent the deletion are named as such, the first of them.
+        """
+        rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        hidden = _names_without_a_page(self.admin_site)
+        kinds = tuple(f"{capfirst(name)}: " for name in hidden)
+        shown = {name: number for name, number in counts.items() if name not in hidden.values()}
+        more = len(protected) - MOST_PROTECTING
+        named = [*protected[:MOST_PROTECTING], *([f"and {more:,} more"] if more > 0 else [])]
+        return _without_kinds(rows, kinds), shown, set(lacking) - _names_of_ledgers(self.admin_site), named
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
         """Return the rows that the user sees."""

@@ -21,7 +21,15 @@ MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
 TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
 
 #: Numbers that may be 0: no rescheduling at all is a rule that a site may want.
-MAY_BE_ZERO = frozenset({"WMS_BLACK_HOLE_FAILURES", "WMS_MAX_RESCHEDULES", "WMS_TASK_QUEUE_INDEX_MAX_AGE_S"})
+MAY_BE_ZERO = frozenset(
+    {
+        "WMS_BLACK_HOLE_FAILURES",
+        "WMS_MAX_RESCHEDULES",
+        "WMS_RESCHEDULE_DELAY_S",
+        "WMS_RESCHEDULE_ELSEWHERE_S",
+        "WMS_TASK_QUEUE_INDEX_MAX_AGE_S",
+    }
+)
 
 
 class UnsafeStartError(SystemExit):
@@ -108,7 +116,8 @@ def _unsafe() -> Iterator[Error]:
     if key == settings.INSECURE_SECRET_KEY:
         yield Error(
             "WMS_SECRET_KEY is the default, which everybody knows: anybody could make tokens and sessions.",
-            hint=f"Set WMS_SECRET_KEY to at least {MIN_SECRET_KEY_LENGTH} random characters.",
+            hint=f"Set WMS_SECRET_KEY to at least {MIN_SECRET_KEY_LENGTH} random characters; or, for the system that "
+            "`up` or `demo` runs here, set WMS_DATA_DIR to what its --data-dir names.",
             id="wms.E002",
         )
     elif len(key) < MIN_SECRET_KEY_LENGTH or len(set(key)) < MIN_SECRET_KEY_UNIQUE_CHARACTERS:

@@ -68,3 +68,17 @@ class TooManyError(WmsError):
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
         super().__init__(detail)
         self.retry_after_s = max(1, retry_after_s)
+
+
+class UnavailableError(WmsError):
+    """The request is right, and cannot be answered at this moment (503).
+
+    Args:
+        retry_after_s: after so many seconds it may be repeated; whole seconds, at least 1.
+    """
+
+    code = "unavailable"
+
+    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = max(1, retry_after_s)

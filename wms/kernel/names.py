@@ -1,10 +1,40 @@
 """Names in sentences: the nearest one for who mistyped it, and the first of many."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from unicodedata import normalize
 
 #: So many are listed; the others are counted.
 MOST_LISTED = 5
+#: What stands between names; a name has none of it.
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+
+def composed(text: str) -> str:
+    """Return *text* in Unicode's composed form (NFC): the one spelling in which names are stored and compared.
+
+    What reaches the system from outside passes here once, at its border: files typed on some systems are decomposed.
+    """
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def composed_names(value: object) -> object:
+    """Return a text, or the texts of a list, composed; anything else as it is."""
+    if isinstance(value, str):
+        return composed(value)
+    if isinstance(value, list | tuple):
+        return [composed(item) if isinstance(item, str) else item for item in value]
+    return value
+
+
+def composed_all(value: object) -> object:
+    """Return a JSON value with every name and text in it composed."""
+    if isinstance(value, str):
+        return composed(value)
+    if isinstance(value, dict):
+        return {composed_all(name): composed_all(inner) for name, inner in value.items()}
+    return [composed_all(inner) for inner in value] if isinstance(value, list) else value
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -24,3 +54,16 @@ def listed(names: Iterable[str], *, last: str = ", ") -> str:
     if hidden > 0:
         return f"{', '.join(shown)} and {hidden} more"
     return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def separated(names: str) -> list[str]:
+    """Return the names that commas or semicolons separate, as DIRAC separates them; a space separates none."""
+    return [name for part in re.split("[,;]", names) if (name := part.strip())]
+
+
+def several_in_one(name: str) -> str:
+    """Return a hint, with a leading space, for an unknown name that looks like several, or an empty string."""
+    parts = [part for part in _SEPARATORS.split(name) if part]
+    if len(parts) < 2:
+        return ""
+    return f" A name has no spaces, commas or semicolons; give {len(parts)} names: {listed(parts)}."

@@ -103,6 +103,8 @@ class PilotView:
 def row_of(pilot: Pilot) -> PilotRow:
     """Return the line of *pilot*, which comes with its VO, owner, group and place, in a list."""
     queue = pilot.queue
+    # Of one made by hand, where it was made for.
+    site, ce = (queue.ce.site, queue.ce) if queue else (pilot.site, pilot.ce)
     return PilotRow(
         id=pilot.pk,
         status=pilot.status,
@@ -110,8 +112,8 @@ def row_of(pilot: Pilot) -> PilotRow:
         reason="; ".join(filter(None, [pilot.status_reason, _why_no_new_jobs(pilot)])),
         vo=pilot.vo.name,
         kind=_kind(pilot),
-        site=queue.ce.site.name if queue else "",
-        place=f"{queue.ce.name} / {queue.name}" if queue else "",
+        site=site.name if site else "",
+        place=" / ".join(level.name for level in (ce, queue) if level),
         host=pilot.host_name,
         submitted_at=pilot.submitted_at,
         last_seen_at=pilot.last_seen_at,
@@ -195,6 +197,7 @@ def _held_back(pilot: Pilot) -> list[Fact]:
 def _moments(pilot: Pilot) -> list[Moment]:
     moments = (
         ("Submitted", pilot.submitted_at),
+        ("Stalled", pilot.stalled_at),
         ("Started", pilot.started_at),
         ("First job", pilot.matched_at),
         ("Last got nothing", pilot.nothing_at),

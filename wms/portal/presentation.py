@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from matching.queries.explain import Explanation
+from matching.queries.wording import counted
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import JobStatus, sources_of
@@ -62,6 +63,8 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "memory_mb": "Memory (MB)",
         "wall_time_s": "Wall-clock time (s)",
         "gpus": "GPUs",
+        "stalled_s": "Stalled after (s)",
+        "stalled_cpu_fraction": "Stalled below (part of a core)",
         "disk_mb": "Disk (MB)",
         "grid_ces": "Computing elements",
     }
@@ -169,6 +172,8 @@ class WhyView:
     """Why a job waits."""
 
     summary: str
+    #: Those that the summary does not say.
+    warnings: Sequence[str]
     hurdles: Sequence[Hurdle]
 
 
@@ -260,6 +265,7 @@ def why_view(explained: Explanation) -> WhyView:
     """Return what the page of a waiting job says about why it waits."""
     return WhyView(
         summary=explained.summary,
+        warnings=[warning for warning in explained.warnings if warning != explained.summary],
         hurdles=[
             Hurdle(
                 name=condition.name.replace("_", " "),
@@ -288,7 +294,7 @@ def _facts(job: Job, task_queue_id: int | None, pilot: Fact) -> list[Fact]:
         pilot,
         Fact(label="Task queue", value=_text(task_queue_id)),
         *_input_data(job),
-        Fact(label="Rescheduled", value=f"{job.reschedules} times" if job.reschedules else ""),
+        Fact(label="Rescheduled", value=counted(job.reschedules, "time") if job.reschedules else ""),
         Fact(label="Exit code", value=_text(job.exit_code)),
     ]
 

@@ -123,6 +123,13 @@ def _locked(descriptor: int, *, within_s: float) -> bool:
             return True
 
 
+def hint_for_commands(path: Path, *, default: Path) -> str:
+    """Return what must be set so that other commands find the system of this data directory; empty: nothing."""
+    if path == default.absolute():
+        return ""
+    return f"For commands in other terminals: export WMS_DATA_DIR={shlex.quote(str(path))}"
+
+
 def environment_of_running(path: Path) -> dict[str, str]:
     """Return the variables that lead to the servers of the system that runs in this data directory; {} when none does.
 

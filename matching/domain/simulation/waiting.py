@@ -82,7 +82,7 @@ class Waiting:
         loads = [
             QueueLoad(task_queue_id=row, owner_id=self.queues[row].owner_id, weight=weight)
             for row, weight in zip(rows, weights, strict=True)
-            if weight > 0
+            if weight > 0 and self.columns.trusted[row]
         ]
         for row, priority in split_share(share, loads, shared=shared).items():
             self.drawn_priority[row] = priority

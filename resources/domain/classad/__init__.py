@@ -5,14 +5,16 @@ meaning departs from HTCondor's.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from resources.domain.classad.analysis import Possibilities, Reach, reach_of
 from resources.domain.classad.evaluation import ERROR, MAX_STEPS, UNDEFINED, Evaluation, Frame, Value
 from resources.domain.classad.lexer import MAX_BYTES, ClassAdError
 from resources.domain.classad.syntax import MAX_DEPTH, MAX_NODES, parse_node, parse_record
-from resources.domain.classad.tree import Ad, Entry, Items, Literal, Node, Record, Scalar, names_in
+from resources.domain.classad.tree import Entry, Items, Literal, Node, Record, Scalar
 
 __all__ = [
     "ERROR",
@@ -23,10 +25,12 @@ __all__ = [
     "ClassAd",
     "ClassAdError",
     "Expression",
+    "Reach",
     "Value",
     "classad_of",
     "evaluate",
     "is_true",
+    "may_be_true",
     "parse_classad",
     "parse_expression",
     "values_of",
@@ -40,10 +44,14 @@ class Expression:
     root: Node
     text: str
 
-    @property
-    def names_in_target(self) -> frozenset[str]:
-        """The attributes of TARGET, in lower case, that its value may depend on."""
-        return names_in(self.root, Ad.TARGET)
+    def reach(self, my: "ClassAd", *, constants: AbstractSet[str] = frozenset()) -> Reach:
+        """Return the names on which its value may depend.
+
+        Args:
+            my: the ad in which its names are looked up.
+            constants: names, in lower case, that will have constants in place of what *my* says.
+        """
+        return reach_of(self.root, my.record, constants=constants)
 
     def error(self, problem: str) -> ClassAdError:
         """Return an error that points at where this expression begins."""
@@ -94,17 +102,18 @@ def parse_expression(text: str) -> Expression:
     return Expression(parse_node(text), text)
 
 
-def parse_classad(text: str, *, dotted_names: bool = False) -> ClassAd:
+def parse_classad(text: str, *, dotted_names: bool = False, by_lines: bool = False) -> ClassAd:
     """Return the record that makes up the whole of *text*, with or without brackets around it.
 
     Args:
         text: ``[ a = 1; b = 2 ]`` or ``a = 1; b = 2``.
         dotted_names: whether its own attributes may be called ``Parameters.energy``.
+        by_lines: whether one attribute on each line will do, without brackets and semicolons (HTCondor's old form).
 
     Raises:
         ClassAdError: with line and column.
     """
-    return ClassAd(parse_record(text, dotted_names=dotted_names), text)
+    return ClassAd(parse_record(text, dotted_names=dotted_names, by_lines=by_lines), text)
 
 
 def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:
@@ -159,3 +168,22 @@ def is_true(
         return evaluate(expression, my=my, target=target, max_steps=max_steps) is True
     except ClassAdError:
         return False
+
+
+def may_be_true(expression: Expression, *, my: ClassAd, unknown: AbstractSet[str], max_steps: int = MAX_STEPS) -> bool:
+    """Return False only if *expression* is exactly TRUE for no TARGET.
+
+    Args:
+        expression: what to decide about.
+        my: where bare names and ``MY.name`` are looked up.
+        unknown: attributes, in lower case, that TARGET may have; any other is undefined.
+        max_steps: of each of its parts; what takes longer may be TRUE.
+    """
+
+    def compute(node: Node) -> "Value | None":
+        try:
+            return evaluate(Expression(node, expression.text), my=my, max_steps=max_steps)
+        except ClassAdError:
+            return None
+
+    return Possibilities(my.record, unknown=unknown, compute=compute).may_be_true(expression.root)

@@ -4,6 +4,7 @@ Comments are ``// …`` and ``/* … */`` anywhere, and ``# …`` when it is the
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from wms.kernel.errors import RejectedError
@@ -33,6 +34,9 @@ _TOKEN: Final = re.compile(
 #: What the groups of _TOKEN are called, by their number; "" stands for the operator's own text.
 _KINDS: Final = ("", "name", "string", "", "real", "integer", "end", "wrong")
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+#: A string that goes on over the beginning of another attribute: nearly always one whose closing quote is missing.
+_SWALLOWED: Final = re.compile(r"\n[ \t]*+[A-Za-z_][A-Za-z0-9_.]*+[ \t]*+=")
+_NO_END: Final = 'This string has no end; close it with " (and write a quote inside a string as \\").'
 _ESCAPED: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
@@ -77,13 +81,26 @@ def tokens_of(text: str) -> list[Token]:
         word, at = match[group], match.start(group)
         kind = _KINDS[group]
         if kind == "wrong":
-            raise ClassAdError(_complaint(text, at), text=text, at=at)
+            raise at_its_cause(ClassAdError(_complaint(text, at), text=text, at=at), text=text, tokens=tokens)
         if kind == "string":
             at -= 1  # point at the quote
         tokens.append(new(Token, (kind or word, word, at)))
         if kind == "end":
             break
     return tokens
+
+
+def at_its_cause(error: ClassAdError, *, text: str, tokens: Iterable[Token]) -> ClassAdError:
+    """Return *error*, or the error of an earlier string that has no end.
+
+    Without its closing quote a string ends at the next opening one, lines later, and only what follows is wrong.
+    """
+    for token in tokens:
+        if token.at >= error.at:
+            break
+        if token.kind == "string" and _SWALLOWED.search(token.text):
+            return ClassAdError(_NO_END, text=text, at=token.at)
+    return error
 
 
 def unquoted(token: Token, text: str) -> str:
@@ -123,7 +140,7 @@ def _refuse_unstorable(text: str) -> None:
 def _complaint(text: str, at: int) -> str:
     character = text[at]
     if character == '"':
-        return 'This string has no end; close it with " (and write a quote inside a string as \\").'
+        return _NO_END
     if text.startswith("/*", at):
         return "This comment has no end; close it with */."
     if character == "'":

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from resources.domain.classad.lexer import MAX_INTEGER, ClassAdError, Token, shown, tokens_of, unquoted
+from resources.domain.classad.lexer import MAX_INTEGER, ClassAdError, Token, at_its_cause, shown, tokens_of, unquoted
 from resources.domain.classad.tree import (
     Ad,
     Attribute,
@@ -62,34 +62,45 @@ _RESERVED: Final = frozenset({*_KEYWORDS, *_SYNONYM})
 def parse_node(text: str) -> Node:
     """Return the tree of one expression that makes up the whole of *text*; raises ClassAdError."""
     parser = _Parser(text)
-    node = parser.expression()
-    parser.finish()
+    try:
+        node = parser.expression()
+        parser.finish()
+    except ClassAdError as error:
+        raise parser.at_its_cause(error) from error
     return node
 
 
-def parse_record(text: str, *, dotted_names: bool) -> Record:
+def parse_record(text: str, *, dotted_names: bool, by_lines: bool = False) -> Record:
     """Return the record that makes up the whole of *text*, with or without the outer brackets; raises ClassAdError.
 
     Args:
         text: ``[ a = 1; b = 2 ]``, or the same without brackets.
         dotted_names: whether the record's own attributes may have names like ``Parameters.energy`` (JDL).
+        by_lines: whether, without brackets, an attribute ends where the next one begins a line (HTCondor's old form).
     """
-    parser = _Parser(text)
-    record = parser.outer_record(dotted_names=dotted_names)
-    parser.finish()
+    parser = _Parser(text, by_lines=by_lines)
+    try:
+        record = parser.outer_record(dotted_names=dotted_names)
+        parser.finish()
+    except ClassAdError as error:
+        raise parser.at_its_cause(error) from error
     return record
 
 
 class _Parser:
     """Reads one text. ``_height`` is the height of the tree returned last: what keeps every tree below MAX_DEPTH."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, by_lines: bool = False) -> None:
         self._text = text
+        self._by_lines = by_lines
         self._tokens = tokens_of(text)
         self._next = 0
         self._depth = 0
         self._height = 0
         self._nodes = 0
+
+    def at_its_cause(self, error: ClassAdError) -> ClassAdError:
+        return at_its_cause(error, text=self._text, tokens=self._tokens)
 
     def finish(self) -> None:
         token = self._tokens[self._next]
@@ -289,11 +300,19 @@ class _Parser:
             self._expect("=", f"after the attribute `{name}`")
             entries[name.lower()] = Entry(name, self._nested(), token.at)
             highest = max(highest, self._height)
-            if self._tokens[self._next].kind not in {";", closing}:
+            if self._tokens[self._next].kind not in {";", closing} and not (closing == "end" and self._is_next_line()):
                 self._expect(";", f"after the value of `{name}`")
         self._next += closing != "end"
         self._grow(highest, at)
         return Record(MappingProxyType(entries), at)
+
+    def _is_next_line(self) -> bool:
+        """Return whether the next token begins a line with a new attribute, where that ends the one before."""
+        token = self._tokens[self._next]
+        if not self._by_lines or token.kind != "name" or self._tokens[self._next + 1].kind != "=":
+            return False
+        line_at = self._text.rfind("\n", 0, token.at) + 1
+        return not self._text[line_at : token.at].strip()
 
     def _attribute_name(self, *, dotted_names: bool) -> str:
         name = self._name("where an attribute begins (name = value;)")

@@ -112,13 +112,8 @@ Scalar = str | int | float | bool | Special
 Node = Literal | Attribute | Unary | Chain | Conditional | Path | Call | Items | Record
 
 
-def names_in(node: Node, ad: Ad) -> frozenset[str]:
-    """Return the attributes, in lower case, that an expression looks up in *ad*, in whichever of its branches."""
-    names = {node.name.lower()} if isinstance(node, Attribute) and node.ad is ad else set()
-    return frozenset(names.union(*(names_in(part, ad) for part in _parts(node))))
-
-
-def _parts(node: Node) -> Iterable[Node]:
+def parts_of(node: Node) -> Iterable[Node]:
+    """Return the nodes of which a node directly consists."""
     parts: Iterable[Node] = ()
     match node:
         case Unary():

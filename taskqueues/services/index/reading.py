@@ -37,10 +37,14 @@ _STANDING_ROW = np.dtype(
 )
 _STANDING = """
 SELECT string_agg(
-           int8send(queue.id) || float8send(priority) || boolsend(is_active) || array_send(jobs_of_level),
+           int8send(queue.id) || float8send(priority) || boolsend(is_active AND membership.id IS NOT NULL)
+           || array_send(jobs_of_level),
            ''::bytea ORDER BY queue.id
        )
-  FROM taskqueues_taskqueue AS queue JOIN accounts_user AS owner ON owner.id = owner_id
+  FROM taskqueues_taskqueue AS queue
+  JOIN accounts_user AS owner ON owner.id = owner_id
+  LEFT JOIN accounts_membership AS membership
+    ON membership.user_id = owner_id AND membership.group_id = queue.group_id
  WHERE %(all)s OR queue.id = ANY(%(queues)s::bigint[])
 """
 _COUNT_ROW = np.dtype([("task_queue_id", ">i8"), ("user_priority", ">i4"), ("jobs", ">i8")])
@@ -114,6 +118,12 @@ def read_news(since: Snapshot) -> News:
         standing=standing,
         levels=[level for level in levels if level.task_queue_id not in counted],
     )
+
+
+def columns_of(task_queue_ids: Iterable[int]) -> Mapping[int, Columns]:
+    """Return the columns of each of these task queues by itself, as the caller's transaction sees them."""
+    rows = _definitions(TaskQueue.objects.filter(pk__in=list(task_queue_ids)))
+    return {row.task_queue_id: Columns.of([row]) for row in rows}
 
 
 @contextmanager
@@ -202,7 +212,7 @@ def _changed_levels(seen: str) -> list[Level]:
 
 
 def _definitions(queues: TaskQueueQuerySet) -> list[QueueRow]:
-    rows = queues.order_by("pk").values_list("pk", "owner__is_active", *_DEFINITION)
+    rows = queues.with_trust().order_by("pk").values_list("pk", "trusted", *_DEFINITION)
     return [
         QueueRow(task_queue_id=task_queue_id, definition=_definition(values), trusted=trusted)
         for task_queue_id, trusted, *values in rows

@@ -1,6 +1,8 @@
 """The one index of task queues that all threads of a process share, renewed in the background (DESIGN §4)."""
 
 import logging
+from collections.abc import Hashable
+from datetime import datetime
 from threading import Condition, Thread, current_thread
 from time import monotonic
 
@@ -76,6 +78,17 @@ class SharedIndex:
             row = snapshot.row_of.get(task_queue_id)
             if row is not None and snapshot is (self._snapshot or snapshot):
                 snapshot.note_empty(row, user_priority)
+
+    def note_held_back(
+        self, task_queue_id: int, user_priority: int, *, of: Hashable, until: datetime, snapshot: Snapshot
+    ) -> None:
+        """Note that a claim, begun after *snapshot* was read, found only jobs that are held back for *of* until then.
+
+        It holds for as long as no job comes to the level: as for ``note_empty``, a newer snapshot is not touched.
+        """
+        with self._changed:
+            if snapshot is (self._snapshot or snapshot):
+                snapshot.note_held_back((task_queue_id, user_priority), of=of, until=until)
 
     def _begun_after(self, moment: float) -> Snapshot:
         if connection.in_atomic_block:

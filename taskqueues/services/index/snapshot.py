@@ -1,6 +1,6 @@
 """What a process knows of the task queues at one moment: their definitions, priorities and how many jobs wait."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic
@@ -81,6 +81,8 @@ class Snapshot:
     masks: Masks
     row_of: RowOf
     view: View
+    #: {(task queue, user priority): {for whom all jobs there are held back: until when}}, as claims found.
+    held_back: dict[tuple[int, int], dict[Hashable, datetime]] = field(default_factory=dict)
     #: What is remembered of the configuration, which is as it was at that moment.
     memo: Memo = field(default_factory=dict)
 
@@ -92,6 +94,20 @@ class Snapshot:
         self.jobs[row, user_priority] = 0
         if not self.jobs[row].any():
             self.drawn_priority[row] = 0.0
+
+    def note_held_back(self, level: tuple[int, int], *, of: Hashable, until: datetime) -> None:
+        """Note that no job of a level (task queue, user priority) may be had by *of* before *until*."""
+        self.held_back.setdefault(level, {})[of] = until
+
+    def held_back_for(self, names: Collection[Hashable]) -> Iterator[tuple[int, int]]:
+        """Yield the row and the user priority of each level whose jobs are held back for one of *names* now."""
+        if not self.held_back:
+            return
+        now = self.now()
+        for (task_queue_id, user_priority), until_of in list(self.held_back.items()):
+            row = self.row_of.get(task_queue_id)
+            if row is not None and any(until_of[name] > now for name in names if name in until_of):
+                yield row, user_priority
 
     @property
     def begun_at(self) -> float:
@@ -127,8 +143,22 @@ class Snapshot:
             masks=self.masks if columns is self.columns else Masks(columns),
             row_of=row_of,
             view=news.view,
+            held_back=self._still_held_back(news),
             memo={} if news.configuration_changed else self.memo,
         )
+
+    def _still_held_back(self, news: News) -> dict[tuple[int, int], dict[Hashable, datetime]]:
+        """Return what is held back where no job came; where only a count is told, some may have."""
+        if not self.held_back:
+            return {}
+        recounted = frozenset(news.standing.task_queue_id[news.standing.counted].tolist()) | news.gone
+        came = {(level.task_queue_id, level.user_priority) for level in news.levels if level.came}
+        still: dict[tuple[int, int], dict[Hashable, datetime]] = {}
+        for level, until_of in self.held_back.items():
+            later = {name: until for name, until in until_of.items() if until > news.view.database_time}
+            if later and level not in came and level[0] not in recounted:
+                still[level] = later
+        return still
 
     def _moved(self, news: News) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
         """Return columns, priorities and jobs with the rows that are gone taken out and those that came put in."""

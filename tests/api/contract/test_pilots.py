@@ -248,7 +248,11 @@ def test_a_site_advertises_and_is_told_how_its_throttle_stands(gateway: Caller, 
     assert set(answer) == {"policy", "cur_matches", "accepting", "expires_at"}
     assert (answer["policy"], answer["cur_matches"], answer["accepting"]) == ("level0", 1, True)
     assert datetime.fromisoformat(answer["expires_at"]).tzinfo is not None
-    assert gateway("POST", at, {**said, "current_submitting_jobs": 5}, status=200) == {**answer, "ignored": True}
+    ignored = gateway("POST", at, {**said, "current_submitting_jobs": 5}, status=200)
+    more = {name: ignored.pop(name) for name in ("why_ignored", "last_sequence", "sequence_forgotten_at")}
+    assert ignored == {**answer, "ignored": True}
+    assert more["why_ignored"].startswith("Its sequence 4 is not above 4")
+    assert (more["last_sequence"], more["sequence_forgotten_at"]) == (4, answer["expires_at"])
     classad = "[ CurrentSubmittingJobs = 5; WantAdReevaluate = true; ]"
     assert gateway("POST", at, {"classad": classad, "sequence": 5}, status=200)["accepting"] is False
     assert site.refused("POST", at, said, status=403)

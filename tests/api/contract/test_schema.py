@@ -53,6 +53,7 @@ ADDRESSES = [
     "POST /api/matches/{match_id}/finish/",
     "POST /api/matches/preview/",
     "GET /api/submit-pools/",
+    "GET /api/submit-pools/eligible/",
     "GET /api/pilots/summary/",
 ]
 
@@ -112,6 +113,8 @@ def test_the_documentation_needs_no_other_server() -> None:
     page = Client().get("/api/docs/")
     assert page.status_code == 200
     text = page.content.decode()
+    assert text.startswith("<!DOCTYPE html>")
+    assert '<html lang="en">' in text
     script = Client().get("/api/docs/?script=").content.decode()
     linked = re.findall(r'(?:src|href)="([^"]+)"', text) + re.findall(r'"(https?:[^"]+)"', script)
     assert any(link.endswith("swagger-ui-bundle.js") for link in linked)

@@ -39,6 +39,8 @@ DESCRIPTION: dict[str, Any] = {
     "wall_time_s": 3600,
     "gpus": 1,
     "disk_mb": 5000,
+    "stalled_s": 7200,
+    "stalled_cpu_fraction": 0.02,
     "container": "docker://registry.cern.ch/lhcb:9",
     "requirements": {"Memory": 2000},
     "software": ["python3"],
@@ -74,6 +76,8 @@ DEFAULTS: dict[str, Any] = {
     "wall_time_s": 0,
     "gpus": 0,
     "disk_mb": 0,
+    "stalled_s": None,
+    "stalled_cpu_fraction": None,
     "container": "",
     "requirements": {},
     "software": [],
@@ -272,6 +276,7 @@ def test_an_explanation_tells_why_a_job_waits(alice: Caller, charlie: Caller) ->
         "conditions",
         "queues",
         "limits",
+        "warnings",
     }
     assert (answer["job_id"], answer["status"]) == (waiting, "Waiting")
     assert answer["task_queue"] == job(alice, waiting)["task_queue"]

@@ -37,7 +37,8 @@ OPEN_PAGES: Final = frozenset(
 
 OF_USERS: Final = frozenset(
     {"GET auth-me", "POST auth-revoke", "GET groups", "GET jobs", "POST jobs", "GET jobs-summary", "POST jobs-bulk",
-     "POST sandboxes", "GET replicas", "GET sites", "GET task-queues", "GET submit-pools"}
+     "POST sandboxes", "GET replicas", "GET sites", "GET task-queues", "GET submit-pools",
+     "GET submit-pools-eligible"}
 )  # fmt: skip
 OF_THE_JOB: Final = frozenset(
     {"GET job", "PATCH job", "GET job-history", "GET job-peek", "GET job-output", "GET job-explain", "POST job-kill",

@@ -121,7 +121,7 @@ def test_what_no_queue_meets_today_waits_and_says_so(body: dict[str, object], wa
     answer = alice.post("/api/jobs/", body, format="json")
     assert answer.status_code == 201, answer.json()
     assert answer.json()["warnings"] == [
-        f"No queue meets the requirements {warning} today; what asks for them waits until one does."
+        f"It waits because no queue that serves lhcb provides what it requires: {warning}."
     ]
     assert {job["status"] for job in answer.json()["jobs"]} == {"Waiting"}
     said = alice.get(f"/api/jobs/{answer.json()['jobs'][0]['id']}/explain/").json()

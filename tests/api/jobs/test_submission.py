@@ -148,11 +148,25 @@ def test_what_nothing_offers_today_is_accepted_with_a_warning(alice: APIClient, 
     response = alice.post(JOBS, {"jobs": jobs}, format="json")
 
     assert response.status_code == 201
-    words = [("output_data",), ("quantum",), ("nowhere",), ("400000", "300000"), ("Memory", "8000")]
+    words = [("output_data",), ("400000", "300000"), ("quantum",), ("nowhere",), ("Memory", "8000")]
     warnings = response.json()["warnings"]
     assert len(warnings) == len(words)
     for warning, expected in zip(warnings, words, strict=True):
         assert all(word in warning for word in expected)
+
+
+def test_a_grid_middleware_that_no_computing_element_has_is_warned_of(alice: APIClient, world: World) -> None:
+    job = {"executable": "a", "grid_middlewares": ["Local", "ARX"]}
+    world.cern.ces.update(middleware="ARC")
+    warnings = alice.post(JOBS, {"jobs": [job]}, format="json").json()["warnings"]
+    assert [warning.partition(";")[0] for warning in warnings] == [
+        'No computing element has the grid middleware "ARX" today',
+        'No computing element has the grid middleware "Local" today',
+    ]
+    assert warnings[0].endswith('Did you mean "arc"?')
+    world.cern.ces.update(middleware="")
+    job["grid_middlewares"] = ["Local"]
+    assert alice.post(JOBS, {"jobs": [job]}, format="json").json()["warnings"] == []
 
 
 def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, world: World) -> None:
@@ -161,7 +175,7 @@ def test_a_job_type_that_no_queue_takes_is_warned_of(alice: APIClient, world: Wo
     queue.save()
 
     [warning] = alice.post(JOBS, {"executable": "a"}, format="json").json()["warnings"]
-    assert '"User"' in warning
+    assert "it is of the type User" in warning
 
 
 def test_a_request_asked_again_is_answered_as_before_and_changes_nothing(
@@ -210,3 +224,33 @@ def test_a_failed_request_does_not_use_up_its_id(alice: APIClient) -> None:
         == 400
     )
     assert alice.post(JOBS, {"executable": "a", "request_id": request_id}, format="json").status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"sites": ["LCG.CERN.ch LCG.RAL.uk"]}, "sites"),
+        ({"sites": ["LCG.CERN.ch,LCG.RAL.uk"]}, "sites"),
+        ({"banned_sites": ["LCG.CERN.ch; LCG.RAL.uk"]}, "banned_sites"),
+        ({"grid_ces": ["LCG.CERN.ch LCG.RAL.uk"]}, "grid_ces"),
+        ({"platforms": ["LCG.CERN.ch LCG.RAL.uk"]}, "platforms"),
+        ({"jdl": 'Site = "LCG.CERN.ch LCG.RAL.uk"; Executable = "a";'}, "sites"),
+        ({"jdl": 'Site = { "LCG.CERN.ch, LCG.RAL.uk" }; Executable = "a";'}, "sites"),
+        ({"cfg": "Site = LCG.CERN.ch LCG.RAL.uk\nExecutable = a"}, "sites"),
+    ],
+)
+def test_several_names_in_one_are_refused_with_a_hint(alice: APIClient, body: dict[str, object], field: str) -> None:
+    given = body if body.keys() & {"jdl", "cfg"} else {"executable": "a", **body}
+    response = alice.post(JOBS, given, format="json")
+    assert response.status_code == 400
+    [sentence] = response.json()["errors"][field]
+    assert sentence.endswith("A name has no spaces, commas or semicolons; give 2 names: LCG.CERN.ch, LCG.RAL.uk."), (
+        sentence
+    )
+    assert not Job.objects.exists()
+
+
+def test_sites_with_a_comma_between_them_in_a_jdl_are_two(alice: APIClient) -> None:
+    answer = alice.post(JOBS, {"jdl": 'Site = "LCG.CERN.ch, LCG.RAL.uk"; Executable = "a";'}, format="json")
+    assert answer.status_code == 201
+    assert TaskQueue.objects.get().sites == ["LCG.CERN.ch", "LCG.RAL.uk"]

@@ -56,7 +56,28 @@ def test_the_answer_is_how_the_throttle_stands(gateway: APIClient) -> None:
 
 def test_a_sequence_not_above_the_last_is_ignored(gateway: APIClient) -> None:
     first = advertise(gateway, {**SAID, "sequence": 2**63 - 1})
-    assert advertise(gateway, {**SAID, "current_submitting_jobs": 5, "sequence": 7}) == {**first, "ignored": True}
+    second = advertise(gateway, {**SAID, "current_submitting_jobs": 5, "sequence": 7})
+    assert second["why_ignored"].startswith(f"Its sequence 7 is not above {2**63 - 1}")
+    # What the throttle is, and beside it what is wrong.
+    assert second == {
+        **first,
+        "ignored": True,
+        "why_ignored": second["why_ignored"],
+        "last_sequence": 2**63 - 1,
+        "sequence_forgotten_at": first["expires_at"],
+    }
+    assert "ignored" not in advertise(gateway, {**SAID, "sequence": 7, "gateway": "gate2.cern.ch"})
+
+
+def test_gateways_add_up_by_name(gateway: APIClient) -> None:
+    assert advertise(gateway, {**SAID, "gateway": "gate1.cern.ch"})["cur_matches"] == 2
+    assert advertise(gateway, {**SAID, "gateway": "gate2.cern.ch"})["cur_matches"] == 4
+    text = "CurrentSubmittingJobs = 3\nWantAdReevaluate = TRUE"
+    answer = advertise(gateway, {"classad": text, "gateway": "gate2.cern.ch"})
+    assert (answer["cur_matches"], answer["accepting"]) == (5, False)
+    for wrong in ("", "x" * 256, 7, None):
+        refused = advertise(gateway, {**SAID, "gateway": wrong}, status=400)
+        assert list(refused["errors"]) == ["gateway"]
 
 
 def test_the_age_of_the_measurement_counts(gateway: APIClient) -> None:

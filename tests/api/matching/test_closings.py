@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from matching.models import Match
 from matching.services.throttles import advertise
 from pilots.models import Pilot
-from resources.domain.advertisements import Advertisement
+from resources.domain.advertisements import Advertisement, of_classad
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import ComputingElement, Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_of
@@ -71,7 +71,10 @@ def test_a_closed_throttle_is_told(world: World, alice: APIClient, manager: APIC
     throttle(throttle_policy="level0", max_submitting_jobs=3)
     busy(3)
     job = of_alice(world)
-    why = "the throttle of LCG.CERN.ch is closed: 0 matches since the measurement, which left no room"
+    why = (
+        "the throttle of LCG.CERN.ch is closed: The site advertised CurrentSubmittingJobs = 3, which leaves no room: "
+        "MaxSubmittingJobs is 3"
+    )
     said = explained(alice, job)
     assert said["limits"] == [why]
     assert said["queues"] == [
@@ -138,7 +141,7 @@ def test_a_full_limit_is_told(world: World, alice: APIClient, manager: APIClient
     assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 2
     while not Match.objects.filter(job__owner=world.alice).exists():
         assert matches(pilot) == 201
-    why = "at most 1 job of the user alice at the site LCG.CERN.ch may run at a time, and 1 do"
+    why = "at most 1 job of the user alice at the site LCG.CERN.ch may run at a time, and 1 does"
     if not Match.objects.filter(job=bobs).exists():
         seen = preview(manager, site="LCG.CERN.ch")
         assert [(queue["owner"], queue["chance"]) for queue in seen["task_queues"]] == [("bob", 1.0)]
@@ -222,6 +225,65 @@ def test_an_expression_that_takes_too_long_to_ask_about_all_jobs_closes_the_site
     assert (seen["task_queues"], left(seen, "container"), left(seen, "throttle")) == ([], 1, 0)
 
 
+POLICIES: dict[str, dict[str, Any]] = {
+    "matches": {"throttle_policy": "matches", "max_matches": 9},
+    "level0": {"throttle_policy": "level0", "max_submitting_jobs": 9},
+    "level1": {"throttle_policy": "level1", "max_submitting_and_output_gathering_jobs": 9},
+    "level2": {"throttle_policy": "level2", "max_submitting_and_output_gathering_jobs": 9, "max_jobs": 9},
+    "custom": {"throttle_policy": "custom", "throttle_requirements": "CurMatches < 9 && TARGET.GPUs == 0"},
+}
+NUMBERS = "CurrentSubmittingJobs = 0; CurrentGatheringOutputJobs = 0; CurrentJobs = 0; CurMatches = 0"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("requirements", "why"),
+    [
+        ("false", "are FALSE"),
+        ("Nowhere > 1", "are undefined"),
+        ("5", "are neither TRUE nor FALSE"),
+        ("CurMatches > 1", "are FALSE at CurMatches 0"),
+        ('TARGET.Onwer == "alice"', "are not TRUE, whatever the job is"),
+        ("CurMatches > 0 && TARGET.GPUs == 0", "are not TRUE at CurMatches 0, whatever the job is"),
+    ],
+)
+def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_policy(
+    world: World, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str, requirements: str, why: str
+) -> None:
+    throttle(**POLICIES[policy])
+    standing = advertise(Site.objects.get().pk, of_classad(f"{NUMBERS}; Requirements = {requirements}"))
+    assert (standing.accepting, standing.room_left) == (False, 0)
+    job = of_alice(world)
+    assert matches(pilot) == 204
+    assert explained(alice, job)["limits"] == [
+        f"the throttle of LCG.CERN.ch is closed: The Requirements that the site advertised {why}"
+    ]
+    assert preview(manager, site="LCG.CERN.ch")["task_queues"] == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_advertised_requirements_about_the_job_hold_under_every_policy(
+    world: World, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str
+) -> None:
+    throttle(**POLICIES[policy])
+    requirements = 'CurMatches < 2 && TARGET.JobType != "Merge"'
+    assert advertise(Site.objects.get().pk, of_classad(f"{NUMBERS}; Requirements = {requirements}")).accepting
+    merge = of_alice(world, job_type="Merge", cpu_time_s=5000)
+    for _ in range(3):
+        of_alice(world, cpu_time_s=500)
+    assert explained(alice, merge)["limits"] == ["the throttle of LCG.CERN.ch does not take such jobs now"]
+    assert [queue["cpu_time_s"] for queue in preview(manager, site="LCG.CERN.ch")["task_queues"]] == [500]
+    assert [matches(pilot) for _ in range(3)] == [201, 201, 204]
+    assert preview(manager, site="LCG.CERN.ch")["task_queues"] == []
+    waiting = Job.objects.get(status=JobStatus.WAITING, job_type="User")
+    assert explained(alice, waiting)["limits"] == [
+        (
+            "the throttle of LCG.CERN.ch is closed: The Requirements that the site advertised are not TRUE at "
+            "CurMatches 2, whatever the job is"
+        )
+    ]
+
+
 def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice: APIClient) -> None:
     throttle(throttle_policy="level0", max_submitting_jobs=0)
     busy(0)
@@ -232,7 +294,10 @@ def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice:
     Limit.objects.create(running=0, site=factories.make_site())
     said = explained(alice, of_alice(world))
     assert said["limits"] == [
-        "the throttle of LCG.CERN.ch is closed: 0 matches since the measurement, which left no room",
+        (
+            "the throttle of LCG.CERN.ch is closed: The site advertised CurrentSubmittingJobs = 0, which leaves no "
+            "room: MaxSubmittingJobs is 0"
+        ),
         "at most 0 jobs of the group lhcb_prod of the type User at the site LCG.CERN.ch may run at a time, and 0 do",
         "the jobs of the user alice of the VO lhcb may use 0 s of CPU time in 24 hours, and have used 0 s",
     ]
@@ -244,7 +309,7 @@ def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice:
     [
         (
             {"throttle_policy": "level0", "max_submitting_jobs": 1, "throttle_when_expired": "closed"},
-            "The site has never advertised, and it stays closed until it advertises",
+            "The site has never advertised, and it stays closed until an advertisement of it is accepted",
         ),
         (
             {"throttle_policy": "custom", "throttle_requirements": "CurMatches"},
@@ -256,7 +321,14 @@ def test_several_limits_are_all_told_and_the_throttle_first(world: World, alice:
         ),
         (
             {"throttle_policy": "matches", "max_matches": 0},
-            "0 matches since the measurement, which left no room",
+            "MaxMatches is 0, which leaves no room for any match",
+        ),
+        (
+            {"throttle_policy": "level1", "max_submitting_and_output_gathering_jobs": 0},
+            (
+                "The server counted CurrentSubmittingJobs = 0 and CurrentGatheringOutputJobs = 0, which leaves no "
+                "room: MaxSubmittingAndOutputGatheringJobs is 0"
+            ),
         ),
     ],
 )
@@ -270,3 +342,30 @@ def test_a_site_that_never_advertised_is_told_of_as_a_match_would_find_it(
     assert explained(alice, job)["limits"] == [f"the throttle of LCG.CERN.ch is closed: {why}"]
     world.pilot.refresh_from_db()
     assert (world.pilot.nothing_left or {})["throttle"] == 0
+
+
+def test_the_headline_names_the_limit_that_closes_all_queues_not_the_throttle_of_one(
+    world: World, alice: APIClient
+) -> None:
+    throttle(throttle_policy="level0", max_submitting_jobs=0)
+    busy(0)
+    for number in range(4):
+        factories.make_queue(ce=factories.make_ce(site=factories.make_site(name=f"LCG.Site{number}", vos=[world.vo])))
+    limit = Limit.objects.create(running=0, user=world.alice)
+    job = of_alice(world)
+    full = "at most 0 jobs of the user alice may run at a time, and 0 do"
+    assert explained(alice, job)["summary"] == (
+        f"It waits because the 5 queues that it fits take no jobs at present: {full}."
+    )
+    # No cause closes all of them: each is named with how many it closes, the one that closes most first.
+    limit.delete()
+    for name in ("LCG.Site1", "LCG.Site2", "LCG.Site3"):
+        Site.objects.get(name=name).delete()
+    banned = Site.objects.get(name="LCG.Site0")
+    for _ in range(2):
+        factories.make_queue(ce=factories.make_ce(site=banned))
+    Site.objects.filter(pk=banned.pk).update(state="banned", state_reason="cooling")
+    assert explained(alice, job)["summary"].startswith(
+        "It waits because the 4 queues that it fits take no jobs at present: at 3 of them, site LCG.Site0 is banned: "
+        "cooling; at 1 of them, the throttle of LCG.CERN.ch is closed: "
+    )

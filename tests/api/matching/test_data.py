@@ -110,14 +110,29 @@ def test_several_leases_of_one_request_have_their_own_data(
 
 
 def test_a_pilot_from_nowhere_reads_where_it_can_from_afar(world: World, client_of: ClientOf) -> None:
-    site = factories.make_site(vos=[world.vo])
+    """It is given the job because each site where it may be holds the file."""
+    sites = [factories.make_site(vos=[world.vo]), world.queue.ce.site]
     for name, url in {"a": "file:///disk", "b": "https://b.example.org", "c": "https://c.example.org"}.items():
-        element = factories.make_storage_element(name=name, url=url, sites=[site])
+        element = factories.make_storage_element(name=name, url=url, sites=sites)
         factories.make_replica("/lhcb/a", vo=world.vo, storage_element=element)
     make_job(world, input_data=["/lhcb/a"])
     pilot = client_of(factories.make_pilot(vo=world.vo))
     (file,) = leased(pilot)["job_data"]["input_files"]
     assert (file["storage_element"], file["url"]) == ("b", "https://b.example.org/lhcb/a")
+
+
+def test_a_pilot_of_which_only_the_site_is_known_reads_and_writes_there(
+    world: World, client_of: ClientOf, disk: StorageElement
+) -> None:
+    far = factories.make_storage_element(name="afar", url="https://far.example.org")
+    for element in (far, disk):
+        factories.make_replica("/lhcb/a", vo=world.vo, storage_element=element)
+    job = make_job(world, input_data=["/lhcb/a"], output_data=["x"])
+    pilot = client_of(factories.make_pilot(vo=world.vo, site=world.queue.ce.site))
+    data = leased(pilot)["job_data"]
+    assert (data["input_files"][0]["storage_element"], data["output"]["storage_element"]) == ("near", "near")
+    job.refresh_from_db()
+    assert job.site == world.queue.ce.site
 
 
 def test_a_file_whose_last_copy_has_gone_has_no_address(world: World, pilot: APIClient, disk: StorageElement) -> None:
@@ -143,6 +158,29 @@ def test_output_goes_to_the_pilots_site_or_where_the_job_says(
     job = make_job(world, output_data=["x"], **described)
     output = leased(pilot)["job_data"]["output"]
     assert (output["storage_element"], output["path"]) == (element, path.format(id=job.pk))
+
+
+@pytest.mark.parametrize(
+    ("lfn", "own"),
+    [
+        ("/lhcb/user/a/alice/run7/x", True),
+        ("/lhcb/user/b/bob/x", False),
+        ("/lhcb/user/a/alice/../../b/bob/x", False),
+    ],
+)
+def test_a_logical_name_in_the_directory_of_another_user_gets_no_place_however_old_the_job_is(
+    world: World, pilot: APIClient, disk: StorageElement, lfn: str, own: bool
+) -> None:
+    make_job(world, output_data=["x"])
+    # As stored before such entries were logical names, when nobody asked whose they are.
+    job = Job.objects.get()
+    Job.objects.update(description={**job.description, "output_data": [f"LFN:{lfn}"]})
+    lease = leased(pilot)
+    assert (lease["job_data"]["output"] is not None) == own
+    body = {"lfn": lfn, "storage_element": "near"}
+    answer = bearer(lease["token"]).post(f"/api/matches/{lease['match_id']}/replicas/", body, format="json")
+    assert answer.status_code == (201 if own else 400), answer.content
+    assert Replica.objects.filter(lfn=lfn).exists() == own
 
 
 def test_output_is_registered_once_and_marks_those_who_wait_for_it(

@@ -14,7 +14,7 @@ from taskqueues.services import priorities
 from tests import factories
 from tests.api.matching.conftest import World
 from tests.api.matching.test_preview import NAMES
-from wms.accounts.models import User
+from wms.accounts.models import Membership, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 
@@ -62,6 +62,7 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: API
     assert set(said) == {
         *("job_id", "status", "summary", "task_queue", "priority_rank", "expected_share", "conditions", "queues"),
         "limits",
+        "warnings",
     }
     assert (said["job_id"], said["status"], said["priority_rank"], said["limits"]) == (job.pk, "Waiting", 2, [])
     assert said["task_queue"] == alice.get(f"/api/jobs/{job.pk}/").json()["task_queue"]
@@ -70,8 +71,8 @@ def test_a_job_that_fits_is_told_its_rank_and_its_share(world: World, alice: API
         {"site": "LCG.CERN.ch", "ce": "ce01.cern.ch", "queue": "grid", "fits": True, "reasons": []}
     ]
     assert said["summary"] == (
-        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb has a higher priority, and of what "
-        "jobs of its CPU segment get, its task queue is expected to get 25 %."
+        "It fits 1 of 1 queue and waits for a pilot there: 1 task queue of lhcb has a higher priority, and its "
+        "own has 25 % of the priorities of its CPU segment."
     )
 
 
@@ -80,11 +81,15 @@ def test_longer_jobs_come_first_and_do_not_take_part_in_the_share(world: World, 
     of_alice(world, cpu_time_s=5000)
     said = explained(alice, job)
     assert said["expected_share"] == 1.0
-    assert said["summary"].endswith("is expected to get 100 %; 1 task queue of longer jobs is served first.")
+    assert said["summary"].endswith(
+        " 100 % of the priorities of its CPU segment; 1 task queue of longer jobs comes first where it fits too."
+    )
     world.vo.any_segment_fraction = 0.1
     world.vo.save()
     of_alice(world, cpu_time_s=50_000)
-    assert explained(alice, job)["summary"].endswith("; 2 task queues of longer jobs are mostly served first.")
+    assert explained(alice, job)["summary"].endswith(
+        "; 2 task queues of longer jobs mostly come first where they fit too."
+    )
 
 
 def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(world: World, alice: APIClient) -> None:
@@ -107,8 +112,10 @@ def test_conditions_stand_in_the_order_of_the_design_each_on_its_own(world: Worl
         "asks for 300 s of CPU time per core, which counts as 500 s; queues offer 300000 s"
     )
     assert condition(said, "required_tags")[2] == "asks for no tag; some queues take only jobs that ask for gpu"
-    assert (
-        said["summary"] == "It waits because none of the 3 queues that serve lhcb meets all that it asks for together."
+    assert said["summary"] == (
+        "It waits because none of the 3 queues that serve lhcb meets all that it asks for together: 2 do not fit "
+        "because it asks for 8 processors, 1 does not fit because it asks for 1200 MB of memory, which counts as "
+        "1500 MB."
     )
 
 
@@ -241,7 +248,7 @@ def test_requirements_that_no_queue_meets_are_named(world: World, alice: APIClie
 
 
 def test_only_banned_queues_fit(world: World, alice: APIClient) -> None:
-    Site.objects.update(state=ResourceState.BANNED, state_reason="cooling", state_until="2999-01-01T00:00Z")
+    Site.objects.update(state=ResourceState.BANNED, state_reason="cooling.", state_until="2999-01-01T00:00Z")
     job = of_alice(world)
     said = explained(alice, job)
     assert said["summary"] == (
@@ -250,7 +257,7 @@ def test_only_banned_queues_fit(world: World, alice: APIClient) -> None:
     )
     factories.make_queue(ce=world.queue.ce)
     assert explained(alice, job)["summary"].startswith(
-        "It waits because the 2 queues that it fits take no jobs at present; of the first, site LCG.CERN.ch is banned"
+        "It waits because the 2 queues that it fits take no jobs at present: site LCG.CERN.ch is banned until"
     )
     Site.objects.update(state=ResourceState.ACTIVE)
     ComputingElement.objects.update(state=ResourceState.DRAINING, state_reason="upgrade")
@@ -271,7 +278,23 @@ def test_a_group_of_priority_zero_is_never_drawn(world: World, alice: APIClient)
     world.prod.save()
     said = explained(alice, of_alice(world))
     assert "is never drawn, because its group lhcb_prod has priority 0" in said["summary"]
-    assert said["expected_share"] == 0.0
+    assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
+
+
+def test_a_job_that_no_queue_can_take_is_expected_to_get_nothing(world: World, alice: APIClient) -> None:
+    possible, impossible = of_alice(world), of_alice(world, processors=8)
+    priorities.recalculate()
+    said = explained(alice, impossible)
+    assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
+    assert "%" not in said["summary"]
+    said = explained(alice, possible)
+    assert (said["expected_share"], said["priority_rank"]) == (0.5, 1)
+    # A queue that is closed for a while does not make it impossible: its part is what it gets when that opens.
+    Site.objects.update(state=ResourceState.BANNED)
+    assert (explained(alice, possible)["expected_share"], explained(alice, impossible)["expected_share"]) == (0.5, 0.0)
+    Site.objects.update(state=ResourceState.ACTIVE)
+    Queue.objects.update(processors=8)
+    assert explained(alice, impossible)["priority_rank"] == 1
 
 
 def test_a_suspended_owner_is_why(world: World, client_of: ClientOf) -> None:
@@ -282,6 +305,43 @@ def test_a_suspended_owner_is_why(world: World, client_of: ClientOf) -> None:
     assert said["summary"].startswith("It waits because its owner alice is suspended")
     assert condition(said, "owner_group")[:2] == (0, 1)
     assert said["queues"][0]["reasons"] == ["belongs to alice in the group lhcb_prod; suspended users get no pilot"]
+
+
+def test_an_owner_who_left_the_group_is_why(world: World, client_of: ClientOf, alice: APIClient) -> None:
+    job = of_alice(world)
+    membership = Membership.objects.get(user=world.alice, group=world.prod)
+    membership.delete()
+    priorities.recalculate()
+    said = explained(alice, job)  # it is still Alice's
+    left = (
+        "alice is no longer a member of lhcb_prod, and only jobs of members are matched: rejoin the group (a manager "
+        "of lhcb can add alice), or submit the job again in another group"
+    )
+    assert said["summary"] == f"It waits because {left}."
+    assert condition(said, "owner_group") == (
+        *(0, 1),
+        "belongs to alice in the group lhcb_prod, of which alice is no longer a member",
+    )
+    assert (said["expected_share"], said["priority_rank"]) == (0.0, None)
+    User.objects.filter(pk=world.alice.pk).update(is_active=False)
+    assert explained(client_of(world.bob), job)["summary"] == (
+        "It waits because its owner alice is suspended: no pilot gets the jobs of a suspended user; and because "
+        f"{left}."
+    )
+    User.objects.filter(pk=world.alice.pk).update(is_active=True)
+    Membership.objects.create(user=world.alice, group=world.prod)
+    priorities.recalculate()
+    assert "waits for a pilot there" in explained(alice, job)["summary"]
+    assert alice.post(f"/api/jobs/{job.pk}/kill/").status_code == 200
+
+
+def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(world: World, alice: APIClient) -> None:
+    job = of_alice(world)
+    Membership.objects.filter(user=world.alice).delete()
+    assert alice.get(f"/api/jobs/{job.pk}/").json()["status"] == "Waiting"
+    assert [queue["owner"] for queue in alice.get("/api/task-queues/").json()["results"]] == ["alice"]
+    for action in ("kill", "delete"):
+        assert alice.post(f"/api/jobs/{job.pk}/{action}/").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -325,6 +385,7 @@ def test_a_job_that_does_not_wait_says_what_it_does(
         "conditions": [],
         "queues": [],
         "limits": [],
+        "warnings": [],
     }
 
 

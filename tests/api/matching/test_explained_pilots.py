@@ -55,7 +55,7 @@ def sent(world: World, *, ended: PilotStatus | None = None, **columns: Any) -> P
 
 def test_while_pilots_run_the_priority_is_all_there_is_to_say(world: World, alice: APIClient) -> None:
     factories.make_pilot(vo=world.vo, queue=world.queue)
-    assert summary(alice, world).endswith("is expected to get 100 %.")
+    assert summary(alice, world).endswith("its own has 100 % of the priorities of its CPU segment.")
 
 
 def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(world: World, alice: APIClient) -> None:
@@ -118,9 +118,15 @@ def test_a_computing_element_that_takes_no_pilots_is_why(
     assert summary(alice, world) == NOBODY + why
     # Of several that fit, one that takes pilots is enough.
     other = factories.make_queue(name="other", ce=factories.make_ce(name="ce02", site=world.queue.ce.site))
-    assert f"of the first of these queues, {why}" in summary(alice, world)
+    silent = "computing element ce02 has not said yet how many pilots it can take."
+    assert summary(alice, world) == (
+        "It fits 2 of 2 queues, but no pilot is there and none is sent at present: "
+        f"at 1 of them, {why.removesuffix('.')}; at 1 of them, {silent}"
+    )
+    factories.make_queue(name="third", ce=other.ce)
+    assert f"at present: at 2 of them, {silent.removesuffix('.')}; at 1 of them, {why}" in summary(alice, world)
     CEHealth.objects.create(ce=other.ce, asked_at=NOW, free_slots=1)
-    assert summary(alice, world).startswith("It fits 2 of 2 queues and waits for a pilot there")
+    assert summary(alice, world).startswith("It fits 3 of 3 queues and waits for a pilot there")
 
 
 def test_the_words_of_a_computing_element_are_cut(world: World, alice: APIClient) -> None:
@@ -169,6 +175,26 @@ def test_pilots_that_come_back_empty_are_why_for_what_waited_then(world: World, 
     assert "waits for a pilot there" in explained(alice, job)["summary"]
 
 
+def test_computing_elements_of_another_grid_middleware_are_why(world: World, alice: APIClient) -> None:
+    only = f"{NOBODY}pilots for these jobs are sent only to computing elements of the grid middleware ARC"
+    said = summary(alice, world, grid_middlewares=["ARC"])
+    assert said.startswith(f"{only}, and no site that serves lhcb has one")
+    other = factories.make_ce(name="ce02", site=world.queue.ce.site)
+    ComputingElement.objects.filter(pk=other.pk).update(middleware="arc")
+    said = summary(alice, world, grid_middlewares=["ARC"])
+    assert said.startswith(f"{only}, and ce01.cern.ch is of local")
+    ComputingElement.objects.filter(pk=world.queue.ce_id).update(middleware="Arc")
+    assert "waits for a pilot there" in summary(alice, world, grid_middlewares=["ARC"])
+
+
+def test_pilots_that_did_not_start_in_time_are_why(world: World, alice: APIClient) -> None:
+    sent(world, ended=PilotStatus.STALLED, ended_at=NOW, stalled_at=NOW)
+    until = f"{NOW + timedelta(minutes=10):%F %H:%M} UTC"
+    assert summary(alice, world).startswith(
+        f"{NOBODY}the last pilots in queue grid of ce01.cern.ch did not start in time; the next is sent at {until};"
+    )
+
+
 def test_jobs_whose_nodes_are_black_holes_are_told_so(world: World, alice: APIClient) -> None:
     holes = [factories.make_black_hole(site=world.queue.ce.site, host_name=name) for name in ("wn1", "wn2", "wn3")]
     factories.make_black_hole(site=factories.make_site(), host_name="elsewhere")
@@ -193,6 +219,11 @@ def test_jobs_whose_nodes_are_black_holes_are_told_so(world: World, alice: APICl
         ),
         (PilotStatus.ABORTED, {"status_reason": ""}, "failed before it started at {at}."),
         (PilotStatus.LOST, {"status_reason": "Silent for 2.0 h"}, "fallen silent at {at}: Silent for 2.0 h."),
+        (
+            PilotStatus.STALLED,
+            {"status_reason": "Not started within 6.0 h", "ended_at": NOW},
+            "been killed because it waited too long at {at}: Not started within 6.0 h.",
+        ),
     ],
 )
 def test_how_the_last_pilot_ended_is_told(

@@ -1,6 +1,7 @@
 """Which queues explain tells of, and that they fit where a match would say so."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -10,12 +11,13 @@ from rest_framework.test import APIClient
 
 from pilots.models import Pilot
 from resources.domain.words import ResourceState
-from resources.models import Queue
+from resources.models import Queue, ReportedPlatform
 from tests import factories
 from tests.api.matching.conftest import World
 from tests.api.matching.test_explain import condition, explained, of_alice, submitted
 from wms.accounts.models import User
 from wms.jobs.domain.lifecycle import JobStatus
+from wms.kernel.db import database_now
 
 ClientOf = Callable[[User | Pilot], APIClient]
 
@@ -34,6 +36,23 @@ def test_a_site_narrows_the_queues_and_nothing_else(world: World, alice: APIClie
     assert [queue["site"] for queue in everywhere["queues"]] == ["LCG.CERN.ch", "LCG.RAL.uk"]
     assert [queue["site"] for queue in there["queues"]] == ["LCG.RAL.uk"]
     assert {**there, "queues": []} == {**everywhere, "queues": []}
+
+
+def test_a_queue_whose_nodes_are_none_of_its_platforms_does_not_fit(world: World, alice: APIClient) -> None:
+    Queue.objects.update(platforms=["el9"])
+    job = of_alice(world, platforms=["el9"])
+    assert explained(alice, job)["queues"][0]["fits"]
+    report = ReportedPlatform.objects.create(queue=world.queue, platform="deb12", seen_at=database_now())
+    (queue,) = explained(alice, job)["queues"]
+    assert queue["reasons"] == ["asks for the platform el9; nodes of this queue (configured: el9) report deb12"]
+    Queue.objects.update(platforms=[])
+    (queue,) = explained(alice, job)["queues"]
+    assert queue["reasons"] == ["asks for the platform el9; this queue runs deb12; nodes of this queue report deb12"]
+    ReportedPlatform.objects.create(queue=world.queue, platform="el9", seen_at=database_now())
+    assert explained(alice, job)["queues"][0]["fits"]
+    ReportedPlatform.objects.exclude(pk=report.pk).delete()
+    ReportedPlatform.objects.update(seen_at=database_now() - timedelta(days=2))
+    assert explained(alice, job)["queues"][0]["fits"]
 
 
 @pytest.mark.parametrize("status", [JobStatus.WAITING, JobStatus.DONE])

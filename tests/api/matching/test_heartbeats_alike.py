@@ -260,7 +260,6 @@ Alike = Callable[[State, Sequence[Beat]], None]
 # Found the first time, or not at all: to shrink an example by requests takes minutes.
 EXAMPLES: Final = settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],

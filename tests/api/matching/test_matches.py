@@ -57,6 +57,38 @@ def test_nothing_that_fits_is_204_with_retry_after(pilot: APIClient) -> None:
     assert int(answer["Retry-After"]) > 0
 
 
+def test_a_pilot_without_a_queue_is_told_what_that_keeps_from_it(world: World, client_of: Clients) -> None:
+    factories.make_job(owner=world.alice, group=world.prod, sites=["LCG.RAL.uk"])
+    by_hand = client_of(factories.make_pilot(vo=world.vo))
+    answer = by_hand.post("/api/matches/", offer(site="LCG.CERN.ch"), format="json")
+    assert answer.status_code == 204
+    assert answer["X-WMS-Why"] == (
+        "The queue of this pilot is not known, and the pilot gets only jobs that every queue where it may be could "
+        "take. Name site, ce and queue in the offer."
+    )
+    answer = by_hand.post("/api/matches/", offer(site="LCG.CERN.ch", ce="ce01.cern.ch", queue="grid"), format="json")
+    assert (answer.status_code, "X-WMS-Why" in answer) == (204, False)
+
+
+def test_a_forged_offer_gains_nothing(world: World, client_of: Clients) -> None:
+    """A pilot made for a site names another site, CE or queue, or pools that nobody there belongs to."""
+    away = factories.make_queue(
+        name="away", ce=factories.make_ce(name="far", site=factories.make_site(name="LCG.RAL.uk"))
+    )
+    factories.make_job(owner=world.alice, group=world.prod, sites=["LCG.RAL.uk"])
+    factories.make_job(owner=world.alice, group=world.prod, submit_pools=["pool"])
+    pilot = client_of(factories.make_pilot(vo=world.vo, site=world.queue.ce.site))
+    for said, status in (
+        ({"site": "LCG.RAL.uk"}, 403),
+        ({"ce": "far"}, 400),
+        ({"queue": away.name}, 400),
+        ({"submit_pools": ["pool"]}, 204),
+        ({"site": "ANY", "submit_pools": ["pool"]}, 204),
+    ):
+        assert pilot.post("/api/matches/", offer(**said), format="json").status_code == status
+    assert QueuedJob.objects.count() == 2
+
+
 def test_max_jobs_is_answered_with_a_list_also_of_one(world: World, pilot: APIClient) -> None:
     for _ in range(2):
         factories.make_job(owner=world.alice, group=world.prod)

@@ -89,6 +89,15 @@ def test_a_place_with_pilots_of_every_fate(world: World, client_of: Clients) -> 
     ]
 
 
+def test_a_pilot_that_was_killed_because_it_did_not_start_is_counted_as_stalled(
+    world: World, client_of: Clients
+) -> None:
+    sent(world.vo, world.queue, PilotStatus.STALLED, started=False)
+    Pilot.objects.filter(status=PilotStatus.STALLED).update(ended_at=timezone.now())
+    (row,) = asked(client_of(world.olga))
+    assert (row["submitted"], row["waiting"], row["stalled"], row["aborted"], row["efficiency"]) == (1, 0, 1, 0, 0.0)
+
+
 def test_every_pilot_is_in_one_state_and_the_places_of_a_vo_add_up_to_it(world: World, client_of: Clients) -> None:
     other = make_queue(name="far", ce=make_ce(name="ce.ral.uk", site=make_site(name="LCG.RAL.uk")))
     for number, (queue, status) in enumerate(product((world.queue, other, None), PilotStatus)):

@@ -18,8 +18,8 @@ from wms.accounts.models import User
 
 NAMES = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
-    *("tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk", "container"),
-    *("throttle", "limit"),
+    *("software", "tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk"),
+    *("container", "throttle", "limit"),
 ]
 
 
@@ -74,7 +74,7 @@ def test_conditions_are_cumulative_and_in_the_order_of_the_design(world: World, 
     factories.make_job(group=factories.make_group())
     conditions = preview(manager, site="LCG.CERN.ch", cpu_time_s=400_000)["conditions"]
     assert [c["name"] for c in conditions] == NAMES
-    assert [c["left"] for c in conditions] == [3, 3, 3, 3, 2, 2, 2, 2, 2, *[1] * 11]
+    assert [c["left"] for c in conditions] == [3, 3, 3, 3, 2, 2, 2, 2, 2, 2, *[1] * 11]
 
 
 def test_what_is_not_named_is_not_compared(world: World, manager: APIClient) -> None:

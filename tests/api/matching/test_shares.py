@@ -71,9 +71,9 @@ def test_the_whole_answer_of_a_group_that_got_nothing_yet(world: World, user_gro
     }
     assert list(delivered) == ["hour", "day", "week"]
     for window in delivered.values():
-        assert set(window) == {"since", "until", "matches", "cpu_time", "segments"}
+        assert set(window) == {"since", "until", "matches", "lease_time", "segments"}
         assert window["matches"] == {"count": 0, "of_vo": 0, "fraction": None}
-        assert window["cpu_time"] == {"seconds": 0.0, "of_vo_s": 0.0, "fraction": None}
+        assert window["lease_time"] == {"seconds": 0.0, "of_vo_s": 0.0, "fraction": None}
         assert window["segments"] == []
 
 
@@ -96,7 +96,7 @@ def test_delivered_shares_are_of_the_vo_and_of_the_time_asked(
         {"count": 2, "of_vo": 3, "fraction": pytest.approx(2 / 3)},
         {"count": 2, "of_vo": 4, "fraction": 0.5},
     ]
-    assert [window["cpu_time"] for window in delivered.values()] == [
+    assert [window["lease_time"] for window in delivered.values()] == [
         {"seconds": pytest.approx(100), "of_vo_s": pytest.approx(130), "fraction": pytest.approx(100 / 130)},
         {"seconds": pytest.approx(200), "of_vo_s": pytest.approx(230), "fraction": pytest.approx(200 / 230)},
         {"seconds": pytest.approx(200), "of_vo_s": pytest.approx(430), "fraction": pytest.approx(200 / 430)},
@@ -113,7 +113,7 @@ def test_what_was_delivered_is_told_by_cpu_segment(world: World, user_group: Gro
         (500, {"count": 1, "of_vo": 4, "fraction": 0.25}),
         (300_000, {"count": 0, "of_vo": 1, "fraction": 0.0}),
     ]
-    assert segments[0]["cpu_time"]["fraction"] == pytest.approx(0.25)
+    assert segments[0]["lease_time"]["fraction"] == pytest.approx(0.25)
 
 
 def test_a_match_shows_at_once(world: World, pilot: APIClient, client_of: Clients) -> None:
@@ -122,7 +122,7 @@ def test_a_match_shows_at_once(world: World, pilot: APIClient, client_of: Client
     pass_time(seconds=10)
     hour = shares(client_of(world.alice))["delivered"]["hour"]
     assert hour["matches"] == {"count": 1, "of_vo": 1, "fraction": 1.0}
-    assert hour["cpu_time"]["seconds"] == pytest.approx(10, abs=2)
+    assert hour["lease_time"]["seconds"] == pytest.approx(10, abs=2)
 
 
 def test_every_factor_of_a_corrected_share_is_told(world: World, user_group: Group, client_of: Clients) -> None:

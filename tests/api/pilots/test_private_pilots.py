@@ -148,10 +148,13 @@ def test_only_members_share_whoever_left_or_is_suspended_gets_no_job_of_former_m
     assert got(made_by_hand(world, world.sharing, world.alice)) is None
 
 
-def test_who_left_a_group_still_runs_the_jobs_that_wait_there(world: World) -> None:
-    """They are still the owner's, and a generic pilot would run them too."""
+def test_jobs_of_who_left_the_group_wait_until_the_owner_rejoins(world: World) -> None:
+    """For private and for generic pilots (ADR 39)."""
     waiting = JOBS["alice sharing"](world)
     Membership.objects.filter(user=world.alice, group=world.sharing).delete()
+    assert got(made_by_hand(world, world.sharing, world.alice)) is None
+    assert got(factories.make_pilot_token(factories.make_pilot(vo=world.vo))) is None
+    Membership.objects.create(user=world.alice, group=world.sharing)
     assert got(made_by_hand(world, world.sharing, world.alice)) == waiting.pk
 
 

@@ -10,8 +10,9 @@ from pytest_django import Settings
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import credential_of
+from resources.models import ReportedPlatform, Site
 from tests.api.pilots.credentials import CHECK, FIT, REPORT, post
-from tests.factories import make_pilot, make_pilot_token
+from tests.factories import make_pilot, make_pilot_token, make_platform, make_queue
 
 
 @pytest.mark.django_db
@@ -39,6 +40,41 @@ def test_an_unfit_node_ends_the_pilot_with_the_reason(client: Client) -> None:
     assert pilot.status_reason == "The node is not fit: cvmfs: not mounted; python"
     assert pilot.ended_at is not None
     assert len(pilot.node["checks"]) == 3
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("configured", "told", "provides", "contradicts"),
+    [
+        (["el9"], {"platform": "deb12"}, False, True),
+        (["el9"], {"platform": "el9"}, False, False),
+        (["el8"], {"platform": "el9"}, False, False),  # runs it
+        (["el9"], {"platform": "el8"}, False, True),
+        ([], {"platform": "deb12"}, False, False),
+        (["el9"], {}, False, False),
+        (["el9"], {"platform": 9}, False, False),
+        (["el9"], {"platform": "deb12", "container_runtime_version": "1.4"}, True, False),
+        (["el9"], {"platform": "deb12", "container_runtime_version": None}, True, True),
+    ],
+)
+def test_a_node_that_is_no_node_of_its_queue_is_told_with_its_checks_and_goes_on(
+    client: Client, configured: list[str], told: dict[str, object], provides: bool, contradicts: bool
+) -> None:
+    make_platform(name="el9", runs=["el8"])
+    queue = make_queue(platforms=configured)
+    Site.objects.update(containers_provide_platforms=provides)
+    pilot = make_pilot(queue=queue)
+    for _ in range(2):
+        answer = post(client, REPORT, {**FIT, "node": told}, token=make_pilot_token(pilot))
+        assert answer.json()["status"] == "Running"
+    pilot.refresh_from_db()
+    assert [check["name"] for check in pilot.node["checks"]] == ["disk"] + ["platform"] * contradicts
+    if contradicts:
+        assert pilot.node["checks"][-1]["detail"].startswith(
+            f"The node is {told['platform']}, but the queue is configured for {configured[0]}: correct"
+        )
+    reported = list(ReportedPlatform.objects.values_list("queue", "platform", "host_name"))
+    assert reported == ([(queue.pk, told["platform"], "wn1.cern.ch")] if isinstance(told.get("platform"), str) else [])
 
 
 @pytest.mark.django_db

@@ -60,7 +60,8 @@ def test_a_user_sees_the_sites_of_its_vos_with_all_that_is_below(alice: APIClien
     assert (found["name"], found["vos"], found["state"], found["state_until"]) == ("CERN", ["lhcb"], "active", None)
     assert (found_ce["state"], datetime.fromisoformat(found_ce["state_until"])) == ("draining", later)
     assert (found_queue["name"], found_queue["platforms"], found_queue["tags"]) == ("grid", ["el9"], ["gpu"])
-    assert found_queue["parameters"] == {"memory": 2000, "softwaretag": ["v1", "v2"]}
+    assert found_queue["parameters"] == {"memory": 8000, "softwaretag": ["v1", "v2"]}
+    assert (found["parameters"]["memory"], found_ce["parameters"]["memory"], found["vo_parameters"]) == (4000, 4000, {})
     slot = {"wall_time_s": None, "gpus": 2, "disk_mb": 0, "container": False}
     assert {name: found_queue[name] for name in slot} == slot
 
@@ -80,6 +81,29 @@ def test_parameters_of_one_vo_are_shown_when_it_is_asked_for(alice: APIClient, l
     assert found["parameters"] == {"memory": 4000}
     assert found["ces"][0]["queues"][0]["parameters"] == {"memory": 4000, "scratch": 1}
     assert sites(alice, "?vo=atlas") == []
+
+
+def test_what_holds_for_some_of_the_callers_vos_only_is_shown_for_these(lhcb: VO) -> None:
+    atlas, cms = make_vo(name="atlas"), make_vo(name="cms")
+    site = make_site(
+        parameters={"Memory": 2000, "Disk": 1, "Flag": True},
+        vo_parameters={"lhcb": {"Memory": 4000, "Flag": 1}, "cms": {"Disk": 5}},
+    )
+    make_queue(ce=make_ce(site=site, parameters={"Memory": 3000}))
+    bob = client_with(make_token(make_user(groups=[make_group(vo=lhcb), make_group(vo=atlas)])))
+    (found,) = sites(bob)
+    assert found["parameters"] == {"disk": 1}
+    # What cms has is not Bob's business.
+    assert found["vo_parameters"] == {"lhcb": {"flag": 1, "memory": 4000}, "atlas": {"flag": True, "memory": 2000}}
+    assert found["ces"][0]["queues"][0]["parameters"] == {"disk": 1, "memory": 3000}
+    assert found["ces"][0]["queues"][0]["vo_parameters"] == {"lhcb": {"flag": 1}, "atlas": {"flag": True}}
+    operator = client_with(make_token(make_user(operator=True)))
+    (found,) = sites(operator)
+    assert found["parameters"] == {}
+    assert found["vo_parameters"]["cms"] == {"disk": 5, "flag": True, "memory": 2000}
+    site.vos.set([lhcb, cms])
+    (found,) = sites(bob)
+    assert (found["parameters"], found["vo_parameters"]) == ({"disk": 1, "flag": 1, "memory": 4000}, {})
 
 
 def test_a_ban_that_is_over_is_not_shown(alice: APIClient) -> None:

@@ -2,8 +2,7 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -13,8 +12,8 @@ from pilots.backends.interface import CEDescription, PilotOrder, Slot
 from pilots.backends.local import LocalBackend
 from pilots.backends.plain_host import PlainHostBackend
 from pilots.backends.ssh import SSHBackend
+from tests.pace import wait_for
 
-WITHIN_S = 30.0
 SITE, CE = "CERN", "ce01"
 #: Stands in for the agent: takes its secret as that does, then does what its queue is called.
 _SCRIPT = """\
@@ -71,13 +70,6 @@ def start(backend: PlainHostBackend, place: Path, queue: str = "sleep") -> tuple
     assert submission.batch_id
     wait_for((place / wanted.stamp / "taken").exists)
     return wanted.stamp, place / wanted.stamp
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    give_up = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 def process_of(own: Path) -> host.Process:

@@ -18,7 +18,7 @@ from pilots.backends.commands import (
 from pilots.backends.interface import BackendError
 from pilots.backends.ssh_connection import _digest
 from tests.agent.running import marker, processes_with
-from tests.backends.hosts.pilots import wait_for
+from tests.pace import wait_for
 from tests.ssh import SSHHost, known_host, make_key, ssh_host
 
 

@@ -16,7 +16,8 @@ from pilots.backends.interface import BackendError, Handle, Presence
 from pilots.backends.local import LocalBackend, dismiss
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.backends.hosts.conftest import Host
-from tests.backends.hosts.pilots import description, no_pilot_left, order, process_of, start, wait_for
+from tests.backends.hosts.pilots import CE, SITE, description, no_pilot_left, order, process_of, start
+from tests.pace import wait_for
 from wms.stack.guard import Guard
 
 
@@ -28,13 +29,16 @@ def test_the_agent_runs_from_this_machines_copy(tmp_path: Path) -> None:
     wanted = replace(order(), secret=PILOT_TOKEN)
     with ScriptedServer() as server, no_pilot_left(tmp_path):
         server.add_job("/bin/echo", "hello")
-        backend = LocalBackend(description(tmp_path / "ce", {"max_idle_s": 1}, server_url=server.url))
+        server.configuration["place"] |= {"site": SITE, "ce": CE, "queue": wanted.queue, "processors": 1000}
+        options = {"max_idle_s": 1, "node_processors": 3}
+        backend = LocalBackend(description(tmp_path / "ce", options, server_url=server.url))
         assert backend.submit([wanted])[0].error == ""
         wait_for((tmp_path / "ce" / wanted.stamp / "exit_code").exists)
         (state,) = backend.status([Handle(stamp=wanted.stamp)]).values()
         said = backend.output(Handle(stamp=wanted.stamp))
         assert (state.presence, state.exit_code) == (Presence.ENDED, 0), said
         assert server.lease.files()["std.out"] == "hello\n"
+        assert server.requests_to("/matches/")[0].body["processors"] == 3
     assert "pilot.started" in said
     assert not (tmp_path / "ce" / wanted.stamp / "secret").exists()
     unpacked = tmp_path / "ce" / f"agent-{agent_package().sha256[:16]}"
@@ -124,6 +128,7 @@ def test_pilots_outlive_who_started_them_but_not_the_stack(local: Host) -> None:
         ({"max_processes": 0}, "max_processes must be a whole number, at least 1"),
         ({"max_processes": True}, "max_processes must be"),
         ({"max_idle_s": "60"}, "max_idle_s must be"),
+        ({"node_processors": 0}, "node_processors must be"),
         ({"python": "/no/such/python"}, "must name an interpreter"),
         ({"python": 3}, "python must be a text"),
         ({"environment": 3}, "environment must be names"),

@@ -11,7 +11,8 @@ import pytest
 from pilots.backends import host
 from pilots.backends.interface import BatchState, Handle, Presence
 from tests.backends.hosts.conftest import Host
-from tests.backends.hosts.pilots import order, process_of, start, wait_for
+from tests.backends.hosts.pilots import order, process_of, start
+from tests.pace import wait_for
 
 
 def state(plain: Host, stamp: str) -> BatchState:

@@ -24,8 +24,8 @@ from tests.backends.hosts.pilots import (
     order,
     process_of,
     start,
-    wait_for,
 )
+from tests.pace import wait_for
 from tests.serving import LoopbackServer
 from tests.ssh import SSHHost, ssh_host
 

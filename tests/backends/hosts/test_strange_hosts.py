@@ -12,7 +12,8 @@ import pytest
 
 from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of
 from pilots.backends.interface import Handle, Presence
-from tests.backends.hosts.pilots import CE, SITE, StandInSSH, description, no_pilot_left, order, wait_for
+from tests.backends.hosts.pilots import CE, SITE, StandInSSH, description, no_pilot_left, order
+from tests.pace import wait_for
 from tests.ssh import SSHHost, ssh_host
 
 #: Stands in for the files of a login shell.

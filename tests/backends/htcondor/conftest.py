@@ -2,9 +2,8 @@
 
 import hashlib
 import io
-import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler
@@ -18,9 +17,9 @@ import pytest
 from pilots.backends.htcondor import HTCondorBackend
 from pilots.backends.interface import BatchState, CEDescription, Handle, PilotOrder, Presence, Slot
 from tests.backends.htcondor.pool import Pool, htcondor_pool
+from tests.pace import wait_for
 from tests.serving import LoopbackServer
 
-WITHIN_S = 60.0
 NONE: Mapping[str, object] = MappingProxyType({})
 #: Stands in for the agent: tells what it was given, then does what its queue is called.
 _PROGRAM = """
@@ -99,7 +98,7 @@ class CE:
             last[:] = [self.state(handle)]
             return last[0].presence is presence
 
-        wait_for(is_there, last)
+        wait_for(is_there, state=lambda: last)
         return last[0]
 
     def run_until_ready(self, queue: str = "sleep", **slot: Any) -> Handle:
@@ -126,13 +125,6 @@ class CE:
             except OSError:
                 continue
         return found
-
-
-def wait_for(condition: Callable[[], object], said: object = "") -> None:
-    give_up = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < give_up, said
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")

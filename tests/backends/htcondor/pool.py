@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pace import Deadline
+
 #: Names the root directory.
 VARIABLE = "WMS_TESTS_HTCONDOR"
 CORES = 4
@@ -146,7 +148,7 @@ def program(path: Path, text: str) -> None:
 
 def _await(process: "subprocess.Popen[bytes]", directory: Path) -> Pool:
     """Return the pool when it takes jobs and has a machine for them."""
-    give_up = time.monotonic() + _READY_WITHIN_S
+    deadline = Deadline(_READY_WITHIN_S)
     while True:
         assert process.poll() is None, (directory / "pool.log").read_text()
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -154,7 +156,7 @@ def _await(process: "subprocess.Popen[bytes]", directory: Path) -> Pool:
             pool = _pool(int(children[0]), directory / "programs")
             if _answers(pool):
                 return pool
-        assert time.monotonic() < give_up, (directory / "pool.log").read_text()
+        assert not deadline.has_passed(), (directory / "pool.log").read_text()
         time.sleep(0.1)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pilots.backends.interface import BatchQueue, BatchState, Handle, Presence, Slot
-from tests.backends.htcondor.conftest import CE, wait_for
+from tests.backends.htcondor.conftest import CE
+from tests.pace import wait_for
 
 
 def test_a_pilot_installs_itself_runs_and_ends_with_its_exit_code(ce: CE) -> None:

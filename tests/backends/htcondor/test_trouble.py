@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from pilots.backends.interface import BackendError, Handle, Presence, Submission
-from tests.backends.htcondor.conftest import CE, wait_for
+from tests.backends.htcondor.conftest import CE
 from tests.backends.htcondor.pool import program
+from tests.pace import wait_for
 from tests.ssh import ssh_host
 
 

@@ -7,7 +7,8 @@ from uuid import uuid4
 
 from pilots.backends.interface import Backend, BatchState, Handle, PilotOrder, Presence, Slot
 from pilots.backends.slurm import SlurmBackend
-from tests.slurm import SlurmCluster, wait_for
+from tests.pace import wait_for
+from tests.slurm import SlurmCluster
 
 MakeBackend = Callable[..., SlurmBackend]
 SECRET = "wmsr_a-secret-that-nobody-sees"
@@ -37,14 +38,14 @@ def state_of(backend: Backend, wanted: PilotOrder) -> BatchState:
 
 
 def await_presence(backend: Backend, wanted: PilotOrder, presence: Presence) -> BatchState:
-    wait_for(lambda: state_of(backend, wanted).presence is presence, f"it did not become {presence}")
+    wait_for(lambda: state_of(backend, wanted).presence is presence, state=lambda: f"it did not become {presence}")
     return state_of(backend, wanted)
 
 
 def await_start(backend: Backend, wanted: PilotOrder, tmp_path: Path) -> Path:
     """Wait until the pilot has begun; return its directory."""
     directory = tmp_path / "pilots" / wanted.stamp
-    wait_for((directory / "given").exists, "the pilot did not begin")
+    wait_for((directory / "given").exists, state=lambda: "the pilot did not begin")
     return directory
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from pilots.backends.interface import BackendError, BatchQueue, Presence, Slot
 from tests.backends.slurm.pilots import MakeBackend, await_presence, order, send
-from tests.slurm import CORES, GPUS, MEMORY_MB, SHORT_MINUTES, SlurmCluster, wait_for
+from tests.pace import wait_for
+from tests.slurm import CORES, GPUS, MEMORY_MB, SHORT_MINUTES, SlurmCluster
 
 
 def queue(name: str = "main", *, cpu_time_s: int = 60, **slot: Any) -> BatchQueue:

@@ -23,7 +23,8 @@ from tests.backends.slurm.pilots import (
     state_of,
     wrapped,
 )
-from tests.slurm import CORES, SlurmCluster, wait_for
+from tests.pace import wait_for
+from tests.slurm import CORES, SlurmCluster
 from tests.ssh import ssh_host
 
 

@@ -13,6 +13,7 @@ from taskqueues.models import QueuedJob
 from taskqueues.services import queueing
 from tests import factories
 from tests.factories import NOW
+from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -35,7 +36,7 @@ def _elsewhere(work: Callable[[], object]) -> None:
             connection.close()
 
     with ThreadPoolExecutor(max_workers=1) as pool:
-        pool.submit(run).result(timeout=60)
+        pool.submit(run).result(timeout=within(60))
 
 
 def _assert_queues_hold_exactly_the_waiting_jobs() -> None:
@@ -88,7 +89,7 @@ def test_killing_a_job_while_a_pilot_takes_it_stops_the_pilot() -> None:
         killing = pool.submit(kill)
         until_somebody_waits_for_a_lock()
         transitions.move(job.pk, status=JobStatus.MATCHED, source="matcher", now=NOW)
-        transaction.on_commit(lambda: killing.result(timeout=60))
+        transaction.on_commit(lambda: killing.result(timeout=within(60)))
 
     job.refresh_from_db()
     assert (job.status, job.minor_status) == ("Killed", "Marked for termination")
@@ -138,7 +139,7 @@ def test_a_change_meets_a_job_that_a_pilot_has_just_taken() -> None:
         editing_it = pool.submit(edit)
         until_somebody_waits_for_a_lock()
         transitions.move(job.pk, status=JobStatus.MATCHED, source="matcher", now=NOW)
-        transaction.on_commit(lambda: editing_it.result(timeout=60))
+        transaction.on_commit(lambda: editing_it.result(timeout=within(60)))
 
     job.refresh_from_db()
     assert outcome == [editing.NotEditableError]

@@ -20,7 +20,8 @@ from resources.models import Site, ThrottleState
 from resources.services.throttles import recompute
 from tests.concurrency.matching.test_match_races import drain
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_throttled_site, make_user
-from tests.threads import at_once, until_somebody_waits_for_a_lock
+from tests.pace import within
+from tests.threads import Answer, at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,7 +40,7 @@ def test_the_first_advertisements_of_a_site_at_once_leave_the_last_of_them() -> 
     answers = at_once(works)
 
     state = ThrottleState.objects.get()
-    assert (state.sequence, state.advertised[SUBMITTING], state.room) == (12, 12, 88)
+    assert (state.gateways[0]["sequence"], state.advertised[SUBMITTING], state.room) == (12, 12, 88)
     taken = [answer for answer in answers if not answer.ignored]
     assert state.version == len(taken)
     # Each that was ignored was told what held then: a later one.
@@ -93,11 +94,11 @@ def test_an_advertisement_waits_for_the_claim_that_has_not_committed_and_counts_
             assert match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
             advertising = pool.submit(in_own_connection, partial(advertise, site.pk, said(0, ago_s=30)))
             until_somebody_waits_for_a_lock(or_done=advertising)
-        advertising.result(timeout=60)
+        advertising.result(timeout=within(60))
     assert ThrottleState.objects.get().matched == 1
 
 
-def in_own_connection(work: Callable[[], object]) -> object:
+def in_own_connection(work: Callable[[], Answer]) -> Answer:
     try:
         return work()
     finally:

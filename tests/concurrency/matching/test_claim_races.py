@@ -18,6 +18,7 @@ from pilots.services import nodes
 from pilots.services.nodes import PilotDrainedError
 from taskqueues.models import QueuedJob
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group
 from wms.jobs.domain.actions import Action
@@ -91,7 +92,7 @@ def test_several_leases_for_one_request_do_not_deadlock_with_an_action_on_the_sa
             until_somebody_waits_for_a_lock(or_done=refused[0])
 
         leased = ask(pilot, chance=Interrupted(lambda: None, start), max_jobs=2, processors=2)
-        outcome = refused[0].result(timeout=60)
+        outcome = refused[0].result(timeout=within(60))
 
     assert leased == [first_drawn, later_drawn]
     assert isinstance(outcome, control.Outcome)
@@ -134,7 +135,7 @@ def test_a_pilot_waits_for_the_only_job_and_gets_it_when_the_other_lets_go(group
             asking: Future[object] = pool.submit(one)
             until_somebody_waits_for_a_lock(or_done=asking)
             assert not asking.done()
-        assert asking.result(timeout=60) == [job.pk]
+        assert asking.result(timeout=within(60)) == [job.pk]
 
 
 def test_a_queue_whose_only_job_goes_meanwhile_gives_way_to_the_next_segment(group: Group) -> None:
@@ -195,7 +196,7 @@ def test_a_claim_waits_for_who_drains_its_pilot(group: Group) -> None:
             asking: Future[object] = pool.submit(_ask_and_disconnect, pilot)
             until_somebody_waits_for_a_lock(or_done=asking)
         with pytest.raises(PilotDrainedError):
-            asking.result(timeout=60)
+            asking.result(timeout=within(60))
     assert QueuedJob.objects.count() == 1
 
 

@@ -17,6 +17,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from taskqueues.models import QueuedJob
 from tests.factories import make_group, make_job, make_pilot
+from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -62,7 +63,7 @@ def test_a_heartbeat_that_comes_while_silence_is_noticed_keeps_the_job_from_stal
         Job.objects.select_for_update().get(pk=lease.job_id)
         Match.objects.filter(pk=lease.pk).update(reported_at=database_now())
         pool, expiring = while_it_waits(expiry.expire_leases)
-    assert expiring.result(timeout=60) == 0
+    assert expiring.result(timeout=within(60)) == 0
     pool.shutdown()
     assert Job.objects.get().status == JobStatus.MATCHED
 
@@ -74,7 +75,7 @@ def test_a_heartbeat_that_comes_while_its_lease_is_ended_leaves_nothing_of_it_in
         Job.objects.select_for_update().get(pk=lease.job_id)
         pool, beating = while_it_waits(beat)
         Match.objects.filter(pk=lease.pk).update(ended_at=database_now(), end_reason="expired")
-    assert beating.result(timeout=60) is None
+    assert beating.result(timeout=within(60)) is None
     pool.shutdown()
     job = Job.objects.get()
     assert (job.cpu_s, job.std_output_tail, job.heartbeat_at) == (None, "", None)
@@ -87,7 +88,7 @@ def test_a_heartbeat_that_comes_while_a_lease_ends_keeps_it() -> None:
         Job.objects.select_for_update().get(pk=lease.job_id)
         Match.objects.filter(pk=lease.pk).update(expires_at=database_now() + timedelta(hours=1))
         pool, expiring = while_it_waits(expiry.expire_leases)
-    assert expiring.result(timeout=60) == 0
+    assert expiring.result(timeout=within(60)) == 0
     pool.shutdown()
     assert Match.objects.get().ended_at is None
 
@@ -101,7 +102,7 @@ def test_a_heartbeat_that_waits_while_its_lease_ends_is_refused_and_changes_noth
         pool, beating = while_it_waits(beat)
         Match.objects.update(ended_at=database_now(), end_reason="expired")
     with pytest.raises(LeaseEndedError):
-        beating.result(timeout=60)
+        beating.result(timeout=within(60))
     pool.shutdown()
     job = Job.objects.get()
     assert (job.heartbeat_at, job.cpu_s, job.std_output_tail) == (None, None, "")
@@ -113,7 +114,7 @@ def test_a_kill_that_comes_while_a_lease_ends_is_obeyed() -> None:
     with transaction.atomic():
         transitions.move(lease.job_id, status=JobStatus.KILLED, source="alice", now=database_now())
         pool, expiring = while_it_waits(expiry.expire_leases)
-    assert expiring.result(timeout=60) == 1
+    assert expiring.result(timeout=within(60)) == 1
     pool.shutdown()
     assert Job.objects.get().status == JobStatus.KILLED
     assert not QueuedJob.objects.exists()

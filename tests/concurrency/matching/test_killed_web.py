@@ -24,6 +24,7 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests.factories import make_group, make_job, make_pilot, make_pilot_token, make_queue
+from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -74,7 +75,7 @@ def web(step: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
 
 def ask_over_http(port: int, pilot: Pilot, request_id: UUID) -> None:
     """Ask for a job; the answer never comes."""
-    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=within(60))
     headers = {"Authorization": f"Bearer {make_pilot_token(pilot)}", "Content-Type": "application/json"}
     body = json.dumps({"request_id": str(request_id), "cpu_time_s": 300_000})
     asking.request("POST", "/api/matches/", body, headers)
@@ -104,7 +105,7 @@ def test_a_web_process_that_dies_leaves_the_job_waiting_or_leased(
     request_id = uuid4()
     with web(step) as (process, port):
         ask_over_http(port, pilot, request_id)
-        assert process.wait(timeout=60) == -signal.SIGKILL
+        assert process.wait(timeout=within(60)) == -signal.SIGKILL
     assert Match.objects.count() == leased
     assert QueuedJob.objects.count() == 3 - leased
     assert_the_retry_gets_one_job(jobs, pilot, request_id)
@@ -120,7 +121,7 @@ def test_a_web_process_that_dies_while_the_database_works_for_it(jobs: list[Job]
             asking.start()
             until_somebody_waits_for_a_lock()
             process.kill()
-            assert process.wait(timeout=60) == -signal.SIGKILL
-        asking.join(timeout=60)
+            assert process.wait(timeout=within(60)) == -signal.SIGKILL
+        asking.join(timeout=within(60))
     # Whether the claim had its way or was given up, the retry gets one job and there is one lease.
     assert_the_retry_gets_one_job(jobs, pilot, request_id)

@@ -17,6 +17,7 @@ from taskqueues.models import ChangedGroup, QueuedJob, SubmitPool, TaskQueue
 from taskqueues.services import priorities, queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from tests.factories import NOW, make_group, make_queue, make_user, make_vo
+from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.kernel.db import LockKey, lock
 
@@ -118,7 +119,7 @@ def test_a_submission_that_finds_its_queue_gone_makes_a_new_one() -> None:
         worker.start()
         until_somebody_waits_for_a_lock()
         TaskQueue.objects.filter(pk=old).delete()
-    worker.join(60)
+    worker.join()
     assert TaskQueue.objects.get().pk == new[0][2] != old
     assert QueuedJob.objects.get().task_queue_id == new[0][2]
 
@@ -177,7 +178,7 @@ def test_a_refresh_of_all_pools_does_not_deadlock_with_a_submission_that_needs_t
             refreshing = pool.submit(refresh)
             until_somebody_waits_for_a_lock()
             submit_pools.register(vo=vo, requirements=later, now=later_use)
-        refreshing.result(timeout=60)
+        refreshing.result(timeout=within(60))
     assert set(SubmitPool.objects.values_list("last_used_at", "refreshed_at")) == {(later_use, later_use)}
 
 
@@ -243,7 +244,7 @@ def test_of_two_recalculations_the_second_looks_after_the_first_has_written() ->
             second = pool.submit(recalculate)
             until_somebody_waits_for_a_lock()
             TaskQueue.objects.update(priority=1000.0)
-        assert second.result(timeout=60) == 0
+        assert second.result(timeout=within(60)) == 0
 
 
 def test_submissions_and_removals_side_by_side_lose_no_job() -> None:

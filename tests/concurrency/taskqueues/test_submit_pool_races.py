@@ -13,6 +13,7 @@ from taskqueues import sql
 from taskqueues.models import SubmitPool
 from taskqueues.services import submit_pools
 from tests.factories import NOW, make_job, make_queue, make_task_queue, make_vo
+from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
@@ -72,7 +73,7 @@ def test_a_submission_that_comes_during_the_removal_makes_the_pool_anew() -> Non
     with ThreadPoolExecutor(max_workers=1) as executor:
         assert submit_pools.remove_unused(now=LATER, in_use=submit_meanwhile) == 1
         (future,) = worker
-        assert future.result(timeout=60) == pool_id  # type: ignore[attr-defined]
+        assert future.result(timeout=within(60)) == pool_id  # type: ignore[attr-defined]
     assert members(pool_id) == {queue}
     assert SubmitPool.objects.get().last_used_at == LATER
 
@@ -200,7 +201,7 @@ def test_a_queue_that_is_deleted_during_a_refresh_is_left_out() -> None:
             Queue.objects.filter(pk=queue.pk).delete()
             refreshing = executor.submit(refresh)
             until_somebody_waits_for_a_lock()
-        refreshing.result(timeout=60)
+        refreshing.result(timeout=within(60))
     assert members(pool_id) == {kept}
 
 
@@ -220,5 +221,5 @@ def test_a_queue_can_be_deleted_while_a_new_pool_takes_it_in() -> None:
             pool_id = submit_pools.register(vo=vo, requirements={"Memory": 4000}, now=NOW).id
             deleting = executor.submit(delete)
             until_somebody_waits_for_a_lock()
-        deleting.result(timeout=60)
+        deleting.result(timeout=within(60))
     assert members(pool_id) == set()

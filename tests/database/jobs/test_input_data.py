@@ -260,6 +260,29 @@ def test_output_goes_only_to_directories_of_ones_own(world: World, path: str, sh
     assert list(refused.value.errors) == ["output_path"]
 
 
+@pytest.mark.parametrize(
+    ("lfn", "accepted"),
+    [
+        ("LFN:/lhcb/user/a/alice/run1/hist.root", True),
+        ("lfn:/lhcb/user/a/alice/hist.root", True),
+        ("LFN:/lhcb/user/a/alice", False),
+        ("LFN:/lhcb/user/b/bob/hist.root", False),
+        ("LFN:/atlas/user/a/alice/hist.root", False),
+        ("LFN:/lhcb/hist.root", False),
+    ],
+)
+def test_output_is_called_only_as_files_in_directories_of_ones_own(world: World, lfn: str, accepted: bool) -> None:
+    if accepted:
+        (job,) = world.submit(output_data=["*.log", lfn]).jobs
+        assert Job.objects.get(pk=job.id).description["output_data"] == ["*.log", f"LFN:{lfn[4:]}"]
+        return
+    with pytest.raises(InvalidDescriptionError) as refused:
+        world.submit(output_data=["*.log", lfn])
+    assert refused.value.errors == {
+        "output_data": [f"{lfn} must be below /lhcb/user/a/alice: other directories are not yours to write to."]
+    }
+
+
 def test_an_unknown_storage_element_for_output_is_refused_with_the_nearest(world: World) -> None:
     with pytest.raises(InvalidDescriptionError) as refused:
         world.submit(output_data=["x"], output_se="CERN-disc")

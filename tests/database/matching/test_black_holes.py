@@ -283,17 +283,43 @@ def test_jobs_that_drained_pilots_hand_back_are_no_fault_of_the_node(
     assert find_black_holes() == 0
 
 
+def test_what_jobs_ask_for_and_a_node_does_not_have_is_no_fault_of_the_node(
+    good: Pilot, queue: Queue, group: Group, alice: User, settings: Settings
+) -> None:
+    settings.WMS_RESCHEDULE_DELAY_S = 0
+    pilot = pilot_on("n", queue, group)
+    for _ in range(FAILURES):
+        make_job(owner=alice, group=group, software=["root6"])
+        (lease,) = ask(pilot)
+        leases.finish(
+            lease.pk,
+            exit_code=222,
+            minor="Software is missing on the node: root6",
+            usage=Usage(),
+            output_sandbox=None,
+            job_at_fault=True,
+        )
+        (elsewhere,) = ask(good)
+        assert elsewhere.job == lease.job
+        leases.finish(elsewhere.pk, exit_code=0, minor=None, usage=Usage(), output_sandbox=None)
+    assert find_black_holes() == 0
+    # Nor do they excuse it when it fails other jobs.
+    run(pilot, alice, group, exit_code=1, times=FAILURES)
+    assert find_black_holes() == 1
+
+
 # ---- what is -------------------------------------------------------------------------------------------------------
 
 
 def test_jobs_that_are_handed_back_count_though_they_end_well_elsewhere(
-    good: Pilot, queue: Queue, group: Group, alice: User
+    good: Pilot, queue: Queue, group: Group, alice: User, settings: Settings
 ) -> None:
+    settings.WMS_RESCHEDULE_DELAY_S = 0  # they are to end well within the hour that is looked at
     pilot = pilot_on("n", queue, group)
     for _ in range(FAILURES):
         make_job(owner=alice, group=group)
         (lease,) = ask(pilot)
-        leases.finish(lease.pk, exit_code=222, minor="software absent", usage=Usage(), output_sandbox=None)
+        leases.finish(lease.pk, exit_code=222, minor="No room on the node", usage=Usage(), output_sandbox=None)
         (elsewhere,) = ask(good)
         assert elsewhere.job == lease.job
         leases.finish(elsewhere.pk, exit_code=0, minor=None, usage=Usage(), output_sandbox=None)

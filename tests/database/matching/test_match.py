@@ -13,11 +13,22 @@ from matching.services.offers import BadOfferError, NotYourQueueError, OfferRequ
 from pilots.domain import PilotStatus
 from pilots.models import Pilot
 from resources.domain.words import ResourceState
+from resources.models import Site
 from resources.queries import UnknownPlaceError
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services import priorities, submit_pools
-from tests.factories import NOW, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.factories import (
+    NOW,
+    make_ce,
+    make_group,
+    make_job,
+    make_pilot,
+    make_platform,
+    make_queue,
+    make_site,
+    make_user,
+)
 from wms.accounts.models import VO, Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -237,13 +248,16 @@ def test_a_registered_pilot_that_names_another_place_is_refused(group: Group, le
     assert QueuedJob.objects.count() == 1
 
 
-def test_a_pilot_made_by_hand_is_not_compared_with_a_place_unless_it_names_one(group: Group) -> None:
+def test_a_pilot_made_by_hand_gets_only_jobs_that_accept_every_site_where_it_may_be(group: Group) -> None:
     site = make_site(name="LCG.CERN.ch")
     make_job(group=group, sites=["LCG.Elsewhere.org"])
     pilot = make_pilot(vo=group.vo)
     assert ask(pilot, site=site.name) == []
     with pytest.raises(UnknownPlaceError, match=r"Did you mean \"LCG.CERN.ch\"\?"):
         ask(pilot, site="LCG.CERM.ch")
+    # ADR 27: it may be at any site of its VO, and the job must accept each.
+    assert ask(pilot, site="ANY") == []
+    make_job(group=group, sites=["LCG.Elsewhere.org", site.name])
     assert len(ask(pilot, site="ANY")) == 1
 
 
@@ -272,10 +286,40 @@ def test_job_types_of_the_queue_hold_unless_the_pilot_names_its_own(group: Group
     assert len(ask(pilot, job_types=("User",))) == 1
 
 
-def test_platforms_of_the_queue_win_over_what_the_node_detects(group: Group) -> None:
-    make_job(group=group, platforms=["el8"])
-    assert ask(make_pilot(vo=group.vo, queue=make_queue(platforms=["el9"])), platforms=["el8"]) == []
-    assert len(ask(make_pilot(vo=group.vo, queue=make_queue()), platforms=("el8",))) == 1
+def test_a_platform_fits_that_the_queue_is_configured_for_and_that_the_node_runs(group: Group) -> None:
+    """ADR 28: before, the queue's platforms alone were compared."""
+    make_platform(name="el9", runs=["el8"])
+    job = make_job(group=group, platforms=["el8"])
+    configured = make_queue(platforms=["el9"])
+    for told in (("deb12",), ("el7", "deb12")):
+        assert ask(make_pilot(vo=group.vo, queue=configured), platforms=told) == []
+    assert ask(make_pilot(vo=group.vo, queue=make_queue(platforms=["deb12"])), platforms=("el9",)) == []
+    assert ask(make_pilot(vo=group.vo, queue=make_queue()), platforms=("deb12",)) == []
+    assert [lease.job for lease in ask(make_pilot(vo=group.vo, queue=configured), platforms=("el8",))] == [job]
+    again = make_job(group=group, platforms=["el8"])
+    assert [lease.job for lease in ask(make_pilot(vo=group.vo, queue=make_queue()), platforms=("el8",))] == [again]
+
+
+def test_a_node_that_does_not_say_its_platform_has_what_it_reported_else_what_its_queue_is_configured_for(
+    group: Group,
+) -> None:
+    queue = make_queue(platforms=["el9"])
+    make_job(group=group, platforms=["el9"])
+    silent, debian = make_pilot(vo=group.vo, queue=queue), make_pilot(vo=group.vo, queue=queue)
+    Pilot.objects.filter(pk=debian.pk).update(node={"platform": "deb12"})
+    assert ask(debian) == []
+    assert len(ask(silent)) == 1
+
+
+@pytest.mark.parametrize(("says_so", "container", "jobs"), [(True, True, 1), (True, False, 0), (False, True, 0)])
+def test_containers_settle_the_platform_where_the_site_says_so_and_the_node_can_run_them(
+    group: Group, says_so: bool, container: bool, jobs: int
+) -> None:
+    queue = make_queue(platforms=["el9"], container=True)
+    Site.objects.update(containers_provide_platforms=says_so)
+    make_job(group=group, platforms=["el9"])
+    pilot = make_pilot(vo=group.vo, queue=queue)
+    assert len(ask(pilot, platforms=("deb12",), container=container)) == jobs
 
 
 def test_required_tags_must_be_among_the_tags(group: Group) -> None:

@@ -67,8 +67,8 @@ def _held() -> list[int]:
 def _ask(world: Random, queue: Queue, *, vo: VO) -> None:
     pilot = make_pilot(vo=vo, queue=queue)
     request = OfferRequest(cpu_time_s=world.choice([500, 5000]))
-    offer, place = of_pilot(request, bond_of(pilot.pk), now=database_now(), known=FORGETFUL)
-    promised = {each.task_queue.pk for each in preview(offer, place=place).task_queues if each.chance > 0}
+    offer, where = of_pilot(request, bond_of(pilot.pk), now=database_now(), known=FORGETFUL)
+    promised = {each.task_queue.pk for each in preview(offer, place=where.place).task_queues if each.chance > 0}
     stood_in = dict(QueuedJob.objects.values_list("job_id", "task_queue"))
     leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=world)
     assert [stood_in[lease.job_id] in promised for lease in leases] == [True] * bool(promised)

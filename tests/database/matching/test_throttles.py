@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from uuid import uuid4
@@ -15,9 +16,11 @@ from matching.models import Match
 from matching.services import site_throttle, throttles
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from matching.services.throttles import ExpiredAdvertisementError, advertise, count
+from matching.services.site_throttle import ThrottleBusyError
+from matching.services.throttles import ExpiredAdvertisementError, TooManyGatewaysError, advertise, count
 from resources.domain.advertisements import Advertisement, of_classad, of_numbers
 from resources.domain.classad import ClassAd
+from resources.domain.gateways import MOST_GATEWAYS, gateway_states
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, NO_JOB, SUBMITTING, Throttle
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
@@ -87,7 +90,9 @@ def test_an_advertisement_leaves_the_room_that_the_policy_makes_of_it() -> None:
 def test_a_full_site_says_so() -> None:
     standing = advertise(make_throttled_site().pk, numbers(submitting=5))
     assert (standing.accepting, standing.room_left) == (False, 0)
-    assert standing.why_closed == "0 matches since the measurement, which left no room."
+    assert standing.why_closed == (
+        "The site advertised CurrentSubmittingJobs = 5, which leaves no room: MaxSubmittingJobs is 5."
+    )
 
 
 def test_each_advertisement_begins_anew() -> None:
@@ -107,7 +112,59 @@ def test_a_sequence_not_above_the_last_changes_nothing(sequence: int) -> None:
     before = ThrottleState.objects.values().get()
     standing = advertise(site.pk, numbers(submitting=0, sequence=sequence))
     assert (standing.ignored, standing.room_left, standing.sequence) == (True, 3, 7)
-    assert ThrottleState.objects.values().get() == before
+    # Beside what is said of it at its gateway.
+    (gateway,) = before["gateways"]
+    after = ThrottleState.objects.values().get()
+    said = {name: after["gateways"][0][name] for name in ("ignored_at", "why_ignored")}
+    assert said["why_ignored"] == standing.why_ignored
+    assert after == {**before, "gateways": [{**gateway, **said}]}
+
+
+def test_an_ignored_advertisement_is_told_what_is_wrong_and_what_to_do() -> None:
+    stop_clock()
+    site = make_throttled_site(max_submitting_jobs=2)
+    first = advertise(site.pk, numbers(submitting=2, sequence=9))
+    assert first.measured_at is not None
+    pass_time(seconds=10)
+    standing = advertise(site.pk, numbers(sequence=4))
+    measured, forgotten = (
+        f"{moment:%Y-%m-%d %H:%M:%S UTC}" for moment in (first.measured_at, first.measured_at + timedelta(seconds=900))
+    )
+    assert standing.why_ignored == (
+        f"Its sequence 4 is not above 9, that of the advertisement measured at {measured}; send a higher one, or none, "
+        f"or wait until that one is forgotten at {forgotten}."
+    )
+    assert standing.last_sequence == (9, first.measured_at + timedelta(seconds=900))
+    assert standing.why_closed.startswith("The site advertised CurrentSubmittingJobs = 2, which leaves no room")
+    assert standing.why_closed.endswith(standing.why_ignored)
+    assert "An advertisement was ignored at" in standing.why_closed
+    # One that is accepted ends that.
+    assert "ignored" not in advertise(site.pk, numbers(submitting=2, sequence=10)).why_closed
+
+
+@pytest.mark.parametrize("when_expired", WhenExpired)
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_sequence_is_forgotten_when_its_advertisement_expires(when_expired: WhenExpired, counts: bool) -> None:
+    stop_clock()
+    site = make_throttled_site(throttle_when_expired=when_expired)
+    advertise(site.pk, numbers(sequence=2**62))
+    pass_time(seconds=899)
+    assert advertise(site.pk, numbers(sequence=1)).ignored
+    pass_time(seconds=1)
+    if counts:
+        count(site.pk)
+    standing = advertise(site.pk, numbers(submitting=1, sequence=1))
+    assert (standing.ignored, standing.sequence, standing.room_left) == (False, 1, 4)
+
+
+def test_advertisements_without_a_sequence_do_not_keep_one_alive() -> None:
+    stop_clock()
+    site = make_throttled_site()
+    advertise(site.pk, numbers(sequence=2**62))
+    for _ in range(3):
+        pass_time(seconds=300)
+        assert not advertise(site.pk, numbers()).ignored
+    assert not advertise(site.pk, numbers(sequence=1)).ignored
 
 
 def test_without_a_sequence_it_is_always_taken_and_the_last_sequence_stays() -> None:
@@ -198,9 +255,106 @@ def test_an_expression_is_closed_unless_cur_matches_is_known() -> None:
 
 
 def test_an_expression_about_the_job_may_accept() -> None:
-    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.Processors < 3")
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.NumberOfProcessors < 3")
     standing = advertise(site.pk, numbers())
     assert (standing.accepting, standing.room_left) == (True, None)
+
+
+# ---- Several gateways ------------------------------------------------------------------------------------------------
+
+
+def from_gateway(name: str, said: Advertisement) -> Advertisement:
+    return replace(said, gateway=name)
+
+
+def test_what_several_gateways_advertise_adds_up() -> None:
+    site = make_throttled_site()
+    advertise(site.pk, from_gateway("one", numbers(submitting=2)))
+    standing = advertise(site.pk, from_gateway("two", numbers(submitting=2)))
+    assert (standing.cur_matches, standing.room_left, standing.accepting) == (4, 1, True)
+    assert state_of(site).advertised == {SUBMITTING: 4, GATHERING: 0, CURRENT: 0, CUR_MATCHES: 0}
+    closed = advertise(site.pk, from_gateway("one", numbers(submitting=3)))
+    assert (closed.cur_matches, closed.accepting) == (5, False)
+    # Those that give no name are one.
+    assert advertise(site.pk, numbers(submitting=1)).cur_matches == 6
+    assert advertise(site.pk, numbers(submitting=2)).cur_matches == 7
+
+
+def test_a_gateway_that_falls_silent_is_left_out_when_its_advertisement_has_expired() -> None:
+    stop_clock()
+    site = make_throttled_site()
+    advertise(site.pk, from_gateway("silent", numbers(submitting=3)))
+    for _ in range(2):
+        pass_time(seconds=300)
+        assert advertise(site.pk, from_gateway("other", numbers(submitting=1))).cur_matches == 4
+    pass_time(seconds=300)
+    assert advertise(site.pk, from_gateway("other", numbers(submitting=1))).cur_matches == 1
+    assert [each.name for each in gateway_states(state_of(site).gateways)] == ["other"]
+    pass_time(seconds=900)
+    assert count(site.pk)
+    assert state_of(site).gateways == []
+
+
+def test_each_gateway_has_a_sequence_of_its_own() -> None:
+    site = make_throttled_site()
+    advertise(site.pk, from_gateway("one", numbers(sequence=1_700_000_000_000)))
+    assert not advertise(site.pk, from_gateway("two", numbers(sequence=1))).ignored
+    assert advertise(site.pk, from_gateway("two", numbers(sequence=1))).ignored
+    assert not advertise(site.pk, from_gateway("two", numbers(sequence=2))).ignored
+    assert advertise(site.pk, from_gateway("one", numbers(sequence=3))).sequence == 1_700_000_000_000
+
+
+def test_matches_since_the_earliest_measurement_of_the_gateways_count() -> None:
+    site = make_throttled_site()
+    lease_at(site, seconds=50)
+    lease_at(site, seconds=20)
+    assert advertise(site.pk, from_gateway("one", numbers(ago_s=60))).matched == 2
+    # Nobody knows through which of them a job came.
+    assert advertise(site.pk, from_gateway("two", numbers(ago_s=30))).matched == 2
+    assert advertise(site.pk, from_gateway("one", numbers(ago_s=10))).matched == 1
+
+
+def test_a_gateway_keeps_its_own_maximum_and_requirements_beside_others() -> None:
+    site = make_throttled_site(max_submitting_jobs=100)
+    said = {SUBMITTING: 3, GATHERING: 0, CURRENT: 3}
+    advertise(site.pk, from_gateway("large", of_numbers({**said, MAX_SUBMITTING: 50})))
+    assert advertise(site.pk, from_gateway("small", of_numbers({**said, MAX_SUBMITTING: 5}))).room_left == 2
+    text = "CurrentSubmittingJobs = 3; Requirements = CurMatches < 4"
+    standing = advertise(site.pk, from_gateway("small", of_classad(text)))
+    assert (standing.cur_matches, standing.room_left, state_of(site).room) == (6, 1, None)
+    closed = advertise(site.pk, from_gateway("small", of_classad("CurrentSubmittingJobs = 3; Requirements = false")))
+    assert closed.why_closed == "The Requirements that the gateway small of the site advertised are FALSE."
+
+
+def test_a_custom_expression_is_asked_of_each_gateway_with_the_sums() -> None:
+    site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="CurMatches < 6 && Load < 0.5")
+    advertise(site.pk, from_gateway("one", of_classad("CurMatches = 2; Load = 0.1")))
+    assert advertise(site.pk, from_gateway("two", of_classad("CurMatches = 2; Load = 0.2"))).room_left == 2
+    assert not advertise(site.pk, from_gateway("two", of_classad("CurMatches = 2; Load = 0.7"))).accepting
+
+
+def test_so_many_gateways_are_too_many() -> None:
+    stop_clock()
+    site = make_throttled_site(max_submitting_jobs=100)
+    for number in range(MOST_GATEWAYS):
+        advertise(site.pk, from_gateway(f"gateway {number}", numbers(submitting=1)))
+    before = ThrottleState.objects.values().get()
+    with pytest.raises(TooManyGatewaysError, match="use one of their names"):
+        advertise(site.pk, from_gateway("another", numbers()))
+    assert ThrottleState.objects.values().get() == before
+    assert advertise(site.pk, from_gateway("gateway 1", numbers(submitting=2))).cur_matches == MOST_GATEWAYS + 1
+    pass_time(seconds=900)
+    assert advertise(site.pk, from_gateway("another", numbers())).cur_matches == 0
+
+
+def test_another_cycle_holds_for_each_gateway() -> None:
+    stop_clock()
+    site = make_throttled_site()
+    advertise(site.pk, from_gateway("one", numbers(ago_s=100)))
+    last = advertise(site.pk, from_gateway("two", numbers(ago_s=50)))
+    configure(site, throttle_advertisement_s=100)
+    assert last.measured_at is not None
+    assert state_of(site).expires_at == last.measured_at + timedelta(seconds=50 + 300)
 
 
 # ---- In its place ----------------------------------------------------------------------------------------------------
@@ -244,7 +398,7 @@ def test_a_site_that_would_rather_be_closed_stays_closed() -> None:
     standing = throttle_of(site, state_of(site), now=database_now())
     assert standing is not None
     assert (standing.accepting, standing.room_left, standing.is_expired) == (False, 0, True)
-    assert "stays closed until it advertises" in standing.why_closed
+    assert "stays closed until an advertisement of it is accepted" in standing.why_closed
 
 
 def test_what_the_server_counted_is_counted_again_when_it_is_full() -> None:
@@ -412,13 +566,15 @@ def test_an_expression_is_asked_once_about_jobs_that_are_alike_to_it(asked: Coun
     assert asked["refused"] <= 2
 
 
-def test_a_site_whose_expression_takes_too_long_counts_as_closed(
+def test_a_pilot_whose_request_takes_too_long_to_evaluate_is_asked_to_repeat_it(
     asked: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site_throttle, "PATIENCE_S", -1.0)
     site = make_throttled_site(policy=ThrottlePolicy.CUSTOM, throttle_requirements="TARGET.GPUs == 0")
     count(site.pk)
-    assert matched_at(site, job_types=["User"]) == 0
+    with pytest.raises(ThrottleBusyError) as raised:
+        matched_at(site, job_types=["User"])
+    assert (raised.value.code, raised.value.retry_after_s) == ("throttle_busy", 2)
     assert asked == {}
 
 

@@ -15,8 +15,8 @@ from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.database.pilots import toy
 from tests.database.pilots.conftest import Fleet
-from tests.end_to_end.stack.running import wait_for
 from tests.factories import NOW, make_ce, make_queue, make_site, make_task_queue
+from tests.pace import wait_for
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +57,7 @@ def test_its_pilots_are_sent_looked_after_killed_and_cleaned_up(tmp_path: Path) 
 
     fleet.serve(after=timedelta(hours=7))  # they have not registered
     fleet.serve(after=timedelta(hours=7, minutes=1))
-    assert set(Pilot.objects.values_list("status", flat=True)) == {PilotStatus.ABORTED}
+    assert set(Pilot.objects.values_list("status", flat=True)) == {PilotStatus.STALLED}
     assert all(process.poll() == -9 for process in toy._processes.values())
     assert set(PilotLog.objects.values_list("batch_output", flat=True)) == {"hello from a toy\n"}
 

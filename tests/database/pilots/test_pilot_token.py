@@ -6,13 +6,14 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import transaction
+from django.db.models import ProtectedError
 
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain import MAY_END, PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import end_pilot
 from pilots.services.tokens import credential_of
-from resources.domain.words import PilotType
-from tests.factories import NOW, make_group, make_pilot, make_user, make_vo
+from resources.domain.words import PilotType, ResourceState
+from tests.factories import NOW, make_ce, make_group, make_pilot, make_queue, make_site, make_user, make_vo
 
 
 def pilot_token(*arguments: str) -> str:
@@ -36,6 +37,34 @@ def test_a_generic_pilot_is_made_for_a_day() -> None:
 def test_hours_lengthen_or_shorten_its_life() -> None:
     credential = credential_of(pilot_token("--vo", make_vo().name, "--hours", "2"))
     assert credential.expires_at - datetime.now(tz=UTC) <= timedelta(hours=2)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_a_token_can_be_made_for_a_place(levels: int) -> None:
+    queue = make_queue()
+    names = {"--site": queue.ce.site.name, "--ce": queue.ce.name, "--queue": queue.name}
+    pilot_token("--vo", make_vo().name, *[word for pair in list(names.items())[:levels] for word in pair])
+    pilot = Pilot.objects.get()
+    expected = [(queue.ce.site, None, None), (queue.ce.site, queue.ce, None), (None, None, queue)]
+    assert (pilot.site, pilot.ce, pilot.queue) == expected[levels - 1]
+    # At a queue, one that has started and is silent would be given up.
+    assert (pilot.started_at is None) == (levels == 3)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("level", ["site", "ce"])
+def test_a_place_is_kept_while_a_pilot_made_for_it_lives(level: str) -> None:
+    queue = make_queue()
+    pilot = make_pilot(site=queue.ce.site, ce=queue.ce if level == "ce" else None)
+    place = queue.ce.site if level == "site" else queue.ce
+    with pytest.raises(ProtectedError):
+        place.delete()
+    with transaction.atomic():
+        end_pilot(pilot.pk, status=PilotStatus.DONE, reason="", now=NOW)
+    place.delete()
+    pilot.refresh_from_db()
+    assert (pilot.site if level == "site" else pilot.ce) is None
 
 
 @pytest.mark.django_db
@@ -66,12 +95,24 @@ def test_a_group_that_shares_jobs_needs_no_owner() -> None:
         (["--vo", "lhcb", "--group", "lhcb_user", "--owner", "alcie"], 'Did you mean "alice"'),
         (["--vo", "lhcb", "--group", "lhcb_user", "--owner", "charlie"], "has no member"),
         (["--vo", "lhcb", "--owner", "alice"], "name the group too"),
+        (["--vo", "lhcb", "--site", "LCG.CERM.ch"], 'Did you mean "LCG.CERN.ch"'),
+        (["--vo", "lhcb", "--site", "LCG.OTHER.org"], "No site that serves your VO"),
+        (["--vo", "lhcb", "--site", "LCG.CERN.ch", "--ce", "ce02"], 'Did you mean "ce01"'),
+        (["--vo", "lhcb", "--ce", "ce01"], "Name the site of the computing element"),
+        (["--vo", "lhcb", "--site", "LCG.CERN.ch", "--queue", "grid"], "the computing element of the queue"),
+        (["--vo", "lhcb", "--site", "LCG.CERN.ch", "--ce", "private"], "private pilots only"),
+        (["--vo", "lhcb", "--site", "LCG.BANNED.org"], "is banned"),
         (["--vo", "lhcb", "--hours", "0"], "--hours"),
         (["--vo", "lhcb", "--hours", "100000"], "--hours"),
     ],
 )
 def test_what_does_not_belong_together_makes_no_pilot(arguments: list[str], sentence: str) -> None:
     lhcb = make_vo(name="lhcb")
+    cern = make_site(name="LCG.CERN.ch", vos=[lhcb])
+    make_queue(name="grid", ce=make_ce(name="ce01", site=cern))
+    make_ce(name="private", site=cern, pilot_types=[PilotType.PRIVATE])
+    make_site(name="LCG.OTHER.org", vos=[make_vo()])
+    make_site(name="LCG.BANNED.org", state=ResourceState.BANNED)
     make_user(username="alice", groups=[make_group(name="lhcb_user", vo=lhcb)])
     make_user(username="charlie", groups=[make_group(name="of_another_vo")])
     with pytest.raises(CommandError, match=sentence):
@@ -80,7 +121,7 @@ def test_what_does_not_belong_together_makes_no_pilot(arguments: list[str], sent
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("status", sorted(ENDED))
+@pytest.mark.parametrize("status", sorted(MAY_END))
 def test_a_pilot_ends_once(status: PilotStatus) -> None:
     pilot = make_pilot()
     with transaction.atomic():
@@ -91,7 +132,7 @@ def test_a_pilot_ends_once(status: PilotStatus) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("status", sorted(set(PilotStatus) - ENDED))
+@pytest.mark.parametrize("status", sorted(set(PilotStatus) - MAY_END))
 def test_a_status_that_is_no_end_ends_no_pilot(status: PilotStatus) -> None:
     pilot = make_pilot()
     with transaction.atomic(), pytest.raises(ValueError, match="not the end"):

@@ -19,7 +19,7 @@ from taskqueues.models import TaskQueue
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_task_queue, make_user, make_vo
 from wms.accounts.domain import digest_of
-from wms.accounts.models import VO, Group
+from wms.accounts.models import VO, Group, Membership
 
 pytestmark = pytest.mark.django_db
 
@@ -379,6 +379,17 @@ def test_jobs_of_a_suspended_owner_get_none(fleet: Fleet, group: Group) -> None:
     make_queue()
     waiting(5, group=group, owner=make_user(groups=[group], suspended=True))
     assert cycle(fleet) == 0
+
+
+def test_jobs_whose_owner_left_their_group_get_none(fleet: Fleet, group: Group) -> None:
+    make_queue(ce=make_ce(pilot_types=[PilotType.PRIVATE]))
+    make_queue()
+    owner = make_user(groups=[group])
+    waiting(5, group=group, owner=owner)
+    Membership.objects.filter(user=owner).delete()
+    assert cycle(fleet) == 0
+    Membership.objects.create(user=owner, group=group)
+    assert cycle(fleet) > 0
 
 
 # ---- committed first -------------------------------------------------------------------------------------------------

@@ -162,6 +162,20 @@ def test_jobs_that_an_expression_does_not_take_get_no_pilots_there(fleet: Fleet,
     assert cycle(fleet) == 0
 
 
+@pytest.mark.parametrize(
+    ("requirements", "sent"),
+    [('TARGET.JobType == "User"', 3), ('TARGET.JobType == "Merge"', 2), ("CurMatches < 2", 2), ("false", 0)],
+)
+def test_requirements_that_a_site_advertises_bound_what_is_sent(
+    fleet: Fleet, queue: Queue, group: Group, requirements: str, sent: int
+) -> None:
+    site = throttle(queue, throttle_policy="level0", max_submitting_jobs=3)
+    waiting(4, group=group)
+    waiting(2, group=group, job_type="Merge")
+    advertise(site.pk, of_classad(f"CurrentSubmittingJobs = 0; Requirements = {requirements}"))
+    assert cycle(fleet) == sent
+
+
 def test_a_limit_bounds_what_is_sent_for_its_jobs_only(fleet: Fleet, queue: Queue, group: Group) -> None:
     other = make_group(vo=group.vo)
     waiting(10, group=group)

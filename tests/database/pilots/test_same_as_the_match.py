@@ -31,6 +31,7 @@ from tests.factories import (
     make_vo,
 )
 from wms.accounts.models import VO, Group, User
+from wms.kernel.db import database_now
 
 pytestmark = pytest.mark.django_db
 
@@ -114,6 +115,16 @@ def test_pilots_are_sent_where_a_match_would_give_a_job(
     assert would_match(queue, group=group)
 
 
+def test_so_it_is_with_software_that_queues_publish(fleet: Fleet, queue: Queue, group: Group) -> None:
+    make_queue(tags=["root6"], state=ResourceState.BANNED)
+    make_job(group=group, tags=["Farm"], cpu_time_s=500, software=["root6", "/opt/tool"])
+    assert fleet.cycle() == 0
+    assert not would_match(queue, group=group)
+    Queue.objects.filter(pk=queue.pk).update(parameters={"SoftwareTag": "root6"})
+    assert fleet.cycle(after=timedelta(minutes=1)) == 1
+    assert would_match(queue, group=group)
+
+
 @pytest.mark.parametrize("state", [ResourceState.ACTIVE, ResourceState.DRAINING, ResourceState.BANNED])
 @pytest.mark.parametrize("limit", [None, 1, 0])
 @pytest.mark.parametrize("most", [None, 1, 0])
@@ -130,6 +141,30 @@ def test_so_it_is_with_what_is_closed(
     is_open = state == ResourceState.ACTIVE and limit != 0 and most != 0
     assert fleet.cycle() == int(is_open)
     assert would_match(queue, group=group) is is_open
+
+
+def test_so_it_is_with_jobs_that_are_held_back(fleet: Fleet, queue: Queue, group: Group) -> None:
+    delayed, avoiding = (make_job(group=group, tags=["Farm"], cpu_time_s=500) for _ in range(2))
+    moment = database_now()
+    later = {"is_held_back": True, "not_before": moment + timedelta(hours=1)}
+    QueuedJob.objects.filter(pk=delayed.pk).update(**later)
+    avoided = {"is_held_back": True, "not_before": moment, "avoided_until": moment + timedelta(hours=1)}
+    QueuedJob.objects.filter(pk=avoiding.pk).update(**avoided, avoided_queue_ids=[queue.pk])
+    assert fleet.cycle() == 0
+    assert not would_match(queue, group=group)
+    QueuedJob.objects.filter(pk=avoiding.pk).update(avoided_host="node1")
+    assert fleet.cycle(after=timedelta(minutes=1)) == 1
+    assert would_match(queue, group=group)
+
+
+def test_a_job_that_avoids_a_queue_is_demand_at_others(fleet: Fleet, queue: Queue, group: Group) -> None:
+    other = make_queue(ce=queue.ce, cpu_time_s=50_000)
+    job, moment = make_job(group=group, cpu_time_s=500), database_now()
+    Queue.objects.update(tags=[], required_tags=[])
+    avoided = {"is_held_back": True, "not_before": moment, "avoided_until": moment + timedelta(hours=1)}
+    QueuedJob.objects.filter(pk=job.pk).update(**avoided, avoided_queue_ids=[queue.pk])
+    assert fleet.cycle() == 1
+    assert list(Pilot.objects.values_list("queue", flat=True)) == [other.pk]
 
 
 def test_so_it_is_with_private_pilots(fleet: Fleet, queue: Queue, group: Group) -> None:
@@ -161,7 +196,7 @@ _DIRECTORS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(ces=_CES, task_queues=_TASK_QUEUES, directors=_DIRECTORS, cycles=st.integers(1, 3), chance=st.integers(0, 9))
 def test_all_queues_and_directors_together_never_ask_for_more_than_what_waits(
     fleet: Fleet,

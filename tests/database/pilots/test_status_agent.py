@@ -11,15 +11,15 @@ from pytest_django import Settings
 from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
-from pilots.services import nodes, rounds
+from pilots.services import nodes, rounds, status_agent
 from pilots.services.reports import leave
 from pilots.services.slots import slot_of
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots
-from tests.end_to_end.stack.running import wait_for
 from tests.factories import NOW, make_ce, make_pilot, make_queue, make_vo
+from tests.pace import wait_for
 
 pytestmark = pytest.mark.django_db
 
@@ -233,7 +233,19 @@ def test_what_pilots_left_is_removed_also_where_none_are_sent_any_more(fleet: Fl
     assert backend.cleaned == [ended.stamp]
 
 
-def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Fleet, backend: ScriptedBackend) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        BatchState(presence=Presence.ENDED, exit_code=-9),
+        BatchState(presence=Presence.ENDED, exit_code=0),
+        BatchState(presence=Presence.ENDED, reason="CANCELLED by 1000"),
+        BatchState(presence=Presence.ENDED, reason="via condor_rm (by user pilots)"),
+        GONE,
+    ],
+)
+def test_a_pilot_that_does_not_start_is_killed_and_ends_as_stalled_whatever_its_ce_says_of_its_end(
+    fleet: Fleet, backend: ScriptedBackend, end: BatchState
+) -> None:
     pilot = pilot_at(submitted_at=NOW)
     late = timedelta(hours=6, seconds=1)
     assert round_(fleet, after=timedelta(hours=6)) == 0
@@ -244,9 +256,76 @@ def test_a_pilot_that_does_not_start_is_stalled_killed_and_then_gone(fleet: Flee
     assert pilot.ended_at is None
     assert backend.killed == [pilot.stamp]
 
+    backend.states[pilot.stamp] = end
+    assert round_(fleet, after=late) == 1
+    assert state_of(pilot) == (PilotStatus.STALLED, "Not started within 6.0 h")
+    assert pilot.ended_at == NOW + late
+    assert PilotLog.objects.get().batch_output == f"what {pilot.stamp} wrote"
+    assert round_(fleet, after=late) == 0
+
+
+def test_a_stalled_pilot_of_which_its_ce_knows_nothing_any_more_ends_as_stalled(
+    fleet: Fleet, backend: ScriptedBackend
+) -> None:
+    pilot = pilot_at(submitted_at=NOW)
+    backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
+    assert round_(fleet, after=timedelta(hours=7)) == 0
+    assert round_(fleet, after=timedelta(hours=31)) == 1
+    assert state_of(pilot) == (PilotStatus.STALLED, "Not started within 6.0 h")
+
+
+def test_a_stalled_pilot_that_starts_after_all_runs_and_ends_like_any_other(
+    fleet: Fleet, backend: ScriptedBackend
+) -> None:
+    pilot = pilot_at(submitted_at=NOW)
+    round_(fleet, after=timedelta(hours=7))
+    started = {"status": PilotStatus.RUNNING, "status_reason": "", "started_at": NOW + timedelta(hours=7)}
+    Pilot.objects.update(**started, matched_at=NOW, last_seen_at=NOW + timedelta(hours=7))
+    backend.killed.clear()
+    assert round_(fleet, after=timedelta(hours=7, minutes=1)) == 0
+    assert backend.killed == []
+    backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-9)
+    assert round_(fleet, after=timedelta(hours=7, minutes=2)) == 1
+    assert state_of(pilot) == (PilotStatus.FAILED, "Killed by SIGKILL")
+
+
+def test_a_stalled_pilot_that_registers_while_it_is_killed_ends_as_stalled(
+    fleet: Fleet, backend: ScriptedBackend
+) -> None:
+    pilot = pilot_at(submitted_at=NOW)
+    late = timedelta(hours=6, seconds=1)
+    round_(fleet, after=late)
+    started = {"status": PilotStatus.RUNNING, "status_reason": "", "started_at": NOW + late}
+    Pilot.objects.update(**started, last_seen_at=NOW + late)
     backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-9)
     assert round_(fleet, after=late) == 1
-    assert state_of(pilot) == (PilotStatus.ABORTED, "Killed by SIGKILL before it had registered")
+    assert state_of(pilot) == (PilotStatus.STALLED, "Not started within 6.0 h, and killed while it registered")
+
+
+def test_a_pilot_that_registers_before_the_order_to_kill_it_is_given_is_not_killed(
+    fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pilot_at(submitted_at=NOW)
+    late = timedelta(hours=6, seconds=1)
+    judge = status_agent._judge
+
+    def registers_after_it_was_judged(*args: Any, **kwargs: Any) -> Any:
+        fates = judge(*args, **kwargs)
+        Pilot.objects.update(status=PilotStatus.RUNNING, status_reason="", started_at=NOW + late)
+        return fates
+
+    monkeypatch.setattr(status_agent, "_judge", registers_after_it_was_judged)
+    assert round_(fleet, after=late) == 0
+    assert backend.killed == []
+
+
+def test_stalled_pilots_do_not_hide_that_the_others_of_their_ce_fail(fleet: Fleet, backend: ScriptedBackend) -> None:
+    failed = pilot_at(submitted_at=NOW - timedelta(minutes=5))
+    late = pilot_at(failed.queue, submitted_at=NOW)
+    Pilot.objects.filter(pk=failed.pk).update(status=PilotStatus.FAILED, started_at=NOW, ended_at=NOW)
+    Pilot.objects.filter(pk=late.pk).update(status=PilotStatus.STALLED, stalled_at=NOW, ended_at=NOW)
+    round_(fleet)
+    assert CEHealth.objects.get().trouble == "Its last pilots all failed"
 
 
 @pytest.mark.parametrize("said", ["x" * 5000, "held: \0\1 and so on"])
@@ -387,7 +466,9 @@ def test_a_ce_is_asked_again_when_somebody_says_so(fleet: Fleet, backend: Script
     now = timedelta(minutes=20, seconds=1)
     round_(fleet, after=now)
     assert backend.asked == 0
-    assert rounds.ask_again(CEHealth.objects.all()) == list(CEHealth.objects.values_list("pk", flat=True))
+    assert rounds.ask_again(CEHealth.objects.all(), now=NOW + now) == list(
+        CEHealth.objects.values_list("pk", flat=True)
+    )
     assert CEHealth.objects.get().failures == 3
     round_(fleet, after=now)
     assert backend.asked == 1

@@ -21,6 +21,7 @@ from tests.factories import (
     make_user,
     make_vo,
 )
+from tests.pace import cpu_within
 from wms.accounts.models import VO
 
 pytestmark = pytest.mark.django_db
@@ -193,7 +194,7 @@ def test_a_thousand_sites_of_twenty_queues_are_searched_within_a_second(
         took_s = time.process_time() - begun
     assert len(found) == sum(1 for i in range(1000) if i % 7 in {2, 3})
     assert {(len(ces), *map(len, ces.values())) for ces in found.values()} == {(2, 5, 5)}
-    assert took_s < 1.0
+    assert took_s < cpu_within(1.0)
 
 
 # ---- Places ----------------------------------------------------------------------------------------------------------

@@ -2,11 +2,16 @@
 
 # ruff: noqa: E501 - rows of tables
 
+import json
+from typing import Any
+
 import pytest
+import yaml
 
 from pilots.models import Director
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import (
+    ComputingElement,
     Platform,
     Queue,
     RequirementDefinition,
@@ -36,6 +41,7 @@ def test_the_whole_example_is_stored() -> None:
     assert (vo.setup, vo.setups) == ("LHCb-Production", ["LHCb-Devel", "LHCb-Production"])
     assert [user.username for user in vo.managers.all()] == ["bob"]
     assert (vo.history_fair_share, vo.any_segment_fraction) == (True, 0.1)
+    assert (vo.stalled_s, vo.stalled_cpu_fraction, vo.max_stalled_s) == (1800, 0.05, 86400)
     production = Group.objects.get(name="lhcb_prod")
     assert (production.vo, production.priority, production.shares_jobs) == (vo, 3000.0, True)
     alice, bob = User.objects.get(username="alice"), User.objects.get(username="bob")
@@ -53,6 +59,7 @@ def test_the_whole_example_is_stored() -> None:
     assert (list(site.vos.all()), site.state) == ([vo], ResourceState.ACTIVE)
     assert (site.parameters, site.vo_parameters) == ({"SoftwareTag": "AppVersion1"}, {"lhcb": {"Memory": 4000}})
     assert (site.throttle_policy, site.max_submitting_jobs, site.max_jobs) == ("level0", 5, None)
+    assert not site.containers_provide_platforms
     assert list(site.storage_elements.all()) == [element]
     assert {(token.purpose, bytes(token.digest)) for token in site.tokens.all()} == {
         ("register", digest_of("register-me")),
@@ -62,6 +69,7 @@ def test_the_whole_example_is_stored() -> None:
     assert (queue.ce.site, queue.ce.type, queue.ce.pilot_types) == (site, "local", ["generic", "private"])
     assert (queue.name, queue.cpu_time_s, queue.platforms, queue.memory_mb) == ("grid", 300000, ["x86_64-el9"], 4000)
     assert (queue.wall_time_s, queue.gpus, queue.disk_mb, queue.container) == (345_600, 0, 20_000, True)
+    assert (queue.stalled_s, queue.stalled_cpu_fraction, queue.max_stalled_s) == (3600, None, 43_200)
     director = Director.objects.get()
     assert (director.kind, list(director.sites.all()), director.job_types) == ("site", [site], ["MCSimulation"])
     assert set(Limit.objects.values_list("site", "user", "job_type", "running", "waiting", "delay_s", "burst")) == {
@@ -92,6 +100,37 @@ def test_options_that_a_backend_would_refuse_are_stored_with_a_warning(ce: str, 
     (warning,) = apply(f"sites: [{{name: A, ces: [{{name: c, {ce}}}]}}]").warnings
     assert str(warning).endswith(sentence)
     assert warning.path == "sites[0].ces[0].options"
+
+
+@pytest.mark.parametrize(
+    ("stored", "entry", "sentences"),
+    [
+        ({"type": "slurm", "options": {"partition": "grid"}}, "options: {partition: long}", []),
+        ({"type": "slurm", "options": {"partition": "grid"}}, "pilot_types: [generic]", []),
+        ({"type": "ssh", "options": {"host": "h", "payload_users": ["wms01"]}}, "identity: sudo", []),
+        ({"type": "slurm", "options": {"partition": "grid"}}, "type: local", ["no option partition"]),
+        ({"type": "slurm", "options": {}}, "options: {max_processes: 2}", ["no option max_processes"]),
+        ({"type": "local", "options": {}}, "identity: sudo", ["payload_users"]),
+    ],
+)
+def test_options_are_checked_with_what_is_stored_and_the_entry_leaves_out(
+    stored: dict[str, Any], entry: str, sentences: list[str]
+) -> None:
+    make_ce(name="ce01", site=make_site(name="LCG.CERN.ch"), **stored)
+    warnings = apply(f"sites: [{{name: LCG.CERN.ch, ces: [{{name: ce01, {entry}}}]}}]").warnings
+    assert len(warnings) == len(sentences), warnings
+    assert all(sentence in str(warning) for sentence, warning in zip(sentences, warnings, strict=True)), warnings
+
+
+def test_lists_among_options_stay_lists_in_their_order() -> None:
+    options = {"submit_arguments": ["--qos=low", "--exclusive"], "payload_users": ["wms01"], "features": {"a": ["b"]}}
+    file = f"sites: [{{name: A, ces: [{{name: c, type: slurm, options: {json.dumps(options)}}}]}}]"
+    apply(file)
+    assert not apply(file).differences
+    assert json.dumps(options["submit_arguments"]) in json.dumps(yaml.safe_load(export()))
+    # What the file leaves out is written again when something beside it changes.
+    apply("sites: [{name: A, ces: [{name: c, pilot_types: [generic]}]}]")
+    assert ComputingElement.objects.get().options == options
 
 
 def test_a_second_time_changes_nothing() -> None:
@@ -323,3 +362,14 @@ sites:
         ("line 8", "sites[0].ces[0].queues[1].required_tags: must be among the queue's tags, where x is missing"),
     ]  # fmt: skip
     assert counts() == [0] * 12
+
+
+@pytest.mark.django_db(transaction=True)
+def test_that_containers_provide_platforms_is_applied_and_exported() -> None:
+    text = "sites: [{name: LCG.CERN.ch, containers_provide_platforms: true}]"
+    apply(text)
+    assert Site.objects.get().containers_provide_platforms
+    assert not apply(text).differences
+    assert "containers_provide_platforms: true" in export()
+    apply("sites: [{name: LCG.CERN.ch, containers_provide_platforms: false}]")
+    assert not Site.objects.get().containers_provide_platforms

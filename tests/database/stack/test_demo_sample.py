@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from resources.models import ComputingElement, Queue, Site
+from resources.models import ComputingElement, Platform, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.stack.configuration.applying import configure
 from wms.stack.demo import sample
@@ -14,13 +14,16 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 @pytest.mark.django_db(transaction=True)
 def test_the_sample_is_accepted_without_a_warning_and_twice_changes_nothing() -> None:
-    source = sample.FILE.read_bytes()
+    source = sample.configuration(machine="x86_64-debian12").encode()
 
     first = configure(source, environ={}, now=NOW, dry_run=False)
     again = configure(source, environ={}, now=NOW, dry_run=False)
 
     assert not first.warnings
     assert not again.differences
+    assert Platform.objects.get(name="x86_64-debian12").runs == [
+        *("aarch64-el9", "x86_64-debian12", "x86_64-el8", "x86_64-el9"),
+    ]
     counted = [model.objects.count() for model in (VO, Group, User, Site)]
     assert counted == [1, 3, 5, 4]
     assert [group.name for group in Group.objects.all() if group.shares_jobs] == ["lhcb_prod"]

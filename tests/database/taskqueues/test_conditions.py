@@ -15,8 +15,8 @@ pytestmark = pytest.mark.django_db
 
 ORDER = [
     *("owner_group", "setup", "cpu_time", "pilot_type", "site", "banned_site", "ce", "platform", "submit_pool"),
-    *("tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk", "container"),
-    *("throttle", "limit"),
+    *("software", "tags", "required_tags", "job_type", "processors", "memory", "wall_time", "gpus", "disk"),
+    *("container", "throttle", "limit"),
 ]
 
 
@@ -74,6 +74,10 @@ def test_the_conditions_have_the_names_and_the_order_of_the_design() -> None:
         ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": ("q",)}, False),
         ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": ()}, False),
         ("submit_pool", {"submit_pools": ["p"]}, {"submit_pools": None}, True),
+        ("software", {}, {"lacking_software": frozenset({"root6"})}, True),
+        ("software", {"software": ["root6"]}, {}, True),
+        ("software", {"software": ["root6"]}, {"lacking_software": frozenset({"geant4"})}, True),
+        ("software", {"software": ["geant4", "root6"]}, {"lacking_software": frozenset({"root6"})}, False),
         ("tags", {}, {"tags": ("gpu",)}, True),
         ("tags", {"tags": ["gpu"]}, {"tags": ("gpu", "avx")}, True),
         ("tags", {"tags": ["gpu", "avx"]}, {"tags": ("gpu",)}, False),

@@ -55,7 +55,7 @@ def world() -> dict[str, list[int]]:
             "container": chance.choice([False, False, True]),
             "grid_middlewares": some(),
         }
-        lists: dict[str, Any] = {name: some() for name in ("grid_ces", "platforms", "submit_pools", "tags")}
+        lists: dict[str, Any] = {name: some() for name in ("grid_ces", "platforms", "submit_pools", "software", "tags")}
         group, owner = chance.choice(groups), chance.choice(users)
         if not TaskQueue.objects.filter(owner=owner, group=group, **wanted, **lists).exists():
             make_task_queue(group=group, owner=owner, **wanted, **lists)
@@ -74,7 +74,7 @@ names = st.lists(one_of(*NAMES, "E"), max_size=4, unique=True).map(tuple)
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) -> None:
     offer = ResourceOffer(
         vo_id=data.draw(one_of(*world["vo_id"])),
@@ -87,6 +87,7 @@ def check(world: dict[str, list[int]], snapshot: Snapshot, data: st.DataObject) 
         ce=data.draw(one_of(None, *NAMES, "E")),
         platforms=data.draw(st.none() | names),
         submit_pools=data.draw(st.none() | names),
+        lacking_software=data.draw(names.map(frozenset)),
         tags=data.draw(names),
         required_tags=data.draw(one_of((), (), ("A",), ("A", "B"))),
         job_types=data.draw(one_of((), (), ("A",), ("A", "C", "E"))),

@@ -121,7 +121,7 @@ queues_of_three_groups = st.lists(
     sharing=st.tuples(*[st.booleans()] * 3),
     only_changed=st.booleans(),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_the_database_divides_shares_exactly_as_the_rule_says(
     db: None,
     queues: list[tuple[int, int, dict[int, int]]],

@@ -10,7 +10,7 @@ from taskqueues.models import ChangedGroup, QueuedJob, TaskQueue
 from taskqueues.services import queueing
 from taskqueues.services.queueing import WaitingJob
 from tests.factories import NOW, make_group, make_queued_job, make_task_queue, make_user
-from wms.accounts.models import Group, User
+from wms.accounts.models import Group, Membership, User
 
 pytestmark = pytest.mark.django_db
 
@@ -116,6 +116,7 @@ def test_the_priority_of_a_new_queue_goes_by_what_is_stored_and_counts_no_job(al
 def test_new_queues_of_an_owner_without_job_sharing_divide_that_owners_part(alice: User) -> None:
     group = make_group(priority=100.0)
     bob = make_user(groups=[group])
+    Membership.objects.create(user=alice, group=group)
     queueing.enqueue(
         [waiting(1, definition_of(bob, group)), waiting(2, definition_of(bob, group, sites=("A",)))], now=NOW
     )

@@ -5,7 +5,6 @@ import json
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,10 @@ import psycopg
 import yaml
 from psycopg.rows import dict_row
 
+from pilots.agent.node import detected_platform
 from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
-from tests.slurm import SlurmCluster, slurm_cluster
+from tests.pace import wait_for, within
+from tests.slurm import CORES, SlurmCluster, slurm_cluster
 from tests.ssh import SSHHost, ssh_host
 
 #: Of anything that is waited for here, on a machine that does other things too.
@@ -35,6 +36,9 @@ SETTINGS = {
     "WMS_PILOT_LOST_S": "40",
     # Whom of many jobs fate meets more than three times is no question here.
     "WMS_MAX_RESCHEDULES": "20",
+    "WMS_RESCHEDULE_DELAY_S": "1",
+    "WMS_RESCHEDULE_DELAY_MAX_S": "2",
+    "WMS_RESCHEDULE_ELSEWHERE_S": "5",
     # All nodes are one host, where some jobs are made to fail.
     "WMS_BLACK_HOLE_FAILURES": "0",
 }
@@ -71,7 +75,10 @@ class Farms:
 
         def slurm(cluster: SlurmCluster) -> Record:
             directory = str(self.pilots / cluster.name)
-            return {"type": "slurm", "options": {**cluster.options, "directory": directory, "max_idle_s": 3}}
+            return {
+                "type": "slurm",
+                "options": {**cluster.options, "directory": directory, "max_idle_s": 3, "node_processors": CORES},
+            }
 
         plain = {**self.plain.options, "directory": str(self.pilots / "plain"), "max_idle_s": 3, "max_processes": 3}
         return {
@@ -85,7 +92,9 @@ class Farms:
                 for name, groups in USERS.items()
             ],
             "requirement_definitions": [{"name": "SoftwareTag", "kind": "set"}],
-            "platforms": {"x86_64-el9": ["x86_64-el9", "x86_64-el8"], "x86_64-el8": ["x86_64-el8"]},
+            # Nodes of this machine's platform run the jobs of the others.
+            "platforms": {"x86_64-el8": ["x86_64-el8"]}
+            | {name: sorted({name, "x86_64-el9", "x86_64-el8"}) for name in ("x86_64-el9", detected_platform())},
             "sites": [
                 _site(FIRST, slurm(self.first), processors=2, platforms=["x86_64-el9"], max_pilots=4),
                 _site(SECOND, slurm(self.second), platforms=["x86_64-el8"], tags=["big"], max_pilots=6)
@@ -154,7 +163,7 @@ class System:
         """Stop it by a signal; return its exit code."""
         assert self._up is not None
         self._up.send_signal(number)
-        code = self._up.wait(timeout=60)
+        code = self._up.wait(timeout=within(60))
         until(lambda: not (self.data / "environment").exists())  # the guard's last work
         return code
 
@@ -168,7 +177,7 @@ class System:
         """Run `manage.py verify`."""
         variables = environment() | self._settings | {"WMS_DATA_DIR": str(self.data)}
         return subprocess.run(
-            manage("verify"), env=variables, capture_output=True, text=True, timeout=READY_WITHIN_S, check=False
+            manage("verify"), env=variables, capture_output=True, text=True, timeout=within(READY_WITHIN_S), check=False
         )
 
     # ---- what users do ----
@@ -206,7 +215,7 @@ class System:
         headers = {"Content-Type": kind}
         if owner:
             headers["Authorization"] = f"Bearer {self._token_of(owner)}"
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=within(60))
         try:
             connection.request(verb, path, body=body, headers=headers)
             answer = connection.getresponse()
@@ -283,10 +292,7 @@ def running_system(farms: Farms, settings: Mapping[str, str]) -> Iterator[System
 
 def until(condition: Callable[[], object], within_s: float = WITHIN_S, *, what: Callable[[], object] = str) -> None:
     """Wait until the condition is true; *what* says how things are when that takes too long."""
-    give_up = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < give_up, what()
-        time.sleep(0.1)
+    wait_for(condition, within_s, every_s=0.1, state=what)
 
 
 def _site(name: str, ce: Record, **queue: object) -> dict[str, object]:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +26,7 @@ from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.agent.running import marker, processes_with
 from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user
+from tests.pace import wait_for, within
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobHistory
@@ -36,11 +36,12 @@ WITHIN_S = 60.0
 
 
 def until(condition: Callable[[], object], *, meanwhile: Callable[[], object] = lambda: None) -> None:
-    give_up = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < give_up, [*Job.objects.values_list("pk", "status"), *Pilot.objects.values()]
-        meanwhile()
-        time.sleep(0.1)
+    wait_for(
+        lambda: condition() or (meanwhile() and False),
+        WITHIN_S,
+        every_s=0.1,
+        state=lambda: [*Job.objects.values_list("pk", "status"), *Pilot.objects.values()],
+    )
 
 
 def pids_of_pilots() -> list[int]:
@@ -182,7 +183,7 @@ def test_pilots_of_a_system_that_stops_hand_their_jobs_back(
     with subprocess.Popen(command) as farewell:
         until(lambda: sleeps(farewell.pid))
         farewell.terminate()
-        assert farewell.wait(timeout=WITHIN_S) == 0
+        assert farewell.wait(timeout=within(WITHIN_S)) == 0
 
     assert processes_with(mark) == []
     assert processes_with(str(tmp_path)) == []

@@ -24,8 +24,6 @@ from tests.end_to_end.pilots.workload import CALM, WORDS, Expected, Workload, li
 from tests.end_to_end.stack.running import processes_of
 from tests.slurm import SlurmCluster
 
-pytestmark = pytest.mark.timeout(900)
-
 
 @pytest.fixture
 def system(grid: Farms) -> Iterator[System]:

@@ -9,7 +9,6 @@ import pytest
 from tests.end_to_end.pilots.grid import FIRST, PLAIN, SETTINGS, Farms, running_system, until
 from tests.end_to_end.pilots.workload import CALM, Expected, Life, Workload, lives, twice_at_once
 
-pytestmark = pytest.mark.timeout(600)
 #: In heartbeats and leases this is longer than two minutes are where a heartbeat is due every 30 s and a lease lasts
 #: half an hour: the job is Stalled in both cases, and its lease is not over in either.
 _AWAY_S = 15.0

@@ -109,7 +109,8 @@ def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, brows
     page.get_by_label("Input files").set_input_files({"name": "run.sh", "mimeType": "", "buffer": b"echo hi\n"})
     page.get_by_label("Job name").fill("from the browser")
     page.get_by_role("button", name="Submit").click()
-    assert page.get_by_role("status").inner_text() == "1 job submitted."
+    # A second message warns that no queue could run it.
+    assert page.get_by_role("status").first.inner_text() == "1 job submitted."
     row = page.get_by_role("row").filter(has_text="from the browser")
     assert "Waiting" in row.inner_text()
     row.get_by_role("link").click()
@@ -132,7 +133,7 @@ def test_everything_works_by_keyboard_and_without_scripts(live_server: LiveServe
     page.get_by_role("link", name="Submit", exact=True).press("Enter")
     page.get_by_role("link", name="JDL").press("Enter")
     page.get_by_role("button", name="Submit").press("Enter")
-    assert page.get_by_role("status").inner_text() == "3 jobs submitted."
+    assert page.get_by_role("status").first.inner_text() == "3 jobs submitted."
     for tick in page.get_by_role("checkbox").all():
         tick.press("Space")
     page.get_by_role("button", name="Kill").press("Enter")
@@ -158,13 +159,13 @@ def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browse
     log_in(browser, live_server, username="bob", to="/admin/")
     page.get_by_role("link", name="Throttles", exact=True).first.click()
     row = page.get_by_role("row").filter(has_text="LCG.RAL.uk")
-    assert "which left no room" in row.inner_text()
+    assert "which leaves no room: MaxSubmittingJobs is 5." in row.inner_text()
     row.get_by_role("link", name="LCG.RAL.uk").click()
     assert "CurrentSubmittingJobs = 5" in page.locator(".field-numbers").inner_text()
     page.goto(f"{live_server.url}/admin/resources/site/?q=RAL")
     page.get_by_role("link", name="LCG.RAL.uk").click()
     page.get_by_role("link", name="How it stands").click()
-    assert page.locator(".field-why_closed").inner_text().endswith("which left no room.")
+    assert page.locator(".field-why_closed").inner_text().endswith("which leaves no room: MaxSubmittingJobs is 5.")
     assert browser.complaints == []
 
 

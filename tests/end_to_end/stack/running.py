@@ -4,11 +4,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+
+from tests.pace import within
 
 PROJECT = Path(__file__).parents[3]
 #: Of the whole system, on a machine that does other things too.
@@ -36,19 +37,11 @@ def free_port() -> int:
 def refused(command: Sequence[str]) -> str:
     """Run a command that has to fail, and return its last line."""
     done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=READY_WITHIN_S, check=False
+        command, env=environment(), capture_output=True, text=True, timeout=within(READY_WITHIN_S), check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.strip().splitlines()[-1]
-
-
-def wait_for(condition: Callable[[], bool], within_s: float) -> None:
-    """Return when the condition is true; fail when that takes too long."""
-    give_up = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 def processes_of(directory: Path) -> list[str]:

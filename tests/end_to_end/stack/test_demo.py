@@ -17,8 +17,8 @@ from tests.end_to_end.stack.running import (
     manage,
     processes_of,
     refused,
-    wait_for,
 )
+from tests.pace import wait_for, within
 
 #: The demonstration's own limit, and what starting and stopping may take on a busy machine.
 ENDED_WITHIN_S = 300.0
@@ -45,7 +45,7 @@ def options(directory: Path, *more: str) -> list[str]:
 
 def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=ENDED_WITHIN_S, check=False
+        command, env=environment(), capture_output=True, text=True, timeout=within(ENDED_WITHIN_S), check=False
     )
 
 
@@ -107,7 +107,7 @@ def test_it_stays_until_ctrl_c_even_when_not_all_is_well(directory: Path) -> Non
         wait_for(lambda: "Ctrl-C stops it." in log.read_text() or demo.poll() is not None, READY_WITHIN_S)
         assert demo.poll() is None, log.read_text()
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(timeout=30) == 0, log.read_text()
+        assert demo.wait(timeout=within(30)) == 0, log.read_text()
     finally:
         demo.kill()
         demo.wait()
@@ -142,7 +142,7 @@ def test_a_database_that_may_hold_more_than_a_demonstration_is_left_alone(tmp_pa
         env={**environment(), "WMS_DATABASE_URL": "postgres://db.example.org/wms"},
         capture_output=True,
         text=True,
-        timeout=READY_WITHIN_S,
+        timeout=within(READY_WITHIN_S),
         check=False,
     )
 

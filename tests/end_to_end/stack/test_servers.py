@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.pace import wait_for, within
 from wms.stack import servers
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.guard import Guard
@@ -40,14 +40,12 @@ def running(command: Sequence[str], *, ready: Callable[[], bool]) -> "Iterator[s
         command, env=servers.environment_of_server() | guard.environment, stderr=subprocess.DEVNULL
     )
     try:
-        give_up = time.monotonic() + 30
-        while not ready():
-            assert server.poll() is None
-            assert time.monotonic() < give_up
+        wait_for(lambda: ready() or server.poll() is not None, 30)
+        assert server.poll() is None
         yield server
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(timeout=20)
+        server.wait(timeout=within(20))
         guard.finish()
 
 

@@ -4,7 +4,6 @@ import http.client
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from tests.end_to_end.stack.running import (
     manage,
     processes_of,
     refused,
-    wait_for,
 )
+from tests.pace import Deadline, wait_for, within
 
 
 class Up:
@@ -41,7 +40,7 @@ class Up:
         assert self.process.poll() is None, self.output
 
     def status_of(self, path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=within(10))
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -87,10 +86,10 @@ def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory
     assert f"Port {port} of 127.0.0.1 cannot be used" in refused_up(directory.with_name("other"), port=port)
     assert up.status_of("/healthz") < 500
 
-    begun = time.monotonic()
+    deadline = Deadline(10)
     up.process.send_signal(signal.SIGINT)
-    assert up.process.wait(timeout=30) == 0
-    assert time.monotonic() - begun < 10
+    assert up.process.wait(timeout=within(30)) == 0
+    assert not deadline.has_passed()
     assert processes_of(directory.parent) == []
     assert not (directory / "environment").exists()
 
@@ -119,7 +118,7 @@ def test_an_interrupt_while_starting_leaves_nothing(up: Up, directory: Path) -> 
 
     up.process.send_signal(signal.SIGTERM)
 
-    assert up.process.wait(timeout=30) == 0, up.output
+    assert up.process.wait(timeout=within(30)) == 0, up.output
     assert processes_of(directory.parent) == []
 
 

@@ -128,14 +128,14 @@ def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(
     file.write_text('{"server": "http://old", "token": "old"}')
     file.chmod(0o644)
     types(f"{server.url}/\nalice\nsecret\n")
-    server.answers(201, {"token": "t1", "expires_at": "2026-06-02T12:00:00Z"})
+    server.answers(201, {"token": "t1", "expires_at": "2026-06-02T12:00:00.123456Z"})
     assert main(["login"]) == 0
     assert server.requests == [("POST", "/api/auth/token/", None, {"username": "alice", "password": "secret"})]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text()) == {"server": server.url, "token": "t1"}
     assert list(file.parent.iterdir()) == [file]
     said = capsys.readouterr()
-    assert said.out == f"Logged in at {server.url} as alice until 2026-06-02T12:00:00Z.\n"
+    assert said.out == f"Logged in at {server.url} as alice until 2026-06-02 12:00 UTC.\n"
     assert "Server [http://old]: User: " in said.err
     assert "t1" not in said.out + said.err
 
@@ -198,6 +198,14 @@ def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
         "A / ce / q  yes",
         "B / ce / q  no    one. two",
     ]
+
+
+def test_a_job_that_no_queue_can_take_is_told_to_be_in_no_draw(
+    known: FakeServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known.answers(200, {**EXPLANATION, "priority_rank": None, "expected_share": 0.0})
+    assert main(["explain", "7"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "Task queue 3, in no draw, expected share 0.0%"
 
 
 def test_a_job_that_does_not_wait_is_one_line(known: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,6 +313,25 @@ def test_a_command_line_that_cannot_be_understood(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["explain", "abc"], "'abc' is not the id of a job; give its number, such as 69."),
+        (["explain", "1_0"], "'1_0' is not the id of a job; give its number, such as 69."),
+        (["match-test", "--cpu-time-s", "1h"], "'1h' is not a whole number; give one such as 86400."),
+        (["match-test", "--cpu-time-s", "1", "--gpus", "x"], "'x' is not a whole number; give one such as 86400."),
+    ],
+)
+def test_a_wrong_value_is_told_without_the_words_of_the_program(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "invalid" not in said
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from resources.domain.requirements import canonical
 from wms.jobs.domain import parametric
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import FIELDS, InvalidDescriptionError
-from wms.jobs.domain.jdl import LISTS, NUMBERS, TEXTS, parse_jdl
+from wms.jobs.domain.jdl import FRACTIONS, LISTS, NUMBERS, TEXTS, parse_jdl
 
 #: Every attribute that means the field.
 ATTRIBUTES: Final[Mapping[str, list[str]]] = {
-    field: [name for names in (TEXTS, NUMBERS, LISTS) for name, of in names.items() if of == field] or [field.title()]
+    field: [name for names in (TEXTS, NUMBERS, FRACTIONS, LISTS) for name, of in names.items() if of == field]
+    or [field.title()]
     for field in FIELDS
 }
 RESERVED: Final = frozenset({"true", "false", "error", "undefined", "is", "isnt"})
@@ -100,6 +101,7 @@ sequences = st.fixed_dictionaries({"values": st.lists(plain | st.integers(0, 99)
 VALUES: Final[Mapping[str, st.SearchStrategy[object]]] = {
     **dict.fromkeys(TEXTS.values(), texts | plain),
     **dict.fromkeys(NUMBERS.values(), st.integers(0, 2000)),
+    **dict.fromkeys(FRACTIONS.values(), st.floats(0, 1.5)),
     **dict.fromkeys(LISTS.values(), lists),
     # What takes only few values would nearly always be refused.
     "executable": plain,
@@ -167,7 +169,8 @@ def test_the_same_job_whatever_it_is_written_in(description: dict[str, object], 
 def test_every_field_alone_is_the_same_in_all(field: str) -> None:
     """So that a field that is wrongly drawn, and refused everywhere, does not hide here."""
     right: dict[str, object] = {
-        "priority": 3, "pilot_types": ["private"], "input_data": ["/lhcb/a"], "output_path": "/lhcb/x",
+        "priority": 3, "stalled_s": 600, "stalled_cpu_fraction": 0.25, "pilot_types": ["private"],
+        "input_data": ["/lhcb/a"], "output_path": "/lhcb/x",
         "input_sandbox": ["sha256:" + "0" * 64], "input_data_policy": "in_place", "executable": "b c",
         "environment": {"A": 'x, "y"', "B": "1"}, "requirements": {"Memory": 4000, "Tag": ["a, b", '"c"', 1.5, True]},
         "parameters": {"a": {"values": ["x, y", 3]}, "b": {"count": 2, "start": 5}},

@@ -26,6 +26,7 @@ def test_a_job_of_every_attribute_is_understood() -> None:
             Platform = "x86_64-el9"; PilotTypes = { "private" }; GridMiddleware = "gLite";
             DIRACSetup = "LHCb-Production"; Tag = { "GPU" };
             NumberOfProcessors = 4; Memory = 2000; WallTime = 2 * 3600; NumberOfGPUs = 2; Disk = 5000;
+            StalledTime = 2 * 3600; StalledCPUFraction = 0.02;
             Container = "docker://alpine";
             Software = "/cvmfs/lhcb.cern.ch";
             InputData = { "LFN:/lhcb/a", "lfn:/lhcb/b", "/lhcb/c" }; OutputSandbox = { "std.out", "*.root" };
@@ -42,6 +43,7 @@ def test_a_job_of_every_attribute_is_understood() -> None:
         "banned_sites": ["LCG.A.org", "LCG.B.org"], "grid_ces": ["ce01.cern.ch"], "platforms": ["x86_64-el9"],
         "pilot_types": ["private"], "grid_middlewares": ["gLite"], "setup": "LHCb-Production", "tags": ["GPU"],
         "processors": 4, "memory_mb": 2000, "wall_time_s": 7200, "gpus": 2, "disk_mb": 5000,
+        "stalled_s": 7200, "stalled_cpu_fraction": 0.02,
         "container": "docker://alpine", "software": ["/cvmfs/lhcb.cern.ch"],
         "input_data": ["/lhcb/a", "/lhcb/b", "/lhcb/c"], "output_sandbox": ["std.out", "*.root"],
         "output_data": ["hist.root"], "std_output": "o", "std_error": "e", "environment": {"A": "1", "B": "x=y"},
@@ -196,3 +198,54 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
         return
     assert isinstance(error, InvalidJdlError)
     error.detail.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('[\nExecutable = "/bin/echo;\nArguments = "hello";\n]', 2, 14),
+        ('Executable = "a";\nStdOutput = "b;\nStdError = "c;\nCPUTime = 5;', 2, 13),
+        ('Executable = "a;\nArguments = "";\n', 1, 14),
+        ('Executable = "a;\nArguments = "x & y";\nCPUTime = 5;', 1, 14),
+        ('Site = { "A", "B };\nTags = { "c" };', 1, 15),
+        # What is wrong behind a text of several lines is told where it is.
+        ('Arguments = "a\nb\n"; CPUTime = ;', 3, 14),
+    ],
+)
+def test_a_string_without_an_end_is_told_where_it_begins(text: str, line: int, column: int) -> None:
+    with pytest.raises(InvalidJdlError) as refused:
+        parse_jdl(text)
+    assert (refused.value.line, refused.value.column) == (line, column), refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('Site = "LCG.A.org, LCG.B.org";', "sites"),
+        ('Site = "LCG.A.org;LCG.B.org";', "sites"),
+        ('BannedSite = "LCG.A.org , LCG.B.org,";', "banned_sites"),
+        ('GridCE = "LCG.A.org, LCG.B.org";', "grid_ces"),
+        ('Platform = "LCG.A.org, LCG.B.org";', "platforms"),
+        ('Tag = "LCG.A.org; LCG.B.org";', "tags"),
+    ],
+)
+def test_names_in_one_string_are_separated_as_dirac_separates_them(text: str, field: str) -> None:
+    assert described(text) == {field: ["LCG.A.org", "LCG.B.org"]}
+
+
+def test_names_in_a_list_are_not_separated() -> None:
+    assert described('Site = { "LCG.A.org, LCG.B.org" };') == {"sites": ["LCG.A.org, LCG.B.org"]}
+
+
+def test_names_of_files_keep_their_commas() -> None:
+    assert described('OutputSandbox = "a,b.txt";') == {"output_sandbox": ["a,b.txt"]}
+
+
+@pytest.mark.parametrize(("written", "expected"), [("0.02", 0.02), ("1", 1.0), ('"0.5"', 0.5)])
+def test_a_part_of_a_core_need_not_be_whole(written: str, expected: float) -> None:
+    assert described(f"StalledCPUFraction = {written};") == {"stalled_cpu_fraction": expected}
+
+
+def test_a_part_of_a_core_must_be_a_number() -> None:
+    with pytest.raises(InvalidJdlError, match="must be a number"):
+        parse_jdl('[ StalledCPUFraction = "5 %" ]')

@@ -35,6 +35,7 @@ class LeaseEndedError(errors.ConflictError):
         (errors.ConflictError("No."), 409, "conflict"),
         (LeaseEndedError("No."), 409, "lease_ended"),
         (errors.TooManyError("No.", retry_after_s=7), 429, "too_many"),
+        (errors.UnavailableError("No.", retry_after_s=7), 503, "unavailable"),
         (exceptions.ParseError("No."), 400, "malformed_request"),
         (exceptions.ValidationError("No."), 400, "invalid_input"),
         (exceptions.NotAuthenticated("No."), 401, "not_authenticated"),
@@ -99,9 +100,10 @@ def test_a_401_says_that_a_bearer_token_is_wanted(error: Exception) -> None:
         (exceptions.Throttled(wait=2.1), "3"),
         (errors.TooManyError("No.", retry_after_s=9), "9"),
         (errors.TooManyError("No.", retry_after_s=0), "1"),
+        (errors.UnavailableError("No.", retry_after_s=9), "9"),
     ],
 )
-def test_a_429_says_when_to_try_again(error: Exception, seconds: str) -> None:
+def test_a_429_or_503_says_when_to_try_again(error: Exception, seconds: str) -> None:
     answer = answer_error(error, {})
     assert answer is not None
     assert answer.headers["Retry-After"] == seconds

@@ -47,6 +47,12 @@ def test_a_production_start_with_the_default_secret_key_is_refused(production: S
     assert ids() == ["wms.E002"]
 
 
+def test_the_default_secret_key_is_refused_with_a_hint_at_the_data_directory(production: Settings) -> None:
+    production.SECRET_KEY = production.INSECURE_SECRET_KEY
+    (error,) = checks.check_production()
+    assert "set WMS_DATA_DIR to what its --data-dir names" in str(error.hint)
+
+
 @pytest.mark.parametrize("key", ["short", "ab" * 40])
 def test_a_production_start_with_an_easy_secret_key_is_refused(production: Settings, key: str) -> None:
     production.SECRET_KEY = key

@@ -182,6 +182,13 @@ def test_a_suspended_user_starts_nothing() -> None:
     assert outcome.groups[0].delivered.started == 0
 
 
+def test_a_suspended_user_has_no_part_in_the_share_of_the_group() -> None:
+    jobs = [work(USERS, owner_id=owner, waiting=9000) for owner in (ALICE, BOB)]
+    outcome = play(scenario(*jobs, work(PRODUCTION, owner_id=MARY, waiting=9000), suspended=frozenset({ALICE})))
+    # A binomial of 960 draws with 1/4: four standard deviations are 0.056. With half of the share it would be 1/7.
+    assert group(outcome, "users").delivered.start_share == pytest.approx(0.25, abs=0.056)
+
+
 def test_a_vo_that_has_nothing_leaves_the_slot_to_the_other() -> None:
     atlas = SimulatedVO(vo_id=2, name="atlas")
     theirs = SimulatedGroup(group_id=3, vo_id=2, name="theirs", share=1)

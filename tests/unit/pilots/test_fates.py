@@ -101,7 +101,17 @@ def test_a_pilot_that_has_not_started_in_time_is_stalled_and_killed_until_it_is_
     late = replace(WAITING, submitted_at=NOW - PATIENCE.start - timedelta(seconds=1))
     stalled = Fate(status=PilotStatus.STALLED, reason="Not started within 6.0 h", kill=True)
     assert fate(late) == stalled
-    assert fate(replace(late, status=PilotStatus.STALLED)) == stalled
+    marked = replace(late, status=PilotStatus.STALLED, stalled_at=NOW, why_stalled="Not started within 6.0 h: no node")
+    assert fate(replace(marked, said="no node")) == replace(stalled, reason="Not started within 6.0 h: no node")
+    ended = Fate(status=PilotStatus.STALLED, reason="Not started within 6.0 h: no node", ends=True)
+    assert fate(replace(marked, gone=True, exit_code=-9)) == ended
+    assert fate(replace(marked, known=False, submitted_at=LONG_AGO)) == replace(ended, kill=True)
+
+
+def test_a_pilot_that_ended_before_it_was_found_to_be_late_is_not_stalled() -> None:
+    late = replace(WAITING, submitted_at=NOW - PATIENCE.start - timedelta(seconds=1))
+    found = fate(replace(late, gone=True, exit_code=3))
+    assert found == Fate(status=PilotStatus.ABORTED, reason="Ended with exit code 3 before it had registered")
 
 
 def test_a_pilot_that_its_ce_never_accepted_is_aborted() -> None:

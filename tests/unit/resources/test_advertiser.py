@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from resources.gateway import wms_advertise
-from resources.gateway.wms_advertise import DEFAULT_PATTERNS, STATES, Process, body_of, count
+from resources.gateway.wms_advertise import PATTERNS as SHIPPED
+from resources.gateway.wms_advertise import STATES, Process, body_of, count
+from tests.pace import within
 
 PROGRAM = Path(wms_advertise.__file__)
-PATTERNS = {state: re.compile(pattern) for state, pattern in DEFAULT_PATTERNS.items()}
+PATTERNS = {
+    ce_type: {state: re.compile(pattern) for state, pattern in patterns.items()}
+    for ce_type, patterns in SHIPPED.items()
+}
 
 
 def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -25,13 +30,13 @@ def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=within(60),
     )
 
 
-def counted(*commands: str) -> Mapping[str, int]:
+def counted(*commands: str, ce_type: str = "job-manager") -> Mapping[str, int]:
     seen = [Process(pid=100 + number, parent=1, command=command) for number, command in enumerate(commands)]
-    return {state: many for state, many in count(seen, PATTERNS, own_pid=1).items() if many}
+    return {state: many for state, many in count(seen, PATTERNS[ce_type], own_pid=1).items() if many}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,11 @@ def counted(*commands: str) -> Mapping[str, int]:
         ("/bin/sh /opt/job_manager gathering_output", "gathering"),
         ("job-manager gather-output 17", "gathering"),
         ("job-manager\nGathering Output", "gathering"),
+        # Without a word of a state it is one of the current jobs all the same.
+        ("job-manager", "idle"),
+        ("job-manager resubmission", "idle"),
+        ("job-manager pollution", "idle"),
+        ("/usr/bin/perl /opt/globus-job-manager -id 17", "idle"),
     ],
 )
 def test_a_job_manager_is_in_the_state_that_its_command_line_names(command: str, state: str) -> None:
@@ -59,9 +69,6 @@ def test_a_job_manager_is_in_the_state_that_its_command_line_names(command: str,
     "command",
     [
         "",
-        "job-manager",
-        "job-manager resubmission",
-        "job-manager pollution",
         "tail -f /var/log/job-manager.log submitting",
         "vi job-manager-submitting.conf",
         "grep job-manager.*submitting",
@@ -86,23 +93,88 @@ def test_neither_this_program_nor_what_started_it_is_counted() -> None:
         Process(pid=30, parent=20, command=command),
         Process(pid=40, parent=10, command=command),
     ]
-    assert count(tree, PATTERNS, own_pid=30)["submitting"] == 1
+    assert count(tree, PATTERNS["job-manager"], own_pid=30)["submitting"] == 1
     loop = [Process(pid=10, parent=20, command=""), Process(pid=20, parent=10, command="")]
-    assert count(loop, PATTERNS, own_pid=10)["submitting"] == 0
+    assert count(loop, PATTERNS["job-manager"], own_pid=10)["submitting"] == 0
 
 
 def test_a_very_long_command_line_takes_no_time() -> None:
-    assert counted("x" * 100_000, "python " * 20_000, "job-manager" * 10_000, "job-manager " + "submi" * 20_000) == {}
-
-
-def test_all_five_states_make_the_current_jobs() -> None:
-    numbers = dict(zip(STATES, (1, 2, 4, 8, 16), strict=True))
-    assert body_of(numbers, {"max_jobs": 40}) == {
-        "current_submitting_jobs": 1,
-        "current_gathering_output_jobs": 16,
-        "current_jobs": 31,
-        "max_jobs": 40,
+    assert counted("x" * 100_000, "python " * 20_000, "job-manager" * 10_000, "job-manager " + "submi" * 20_000) == {
+        "idle": 2
     }
+
+
+def test_all_five_states_and_the_idle_make_the_current_jobs() -> None:
+    numbers = dict(zip(STATES, (1, 2, 4, 8, 16, 32), strict=True))
+    body = {"current_submitting_jobs": 1, "current_gathering_output_jobs": 16, "current_jobs": 63, "max_jobs": 40}
+    assert body_of(numbers, {"max_jobs": 40}) == body
+    assert body_of(numbers, {"max_jobs": 40}, gateway="gate1") == {"gateway": "gate1", **body}
+
+
+STAMP = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("ce_type", "command", "state"),
+    [
+        (
+            "local",
+            f"/usr/bin/python3.11 -I /srv/ce/agent-0123456789abcdef --server http://a --stamp {STAMP} --x",
+            "idle",
+        ),
+        ("ssh", f"python3 -I -c import os\nmain() /home/p/agent-{STAMP}.pyz --vo v --stamp {STAMP}", "submitting"),
+        ("ssh", f"/usr/bin/python3 -I /home/p/agent-{STAMP}.pyz --remove-program --stamp {STAMP}", "idle"),
+        ("slurm", f"sbatch --parsable --job-name=wms-{STAMP} /home/p/pilot.sh", "submitting"),
+        ("slurm", "/usr/bin/scancel --name=x", "cancelling"),
+        ("slurm", "slurmstepd: [17.batch]", "idle"),
+        ("htcondor", "condor_submit -terse", "submitting"),
+        ("htcondor", "/usr/bin/condor_rm 17", "cancelling"),
+        ("htcondor", "condor_transfer_data 17.0", "gathering"),
+        ("htcondor", "condor_shadow -f 17.0 --schedd=<127.0.0.1:9618> <127.0.0.1> -", "idle"),
+    ],
+)
+def test_what_our_own_computing_elements_run_is_counted(ce_type: str, command: str, state: str) -> None:
+    assert counted(command, ce_type=ce_type) == {state: 1}
+    if ce_type != "htcondor":
+        assert counted(command, ce_type="htcondor") == {}
+    assert counted(f"vi {command}", ce_type=ce_type) == {}
+
+
+def test_processes_of_one_job_count_once() -> None:
+    pilot = f"python3 -I /srv/ce/agent-0123 --server http://a --stamp {STAMP}"
+    other = pilot.replace("0123456789", "9876543210")
+    installing = f"python3 -I -c main() /srv/agent-0.pyz --stamp {STAMP}"
+    assert counted(pilot, pilot, other, pilot, ce_type="local") == {"idle": 2}
+    assert counted(installing, pilot, ce_type="local") == {"submitting": 1}
+    assert counted("slurmstepd: [17.batch]", "slurmstepd: [17.0]", "slurmstepd: [18.batch]", ce_type="slurm") == {
+        "idle": 2
+    }
+
+
+def warnings_of(*arguments: str) -> list[str]:
+    ran = run("X", "--dry-run", *arguments)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr.splitlines()
+
+
+def test_a_pattern_that_fits_no_process_is_warned_of_once() -> None:
+    nowhere = [option for state in STATES for option in ("--state", f"{state}=^no such thing {state}$")]
+    assert warnings_of(*nowhere) == [
+        f"wms-advertise: warning: the pattern of {state}, ^no such thing {state}$, fits no process; "
+        "check it, unless there is none just now."
+        for state in STATES
+    ]
+    # Whatever runs these tests is a process that fits.
+    everything = [option for state in STATES for option in ("--state", f"{state}=.")]
+    assert warnings_of(*everything) == []
+
+
+def test_shipped_patterns_of_which_none_fits_are_warned_of_together() -> None:
+    (warning,) = warnings_of("--ce-type", "htcondor", "--state", "idle=.")
+    assert warning == (
+        "wms-advertise: warning: the patterns of submitting, cancelling, gathering fit no process; "
+        "if that is wrong, name others by --ce-type or --state."
+    )
 
 
 def test_both_ways_to_list_processes_find_this_one() -> None:

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.domain.eligibility import LevelSayings, Supply
-from resources.domain.parameters import LevelParameters, Value, effective
+from resources.domain.parameters import LevelParameters, Value, canonical_name, effective
 from resources.domain.requirements import (
     Kinds,
     RequirementsError,
     canonical,
     check,
+    requirements_in_words,
     satisfied,
     submit_pool_id,
     unmet,
@@ -318,3 +319,26 @@ def test_a_capacity_fits_from_the_number_itself_upwards(asked: int, offered: int
 def test_satisfied_after_storage_as_before(record: dict[str, object], offered: dict[str, object]) -> None:
     asked = canonical(record)
     assert satisfied(json.loads(json.dumps(asked)), offers(**offered)) is satisfied(asked, offers(**offered))
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("4000", "Write 4000, without quotes."),
+        ([4000, "8e3"], "Write 8e3, without quotes."),
+        (-1, "It must be 0 or more."),
+        (True, "is a capacity in MB; give a number."),
+        ("4 GB", "is a capacity in MB; give a number."),
+    ],
+)
+def test_a_requirement_that_is_no_capacity_is_refused_with_what_to_write(asked: object, hint: str) -> None:
+    with pytest.raises(RequirementsError) as refused:
+        check({"Memory": asked}, known=["Memory"], kinds=CAPACITY, units={"memory": "MB"})
+    assert refused.value.errors["requirements.Memory"][0].endswith(hint)
+
+
+@pytest.mark.parametrize("name", ["\u01f0x", "\u0390", "\u1e96t", "Su\u0308d", "Stra\u00dfe", "\u0130b"])
+def test_a_name_that_a_resource_carries_is_known_however_its_case_folds(name: str) -> None:
+    """To fold the case of some letters decomposes them."""
+    check({name: 1}, known=[name])
+    assert requirements_in_words({name: 1}, units={canonical_name(name): "MB"}) == f"{name} = 1 MB"

@@ -1,5 +1,6 @@
 """SAM's policies: what is advertised → how many matches until it is closed (DESIGN §3.6)."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from resources.domain.throttles import (
     CUR_MATCHES,
     CURRENT,
     GATHERING,
+    JOB_ATTRIBUTES,
     MAX_JOBS,
     MAX_MATCHES,
     MAX_SUBMITTING,
@@ -22,6 +24,7 @@ from resources.domain.throttles import (
     Throttle,
 )
 from resources.domain.words import ThrottlePolicy
+from taskqueues.services.targets import NAMES
 
 
 def stepped(throttle: Throttle, *, most: int = 200) -> int:
@@ -177,6 +180,48 @@ def test_custom(requirements: str, classad: str, until_closed: int) -> None:
     check(throttle, until_closed)
 
 
+OF_LEVEL_2 = "CurrentSubmittingJobs = 1; CurrentGatheringOutputJobs = 1; CurrentJobs = 4; CurMatches = 0"
+
+
+@pytest.mark.parametrize(
+    ("policy", "start"), [("matches", 0), ("level0", 1), ("level1", 2), ("level2", 4), ("custom", 0)]
+)
+@pytest.mark.parametrize(
+    ("requirements", "most", "in_one_number"),
+    [
+        (None, 5, True),
+        ("true", 5, True),
+        ("false", 0, True),
+        ("undefined", 0, True),
+        ("1 / 0 == 1", 0, True),
+        ("1", 0, True),
+        ("Load < 1", 0, True),
+        ("MaxJobs == 9", 5, True),
+        ("CurMatches < {start} + 3", 3, False),
+        ("MY.CurMatches < {start} + 30", 5, False),
+        ("Limit", 2, False),
+        ("TARGET.GPUs == 0", 0, False),
+    ],
+)
+def test_advertised_requirements_must_be_true_under_every_policy(
+    policy: str, start: int, requirements: str | None, most: int, in_one_number: bool
+) -> None:
+    text = f"{OF_LEVEL_2}; Limit = CurMatches < {start} + 2"
+    if requirements is not None:
+        text += "; Requirements = " + requirements.format(start=start)
+    advertisement = of_classad(text)
+    throttle = Throttle(
+        policy=ThrottlePolicy(policy),
+        maxima={MAX_MATCHES: 5, MAX_SUBMITTING: 6, MAX_SUBMITTING_AND_GATHERING: 7, MAX_JOBS: 9},
+        requirements=f"CurMatches < {start} + 5",
+        advertised=advertisement.numbers,
+        classad=advertisement.classad,
+    )
+    check(throttle, most)
+    assert (throttle.room is not None) is (in_one_number and policy != "custom")
+    assert throttle.start == start
+
+
 def test_an_expression_sees_the_job() -> None:
     throttle = Throttle(
         policy=ThrottlePolicy.CUSTOM,
@@ -245,6 +290,10 @@ def test_an_expression_that_takes_long_is_closed(requirements: str, classad: str
     assert not throttle.accepts(matched=0)
 
 
+def test_the_attributes_of_target_are_those_that_jobs_have() -> None:
+    assert set(JOB_ATTRIBUTES) == set(NAMES)
+
+
 def test_what_is_missing_is_named() -> None:
     throttle = Throttle(policy=ThrottlePolicy.LEVEL2, maxima={MAX_JOBS: 1}, advertised={SUBMITTING: 0, CURRENT: 0})
     assert throttle.missing == (MAX_SUBMITTING_AND_GATHERING, GATHERING)
@@ -306,6 +355,45 @@ def test_a_classad_keeps_everything_and_its_numbers_are_read_whatever_their_case
     assert of_classad(text, sequence=3, measured_s_ago=1.5) == Advertisement(
         numbers={CURRENT: 6, MAX_JOBS: 7}, classad=text, sequence=3, measured_s_ago=1.5
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CurMatches = 0\nWantAdReevaluate = TRUE",
+        "\n\nCurMatches = 0\r\n  WantAdReevaluate = TRUE\r\n\r\n",
+        "# of the gateway\nCurMatches = 0\n# CurMatches = 5\nWantAdReevaluate = TRUE // yes\n",
+        "CurMatches = 0;\nWantAdReevaluate = TRUE",
+        "CurMatches =\n  0\nWantAdReevaluate = TRUE\n",
+    ],
+)
+def test_one_attribute_on_each_line_is_read_as_a_record_is(text: str) -> None:
+    advertisement = of_classad(text)
+    assert advertisement.numbers == {CUR_MATCHES: 0}
+    throttle = Throttle(
+        policy=ThrottlePolicy.CUSTOM,
+        maxima={},
+        requirements="CurMatches < 3 && WantAdReevaluate",
+        advertised=advertisement.numbers,
+        classad=advertisement.classad,
+    )
+    check(throttle, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("A = 1 B = 2", "Line 1, column 7: `;` is expected after the value of `A`, not `B`."),
+        ("A = 1\n/* on */ B = 2", "Line 2, column 10: `;` is expected"),
+        ("A = 1\nB 2", "Line 2, column 1: `;` is expected"),
+        ("[ A = 1\nB = 2 ]", "Line 2, column 1: `;` is expected"),
+        ("A = 1\na = 2", "Line 2, column 1: The attribute `a` is given twice"),
+        ('A = "x\nB = 2', "This string has no end"),
+    ],
+)
+def test_what_is_neither_a_record_nor_lines_is_pointed_at(text: str, sentence: str) -> None:
+    with pytest.raises(ClassAdError, match=re.escape(sentence)):
+        of_classad(text)
 
 
 @pytest.mark.parametrize(

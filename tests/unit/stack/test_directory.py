@@ -10,6 +10,7 @@ from wms.stack.directory import (
     DataDirectoryUnusableError,
     claimed,
     environment_of_running,
+    hint_for_commands,
 )
 
 
@@ -75,3 +76,10 @@ def test_other_commands_find_the_running_servers(tmp_path: Path) -> None:
 
 def test_no_running_servers_lead_nowhere(tmp_path: Path) -> None:
     assert environment_of_running(tmp_path) == {}
+
+
+def test_a_data_directory_that_is_not_the_default_is_told_to_other_commands(tmp_path: Path) -> None:
+    default = tmp_path / "var"
+    assert hint_for_commands(default, default=default) == ""
+    hint = hint_for_commands(tmp_path / "my demo", default=default)
+    assert hint == f"For commands in other terminals: export WMS_DATA_DIR='{tmp_path}/my demo'"

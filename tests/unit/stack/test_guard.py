@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.pace import wait_for
 from wms.stack.guard import Guard
 from wms.stack.launch import launched
 
@@ -119,10 +119,7 @@ def test_a_launched_program_dies_with_whoever_started_it() -> None:
     parent.kill()
     parent.wait()
 
-    give_up = time.monotonic() + 10
-    while not has_ended(child) and time.monotonic() < give_up:
-        os.sched_yield()
-    assert has_ended(child)
+    wait_for(lambda: has_ended(child), 10)
 
 
 def test_a_program_that_is_not_there_is_one_line() -> None:

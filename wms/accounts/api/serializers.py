@@ -4,13 +4,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.kernel.rest import PageQuery, StrictSerializer, Text
+from wms.kernel.rest import Name, PageQuery, StrictSerializer, Text
 
 
 class TokenIn(StrictSerializer):
     """Body of POST /api/auth/token/."""
 
-    username = Text(max_length=150, help_text="Name of the user, as configured.")
+    username = Name(max_length=150, help_text="Name of the user, as configured.")
     password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.jobs.domain.description import DATA_POLICIES, MAX_OUTPUT_PATH
+from wms.jobs.domain.description import DATA_POLICIES, MAX_OUTPUT_PATH, MIN_STALLED_CPU_FRACTION
 from wms.jobs.domain.request import MAX_JOBS
 
 
@@ -41,7 +41,7 @@ class DescriptionBody(EditBody):
     platforms = _names("Platforms that it runs on; empty: any.")
     pilot_types = _names("private, generic; empty: both.")
     submit_pools = _names("Submit pools whose queues may run it; not together with requirements.")
-    grid_middlewares = _names("Recorded for directors.")
+    grid_middlewares = _names("Pilots for it are sent only to computing elements of these; a match does not compare.")
     setup = serializers.CharField(
         required=False, allow_null=True, help_text="One of the VO's setups; default: the VO's own."
     )
@@ -55,6 +55,20 @@ class DescriptionBody(EditBody):
     )
     gpus = serializers.IntegerField(required=False, min_value=0, help_text="GPUs; default 0.")
     disk_mb = serializers.IntegerField(required=False, min_value=0, help_text="Disk space in MB; 0: says nothing.")
+    stalled_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        help_text="Seconds with hardly any CPU time after which it is stopped; 0: never, where the VO allows it; "
+        "null: as the queue or the VO says.",
+    )
+    stalled_cpu_fraction = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        min_value=MIN_STALLED_CPU_FRACTION,
+        max_value=1.0,
+        help_text="CPU time per wall-clock time, as a part of one core, that is hardly any; null: as above.",
+    )
     container = _text(
         "Image in which it runs: docker://…, oras://…, library://…, https://…, /cvmfs/…/image.sif, or a file of its "
         "directory; empty: none."
@@ -62,11 +76,17 @@ class DescriptionBody(EditBody):
     requirements = serializers.DictField(
         required=False, help_text='Parameters of resources that it needs: {"Memory": 4000} (RFC7).'
     )
-    software = _names("Paths or commands that must exist on the node.")
+    software = _names(
+        "Paths or commands that must exist on the node. Names that some queue publishes, by its tags or the parameter "
+        "SoftwareTag, are compared before a match instead: such a job goes only to queues that publish all of them."
+    )
     input_sandbox = _names("Sandboxes: sha256:….")
     input_data = _names("Logical file names; it runs only at sites that hold all of them.")
     output_sandbox = _names("Names or patterns of files to bring back.")
-    output_data = _names("Names or patterns of files to store; the job fails if one of them matches nothing.")
+    output_data = _names(
+        "Names or patterns of files to store, or LFN:/vo/… of a file called as its last part; the job fails if one of "
+        "them matches nothing."
+    )
     input_data_policy = serializers.ChoiceField(
         choices=DATA_POLICIES, required=False, help_text="download: into the job's directory; in_place: read there."
     )
@@ -74,7 +94,7 @@ class DescriptionBody(EditBody):
         required=False,
         allow_null=True,
         max_length=255,
-        help_text="Storage element for output_data; default: the site's.",
+        help_text="Storage element for output_data (default: the site's), and for an output sandbox over the limit.",
     )
     output_path = serializers.CharField(
         required=False,
@@ -91,7 +111,11 @@ class DescriptionBody(EditBody):
         required=False,
         help_text='{"values": […]}, or {"count", "start", "step", "factor"}, or several of them by name.',
     )
-    jdl = serializers.CharField(required=False, help_text="The same as JDL text, instead of the fields.")
+    jdl = serializers.CharField(
+        required=False,
+        help_text="The same as JDL text, instead of the fields. As in DIRAC, one string may hold several names of "
+        'sites, CEs, platforms or tags, separated by commas and not by spaces: Site = "A, B" or { "A", "B" }.',
+    )
     cfg = serializers.CharField(
         required=False,
         help_text="The same in the syntax of DIRAC's CFG files, with the names of the JDL: lines `Name = value`, lists "

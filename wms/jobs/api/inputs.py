@@ -13,7 +13,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.queries import GROUP_BY, JobFilter
 from wms.jobs.services.bulk import MAX_JOBS
 from wms.kernel.names import did_you_mean
-from wms.kernel.rest import GroupBy, PageQuery, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import GroupBy, NameInQuery, PageQuery, StrictSerializer, Text, WholeNumber
 
 _STATUSES = {status.casefold(): status for status in JobStatus}
 _ACTIONS = ", ".join(Action)
@@ -59,14 +59,14 @@ class JobFilterIn(StrictSerializer):
     status = Statuses(
         required=False, max_length=255, help_text="One status or several with commas; letter case does not count."
     )
-    site = serializers.CharField(required=False, max_length=128, help_text="Name of the site of the last match.")
-    owner = serializers.CharField(required=False, max_length=150, help_text="User name of the owner.")
-    group = serializers.CharField(required=False, max_length=64, help_text="Name of the group acted in.")
-    vo = serializers.CharField(required=False, max_length=64, help_text="Name of the VO.")
-    job_name = serializers.CharField(required=False, max_length=255, help_text="Name of the job, whole.")
-    job_group = serializers.CharField(required=False, max_length=255, help_text="Label given by the owner, whole.")
+    site = NameInQuery(required=False, max_length=128, help_text="Name of the site of the last match.")
+    owner = NameInQuery(required=False, max_length=150, help_text="User name of the owner.")
+    group = NameInQuery(required=False, max_length=64, help_text="Name of the group acted in.")
+    vo = NameInQuery(required=False, max_length=64, help_text="Name of the VO.")
+    job_name = NameInQuery(required=False, max_length=255, help_text="Name of the job, whole.")
+    job_group = NameInQuery(required=False, max_length=255, help_text="Label given by the owner, whole.")
     job_group_id = serializers.UUIDField(required=False, help_text="Jobs of one submission.")
-    job_type = serializers.CharField(required=False, max_length=255, help_text="Type of the job.")
+    job_type = NameInQuery(required=False, max_length=255, help_text="Type of the job.")
     submitted_after = ZonedTime(required=False, help_text="Submitted at this moment (RFC 3339) or later.")
     submitted_before = ZonedTime(required=False, help_text="Submitted before this moment (RFC 3339).")
 

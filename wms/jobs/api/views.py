@@ -1,7 +1,6 @@
 """Jobs over REST: submit, find, follow, control and change."""
 
 from collections.abc import Mapping
-from http import HTTPStatus
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -15,14 +14,12 @@ from rest_framework.views import APIView
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs import queries
 from wms.jobs.api.actions import visible_job
-from wms.jobs.api.bodies import EditBody, SubmissionBody
+from wms.jobs.api.bodies import EditBody
 from wms.jobs.api.inputs import BulkIn, JobListIn, SummaryIn, filter_of
-from wms.jobs.api.outputs import BulkOut, HistoryOut, JobOut, JobRowOut, PeekOut, SubmissionOut, SummaryOut
+from wms.jobs.api.outputs import BulkOut, HistoryOut, JobOut, JobRowOut, PeekOut, SummaryOut
 from wms.jobs.domain.fields import shown
-from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
 from wms.jobs.services import bulk, editing
-from wms.jobs.services.submission import submit
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, error_responses
 
@@ -64,24 +61,6 @@ class JobListView(ListAPIView[Job]):
     def get(self, request: Request) -> Response:
         """Return one page of jobs that the caller may see, newest first; deleted ones only when asked for by status."""
         return self.list(request)
-
-    @extend_schema(
-        operation_id="jobs_submit",
-        summary="Submit a job, a parametric job or a list of jobs",
-        tags=["jobs"],
-        request=SubmissionBody,
-        responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415)},
-    )
-    def post(self, request: Request) -> Response:
-        """Take in all jobs of the request or none; each of them waits in its task queue afterwards.
-
-        A job that no site may take yet, for want of its input data, is Checking in none instead; a warning tells of it.
-        """
-        result = submit(parse_submission(request.data), owner=user_of(request), now=timezone.now())
-        # Not through the serializer: ten thousand jobs would take it longer than submitting them.
-        jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
-        answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}
-        return Response(answer, status=HTTPStatus.CREATED)
 
 
 class JobSummaryView(APIView):

@@ -214,6 +214,9 @@ class _CfgReader(AttributeReader):
             raise self.value_error(name, f"Write a list without braces: {name} = a, b")
         return [element for element, _ in self._elements(option)]
 
+    def name_list(self, name: str) -> list[str]:
+        return self.strings(name)
+
     def arguments(self, name: str) -> Json:
         return self.text(name)
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from resources.domain.files import canonical_lfn, is_below
+from resources.domain.files import LFN_PREFIX, canonical_lfn, is_below, lfn_problem, without_prefix
 
 #: Minor status of a job that no site can take because of its input data.
 WAITS_FOR_REPLICAS: Final = "Waits for replicas of its input data"
@@ -36,6 +36,33 @@ def home_of(username: str, *, vo: str) -> str:
 def output_directory(path: str | None, *, vo: str, username: str, job_id: int) -> str:
     """Return the logical directory of a job's output data; without a *path* of its own, one that no other job has."""
     return path or f"{home_of(username, vo=vo)}/{job_id}"
+
+
+def canonical_output(entry: str) -> str:
+    """Return an entry of the output data with a logical name in the form in which it is stored: ``LFN:/vo/…``."""
+    return entry if without_prefix(entry) == entry else f"{LFN_PREFIX}{canonical_lfn(entry)}"
+
+
+def output_problem(entry: str) -> str:
+    """Return what is wrong with the logical name of such an entry, as the end of a sentence; empty: nothing."""
+    lfn = lfn_of_output(entry)
+    if lfn and (problem := lfn_problem(lfn)):
+        return f"must be {problem} behind {LFN_PREFIX}"
+    if entry == LFN_PREFIX:
+        return "is no logical name; write LFN:/vo/…/name"
+    if any(character in lfn for character in "*?["):
+        return "is a logical name, which cannot be a pattern; give the pattern without LFN:"
+    return ""
+
+
+def lfn_of_output(entry: str) -> str:
+    """Return the logical name that an entry of the output data gives itself (``LFN:/vo/…``); empty: it gives none."""
+    return entry[len(LFN_PREFIX) :] if entry.startswith(LFN_PREFIX) else ""
+
+
+def sandbox_lfn(directory: str, *, job_id: int) -> str:
+    """Return the logical name of an output sandbox that is too large for the server."""
+    return f"{directory}/output_sandbox_{job_id}.tar.gz"
 
 
 def is_own(path: str, *, directories: Iterable[str]) -> bool:

@@ -11,9 +11,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from resources.domain.files import canonical_lfn, lfn_problem
+from wms.accounts.domain import MAX_STALLED_S
+from wms.jobs.domain.data import canonical_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import composed, composed_names, did_you_mean
 
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
@@ -26,6 +28,9 @@ MAX_MEMORY_MB: Final = 2 * 10**9
 MAX_PROCESSORS: Final = 1024
 #: A year: more is a mistake of units.
 MAX_WALL_TIME_S: Final = 366 * 24 * 3600
+#: Of the stall rule: a window in which the watchdog looks more than once, and a part of a core that means something.
+MIN_STALLED_S: Final = 60
+MIN_STALLED_CPU_FRACTION: Final = 0.001
 MAX_GPUS: Final = 1024
 MAX_DISK_MB: Final = 2 * 10**9
 #: Where container runtimes get images from. Not "instance://": that is a container of somebody else's.
@@ -85,6 +90,10 @@ class JobDescription:
     wall_time_s: int = 0
     gpus: int = 0
     disk_mb: int = 0
+    #: Window of the stall rule; 0: none; None: as the queue, the VO or the server says.
+    stalled_s: int | None = None
+    #: Of one core: less CPU time per wall-clock time is stalled; None: as the others say.
+    stalled_cpu_fraction: float | None = None
     container: str = ""
     requirements: tuple[tuple[str, RequirementValue], ...] = ()
     software: tuple[str, ...] = ()
@@ -104,6 +113,13 @@ class JobDescription:
 
 
 FIELDS: Final = tuple(field.name for field in fields(JobDescription))
+#: Fields of names, which are compared with those that others wrote.
+NAMES: Final = frozenset(
+    {
+        *("job_name", "job_group", "job_type", "setup", "output_se", "tags"),
+        *("sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares"),
+    }
+)
 KNOWN_FIELDS: Final = (*FIELDS, "parameters")
 _KNOWN: Final = frozenset(KNOWN_FIELDS)
 _values_of = attrgetter(*FIELDS)
@@ -118,7 +134,7 @@ def parse(data: Mapping[str, object]) -> JobDescription:
     Raises:
         InvalidDescriptionError: with every fault of every field.
     """
-    reader = FieldReader(data)
+    reader = FieldReader(data, names=NAMES)
     _refuse_unknown(data, reader)
     description = JobDescription(
         executable=_executable(data, reader),
@@ -142,13 +158,17 @@ def parse(data: Mapping[str, object]) -> JobDescription:
         wall_time_s=reader.whole("wall_time_s", 0, least=0, most=MAX_WALL_TIME_S, unit=" of seconds"),
         gpus=reader.whole("gpus", 0, least=0, most=MAX_GPUS),
         disk_mb=reader.whole("disk_mb", 0, least=0, most=MAX_DISK_MB, unit=" of megabytes"),
+        stalled_s=_stalled_s(data, reader),
+        stalled_cpu_fraction=reader.number(
+            "stalled_cpu_fraction", least=MIN_STALLED_CPU_FRACTION, most=1.0, unit=" (part of one core)"
+        ),
         container=_container(reader),
         requirements=_requirements(reader),
         software=reader.names("software"),
         input_sandbox=_input_sandbox(reader),
         input_data=tuple(map(canonical_lfn, reader.names("input_data"))),
         output_sandbox=_output_files("output_sandbox", reader),
-        output_data=_output_files("output_data", reader),
+        output_data=_output_data(reader),
         input_data_policy=_data_policy(reader),
         output_se=None if data.get("output_se") is None else reader.text("output_se", ""),
         output_path=_output_path(data, reader),
@@ -234,6 +254,15 @@ def _pilot_types(reader: FieldReader) -> tuple[str, ...]:
     return names
 
 
+def _stalled_s(data: Mapping[str, object], reader: FieldReader) -> int | None:
+    if data.get("stalled_s") is None:
+        return None
+    seconds = reader.whole("stalled_s", 0, least=0, most=MAX_STALLED_S, unit=" of seconds")
+    if 0 < seconds < MIN_STALLED_S:
+        reader.fault("stalled_s", f"stalled_s must be at least {MIN_STALLED_S}, or 0 for no limit, not {seconds}.")
+    return seconds
+
+
 def _container(reader: FieldReader) -> str:
     image = reader.text("container", "", most=MAX_PATH, empty=True)
     if "://" in image:
@@ -258,9 +287,10 @@ def _requirements(reader: FieldReader) -> tuple[tuple[str, RequirementValue], ..
     wanted = reader.object("requirements", hint=hint)
     pairs: list[tuple[str, RequirementValue]] = []
     spelling: dict[str, str] = {}
-    for name, value in wanted.items():
-        other = spelling.setdefault(name.casefold(), name)
-        if other != name:
+    for written, given in wanted.items():
+        name, value = composed(written), composed_names(given)
+        other = spelling.setdefault(name.casefold(), written)
+        if other != written:
             reader.fault("requirements", f"{shown(other)} and {shown(name)} differ only in letter case; keep one.")
         values = list(value) if isinstance(value, list | tuple) else [value]
         problem = next(filter(None, map(scalar_problem, values)), "")
@@ -294,6 +324,16 @@ def _output_files(field: str, reader: FieldReader) -> tuple[str, ...]:
         if _leaves_directory(name):
             reader.fault(field, _leaving(name))
     return names
+
+
+def _output_data(reader: FieldReader) -> tuple[str, ...]:
+    entries = tuple(map(canonical_output, reader.names("output_data")))
+    for entry in entries:
+        if problem := output_problem(entry):
+            reader.fault("output_data", f"{shown(entry)} {problem}.")
+        elif _leaves_directory(entry):
+            reader.fault("output_data", _leaving(entry))
+    return entries
 
 
 def _data_policy(reader: FieldReader) -> str:

@@ -3,8 +3,10 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
+
+from wms.kernel.names import composed_names
 
 MAX_NAME: Final = 255
 MAX_ENTRIES: Final = 1000
@@ -22,10 +24,16 @@ class FieldReader:
     """Reads the fields of one object; what is wrong with them is gathered in ``errors`` (field → sentences).
 
     A field that is left out, or wrong, reads as its default, so that reading goes on to the end.
+
+    Args:
+        data: the object.
+        names: fields that hold names; they are read in Unicode's NFC. File names and what a payload is given stay as
+            they are.
     """
 
-    def __init__(self, data: Mapping[str, object]) -> None:
+    def __init__(self, data: Mapping[str, object], *, names: Collection[str] = ()) -> None:
         self._data = data
+        self._names = names
         self.errors: dict[str, list[str]] = {}
 
     def fault(self, field: str, sentence: str) -> None:
@@ -38,7 +46,7 @@ class FieldReader:
         """Read one line of at most *most* characters."""
         if field not in self._data:
             return default
-        value = self._data[field]
+        value = self._of(field)
         problem = _line_problem(value, most=most, empty=empty)
         if problem:
             self.fault(field, f"{field} must be {problem}.")
@@ -55,11 +63,21 @@ class FieldReader:
         self.fault(field, f"{field} must be a whole number{unit} from {least} to {most}, not {shown(value)}.")
         return default
 
+    def number(self, field: str, *, least: float, most: float, unit: str = "") -> float | None:
+        """Read a number from *least* to *most*; None when it is left out or null."""
+        value = self._data.get(field)
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+            return float(value)
+        self.fault(field, f"{field} must be a number{unit} from {least:g} to {most:g}, not {shown(value)}.")
+        return None
+
     def names(self, field: str, *, most: int = MAX_NAME) -> tuple[str, ...]:
         """Read a list of non-empty lines."""
         if field not in self._data:
             return ()
-        values = self._data[field]
+        values = self._of(field)
         if not isinstance(values, list | tuple):
             hint = f" Write [{shown(values)}]." if isinstance(values, str) else ""
             self.fault(field, f"{field} must be a list of strings, not {shown(values)}.{hint}")
@@ -72,6 +90,10 @@ class FieldReader:
             if problem:
                 self.fault(field, f"Entry {number} of {field} must be {problem}.")
         return () if field in self.errors else tuple(values)
+
+    def _of(self, field: str) -> object:
+        value = self._data[field]
+        return composed_names(value) if field in self._names else value
 
     def object(self, field: str, *, hint: str) -> Mapping[str, object]:
         """Read an object; its names are lines, its values still unchecked."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
 from resources.domain.files import without_prefix
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import did_you_mean, separated
 
 Json = object
 
@@ -46,8 +46,11 @@ NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
         "GPUs": "gpus",
         "Disk": "disk_mb",
         "DiskMB": "disk_mb",
+        "StalledTime": "stalled_s",
     }
 )
+#: Numbers that need not be whole.
+FRACTIONS: Final[Mapping[str, str]] = MappingProxyType({"StalledCPUFraction": "stalled_cpu_fraction"})
 #: Lists; one value alone stands for a list of one.
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -74,26 +77,62 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "OutputData": "output_data",
     }
 )
+#: Fields whose lists are of names: as in DIRAC, one text may hold several of them, with commas between them.
+NAME_FIELDS: Final = frozenset(
+    {"sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares", "tags"}
+)
 #: Attributes of the parametric part, each also with a dot and the name of a sequence.
 SEQUENCES: Final[Mapping[str, str]] = MappingProxyType(
     {"Parameters": "", "ParameterStart": "start", "ParameterStep": "step", "ParameterFactor": "factor"}
 )
 OTHERS: Final = ("Arguments", "Requirements", "Environment", "OwnerGroup")
-ATTRIBUTES: Final = (*TEXTS, *NUMBERS, *LISTS, *SEQUENCES, *OTHERS)
+ATTRIBUTES: Final = (*TEXTS, *NUMBERS, *FRACTIONS, *LISTS, *SEQUENCES, *OTHERS)
 
 _SPELLING: Final = {name.lower(): name for name in ATTRIBUTES}
 _FIELD_OF: Final = {
     **TEXTS,
     **NUMBERS,
+    **FRACTIONS,
     **LISTS,
     "Arguments": "arguments",
     "Requirements": "requirements",
     "Environment": "environment",
 }
+#: What users of other systems, and DIRAC's parameters of resources, call a field.
+_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "maxcputime": "CPUTime",
+        "cpu": "CPUTime",
+        "cpulimit": "CPUTime",
+        "ram": "Memory",
+        "minram": "Memory",
+        "maxram": "Memory",
+        "cores": "NumberOfProcessors",
+        "numberofcores": "NumberOfProcessors",
+        "maxwalltime": "WallTime",
+        "wallclocktime": "WallTime",
+    }
+)
+_ATTRIBUTE_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{field: name for name, field in reversed(_FIELD_OF.items())},
+        **{name.lower(): name for name in _FIELD_OF},
+        **_ALIASES,
+    }
+)
 _REQUIREMENTS_HINT: Final = (
     'Requirements must be a record of constants, such as [ SoftwareTag = { "v1", "v2" }; Memory = 4000; ]; '
     "an expression is not accepted."
 )
+
+
+def field_hint(name: str) -> str:
+    """Return, with a leading space, that a name that was required is a field of the description; empty: it is none."""
+    attribute = _ATTRIBUTE_OF.get(name.strip().lower())
+    if attribute is None:
+        return ""
+    field = _FIELD_OF[attribute]
+    return f" It is a field of the description: give {field} beside requirements ({attribute} in JDL and CFG)."
 
 
 class InvalidJdlError(ClassAdError):
@@ -157,6 +196,10 @@ class AttributeReader(ABC):
         """Return the value, which must be a list of texts or one."""
 
     @abstractmethod
+    def name_list(self, name: str) -> list[str]:
+        """Return the value, which must be names: a list of them, or one text in which they are separated."""
+
+    @abstractmethod
     def arguments(self, name: str) -> Json:
         """Return the value, a text or a list of words."""
 
@@ -208,13 +251,24 @@ class AttributeReader(ABC):
             return self.text(name)
         if known in NUMBERS:
             return self.number(name)
+        if known in FRACTIONS:
+            return self._fraction(name)
         special: Mapping[str, Callable[[str], Json]] = {
             "Arguments": self.arguments,
             "Requirements": self.requirements,
             "Environment": self._environment,
             "InputData": self._input_data,
         }
+        if LISTS.get(known) in NAME_FIELDS:
+            return self.name_list(name)
         return special.get(known, self.strings)(name)
+
+    def _fraction(self, name: str) -> float:
+        value = self.constant(name)
+        try:
+            return float(value) if isinstance(value, int | float | str) else float("nan")
+        except ValueError:
+            raise self.value_error(name, f"`{name}` must be a number: {name} = 0.05") from None
 
     def _input_data(self, name: str) -> list[str]:
         return [without_prefix(lfn) for lfn in self.strings(name)]
@@ -292,6 +346,10 @@ class _JdlReader(AttributeReader):
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.value_error(name, f'`{name}` must be a string or a list of strings: {name} = {{ "…", "…" }};')
         return value
+
+    def name_list(self, name: str) -> list[str]:
+        names = self.strings(name)
+        return separated(names[0]) if isinstance(self._values[name], str) and names else names
 
     def arguments(self, name: str) -> Json:
         value = self.constant(name)

@@ -15,7 +15,7 @@ from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, J
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import DescribedJob, parse_jdl
 from wms.kernel.errors import RejectedError
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import composed, did_you_mean
 
 MAX_JOBS: Final = 10_000
 #: Reading a list ends when so many fields were found wrong.
@@ -157,7 +157,7 @@ def _group(given: object, named: Iterable[str]) -> str | None:
     """Return the one group to act in; OwnerGroup in a JDL names it as well as the request does."""
     if given is not None and (not isinstance(given, str) or not given):
         raise _invalid("group", f"group must be the name of a group, not {shown(given)}.")
-    groups = {*named} if given is None else {given, *named}
+    groups = {composed(name) for name in (named if given is None else [given, *named])}
     if len(groups) > 1:
         names = ", ".join(shown(name) for name in sorted(groups)[:5])
         raise _invalid("group", f"One request acts in one group, but these are named: {names}.")

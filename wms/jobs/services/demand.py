@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from taskqueues.domain.definition import QueueDefinition, define
+from taskqueues.domain.held_back import HeldBack
 from taskqueues.services import queueing, submit_pools
 from taskqueues.services.queueing import WaitingJob
 from wms.accounts.models import VO
@@ -44,6 +46,7 @@ class Asked(NamedTuple):
     disk_mb: int
     #: Whether a container runtime is needed; the image is the pilot's business.
     container: bool
+    software: tuple[str, ...]
 
 
 class Demand(NamedTuple):
@@ -52,6 +55,7 @@ class Demand(NamedTuple):
     job_id: int
     priority: int
     asked: Asked
+    held_back: HeldBack | None = None
 
 
 @transaction_required
@@ -64,17 +68,21 @@ def put_in_queues(demands: Iterable[Demand], *, now: datetime) -> Mapping[int, i
     # Jobs of one request ask the same, or one of a few things: each is defined once.
     known: dict[Asked, QueueDefinition] = {}
     waiting = []
-    for job_id, priority, asked in demands:
+    for job_id, priority, asked, held_back in demands:
         definition = known.get(asked)
         if definition is None:
-            definition = known[asked] = define(rounding=queueing.rounding(), **asked._asdict())
-        waiting.append(WaitingJob(job_id=job_id, definition=definition, user_priority=priority))
+            definition = known[asked] = _definition(asked)
+        waiting.append(WaitingJob(job_id=job_id, definition=definition, user_priority=priority, held_back=held_back))
     return queueing.enqueue(waiting, now=now)
 
 
 @transaction_required
 def put_back_in_queues(
-    jobs: Sequence[Job], *, now: datetime, let_in: Collection[int] = frozenset()
+    jobs: Sequence[Job],
+    *,
+    now: datetime,
+    let_in: Collection[int] = frozenset(),
+    held_back: Mapping[int, HeldBack] = MappingProxyType({}),
 ) -> Mapping[int, int]:
     """Put jobs that waited before, and wait again, into queues; the last locking step of a transaction.
 
@@ -87,6 +95,7 @@ def put_back_in_queues(
         jobs: read since they were locked; Waiting or Checking, and in no queue.
         now: the time of the change.
         let_in: those of the Checking jobs that may wait, as far as quotas of waiting jobs are concerned.
+        held_back: {job: when and where it may be matched}; a job that is missing may be at once and everywhere.
 
     Returns:
         {job id: task queue id}, without those that are Checking.
@@ -96,21 +105,38 @@ def put_back_in_queues(
     where = {job.pk: input_data.where(job, holding) for job in jobs}
     lost = [job.pk for job in jobs if where[job.pk] is None]
     checking = [job.pk for job in jobs if where[job.pk] is not None and job.status == JobStatus.CHECKING]
-    held_back = frozenset(checking) - frozenset(let_in)
+    without_room = frozenset(checking) - frozenset(let_in)
     record = partial(transitions.record, source="input data", now=now)
     remark = partial(transitions.remark, source="input data", now=now, only_from={JobStatus.CHECKING})
     record(lost, status=JobStatus.CHECKING, minor=WAITS_FOR_REPLICAS)
     remark(lost, minor=WAITS_FOR_REPLICAS)
-    remark(held_back, minor=WAITS_FOR_ROOM)
-    record(frozenset(checking) - held_back, status=JobStatus.WAITING)
-    jobs = [job for job in jobs if where[job.pk] is not None and job.pk not in held_back]
+    remark(without_room, minor=WAITS_FOR_ROOM)
+    record(frozenset(checking) - without_room, status=JobStatus.WAITING)
+    jobs = [job for job in jobs if where[job.pk] is not None and job.pk not in without_room]
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
     # In one order for all, or two that make the same pools would wait for each other.
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
         if requirements:
             submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
-    return put_in_queues([Demand(job.pk, job.priority, _asked_by(job, where[job.pk] or ())) for job in jobs], now=now)
+    return put_in_queues(
+        [
+            Demand(job.pk, job.priority, _asked_by(job, where[job.pk] or ()), held_back=held_back.get(job.pk))
+            for job in jobs
+        ],
+        now=now,
+    )
+
+
+@transaction_required
+def definition_of(job: Job) -> QueueDefinition | None:
+    """Return the definition of the queue that the job would go into now; None: it would be Checking."""
+    sites = input_data.where(job, input_data.locate([job]))
+    return None if sites is None else _definition(_asked_by(job, sites))
+
+
+def _definition(asked: Asked) -> QueueDefinition:
+    return define(rounding=queueing.rounding(), **asked._asdict())
 
 
 def _asked_by(job: Job, sites: tuple[str, ...]) -> Asked:
@@ -137,4 +163,5 @@ def _asked_by(job: Job, sites: tuple[str, ...]) -> Asked:
         gpus=wanted.get("gpus", 0),
         disk_mb=wanted.get("disk_mb", 0),
         container=bool(wanted.get("container")),
+        software=tuple(wanted.get("software", ())),
     )

@@ -8,6 +8,7 @@ from typing import Final
 from django.db import transaction
 
 from resources.queries import known_sites
+from taskqueues.services import queueing
 from wms.accounts.models import VO, User
 from wms.jobs.domain import description as descriptions
 from wms.jobs.domain.data import narrowed
@@ -19,7 +20,7 @@ from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.optimizers import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
 from wms.kernel.errors import ConflictError, NotFoundError
-from wms.kernel.names import did_you_mean, listed
+from wms.kernel.names import did_you_mean, listed, several_in_one
 
 logger = logging.getLogger(__name__)
 
@@ -66,9 +67,10 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         )
         return Recorded(moved={job_id: JobStatus(locked.status)}, refused={})
 
+    held_back = queueing.held_back([job_id])
     before = out_of_queues([job_id], change).moved[job_id]
     if before is JobStatus.WAITING:
-        demand.put_back_in_queues([Job.objects.get(pk=job_id)], now=now)
+        demand.put_back_in_queues([Job.objects.get(pk=job_id)], now=now, held_back=held_back)
     logger.info("job.edited", extra={"job_id": job_id, "by": by.username, "fields": sorted(changes)})
 
 
@@ -92,7 +94,7 @@ def _refuse_unknown_sites(edited: JobDescription, *, changed: Collection[str], v
     for name, sites in named.items():
         unknown = [site for site in sites if site not in known]
         for site in unknown[:MAX_SENTENCES]:
-            hint = did_you_mean(site, sorted(known))
+            hint = several_in_one(site) or did_you_mean(site, sorted(known))
             errors.setdefault(name, []).append(f'No site of the VO {vo} is called "{site}".{hint}')
     if errors:
         raise InvalidDescriptionError(errors)

@@ -10,14 +10,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from resources.domain.requirements import check, requirements_in_words
+from resources.domain.requirements import check
 from resources.queries import (
-    job_types_taken,
     known_ces,
     known_elements,
+    known_middlewares,
     known_platforms,
     known_sites,
-    known_tags,
     requirement_kinds,
     requirement_names,
     requirement_units,
@@ -25,15 +24,18 @@ from resources.queries import (
 from resources.queries.replicas import element_sites
 from taskqueues.services import queueing, submit_pools
 from wms.accounts.models import VO, Group, User
-from wms.jobs.domain.data import home_of, is_own, narrowed
+from wms.jobs.domain.data import is_own, lfn_of_output, narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
+from wms.jobs.domain.doubts import InputFile, doubts_about, quotes_are_closed
+from wms.jobs.domain.jdl import field_hint
 from wms.jobs.domain.request import MAX_WRONG_FIELDS, WantedJob
+from wms.jobs.queries import own_directories
 from wms.jobs.services import sandboxes
 from wms.jobs.services.input_data import Located
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import RejectedError
-from wms.kernel.names import did_you_mean, listed
+from wms.kernel.names import did_you_mean, listed, several_in_one
 
 MAX_WARNINGS: Final = 50
 #: Of one field of a job; the first ones tell the story.
@@ -141,7 +143,11 @@ def _sanity(arrival: Arrival) -> None:
     _check_setups(arrival)
     _check_input_sandboxes(arrival)
     _check_output_data(arrival)
-    _warn_of_what_nobody_offers(arrival)
+    _check_stall_windows(arrival)
+    _warn_of_doubts(arrival)
+    _warn_of_middlewares(arrival)
+    if pools := arrival.values("submit_pools"):
+        submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
     last_s = max(queueing.rounding().cpu_segments_s)
     for cpu_time_s in sorted({wanted.description.cpu_time_s for wanted in arrival.wanted}):
         if cpu_time_s > last_s:
@@ -156,7 +162,7 @@ def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, asked: frozenset[
     for wanted in arrival.wanted if unknown else ():
         for value in getattr(wanted.description, name):
             if value in unknown and not arrival.refused_enough:
-                hint = arrival.hint(noun, value, known=known)
+                hint = several_in_one(value) or arrival.hint(noun, value, known=known)
                 arrival.refuse(wanted, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
 
 
@@ -189,7 +195,9 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
 def _check_output_data(arrival: Arrival) -> None:
     asked = {wanted.description.output_se for wanted in arrival.wanted} - {None}
     known = known_elements() if asked else frozenset()
-    own = _own_directories(arrival) if any(wanted.description.output_path for wanted in arrival.wanted) else ()
+    lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in _output_lists(arrival)}
+    placed = any(lfns_of.values()) or any(wanted.description.output_path for wanted in arrival.wanted)
+    own = own_directories(arrival.owner, group=arrival.group, vo=arrival.vo) if placed else ()
     for wanted in arrival.wanted:
         element, path = wanted.description.output_se, wanted.description.output_path
         if element is not None and element not in known and not arrival.refused_enough:
@@ -198,33 +206,60 @@ def _check_output_data(arrival: Arrival) -> None:
         if path and not is_own(path, directories=own) and not arrival.refused_enough:
             sentence = f"output_path must be below {' or '.join(own)}: other directories are not yours to write to."
             arrival.refuse(wanted, "output_path", sentence)
+        for lfn in lfns_of[wanted.description.output_data]:
+            if not is_own(lfn.rpartition("/")[0], directories=own) and not arrival.refused_enough:
+                sentence = f"LFN:{lfn} must be below {' or '.join(own)}: other directories are not yours to write to."
+                arrival.refuse(wanted, "output_data", sentence)
     elsewhere = any(wanted.description.output_data and not wanted.description.output_se for wanted in arrival.wanted)
     if elsewhere and not element_sites(arrival.vo.pk):
         arrival.warn("No site has a storage element for output_data today; name one by output_se.")
 
 
-def _own_directories(arrival: Arrival) -> tuple[str, ...]:
-    """Return the logical directories that jobs of this owner may write to."""
-    vo = arrival.vo
-    if VO.objects.managed_by(arrival.owner).filter(pk=vo.pk).exists():
-        return (f"/{vo}",)
-    shared = (f"/{vo}/{arrival.group}",) if arrival.group.shares_jobs else ()
-    return (home_of(arrival.owner.username, vo=vo.name), *shared)
+def _output_lists(arrival: Arrival) -> frozenset[tuple[str, ...]]:
+    return frozenset(wanted.description.output_data for wanted in arrival.wanted)
 
 
-def _warn_of_what_nobody_offers(arrival: Arrival) -> None:
-    until = "today; what asks for it waits until one does."
-    if tags := arrival.values("tags"):
-        for tag in sorted(tags - known_tags(arrival.vo)):
-            arrival.warn(f'No queue offers the tag "{tag}" {until}')
-    taken = job_types_taken(arrival.vo)
-    if taken is not None:
-        for job_type in sorted({wanted.description.job_type for wanted in arrival.wanted} - taken):
-            arrival.warn(f'No queue takes jobs of the type "{job_type}" {until}')
-    if pools := arrival.values("submit_pools"):
-        kept = submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
-        for pool in sorted(pool for pool in pools if not kept.get(pool)):
-            arrival.warn(f'No queue belongs to the submit pool "{pool}" {until}')
+def _check_stall_windows(arrival: Arrival) -> None:
+    longest_s = arrival.vo.longest_stalled_s
+    for wanted in arrival.wanted if longest_s else ():
+        asked_s = wanted.description.stalled_s
+        if asked_s is not None and not 0 < asked_s <= longest_s and not arrival.refused_enough:
+            sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {asked_s}"
+            arrival.refuse(wanted, "stalled_s", sentence + ("." if asked_s else ", which would be none."))
+
+
+def _warn_of_middlewares(arrival: Arrival) -> None:
+    """Warn of grid middlewares without a computing element: directors send no pilots, and the match compares none."""
+    if middlewares := arrival.values("grid_middlewares"):
+        known = known_middlewares(arrival.vo)
+        for middleware in sorted(name for name in middlewares if name.casefold() not in known):
+            hint = arrival.hint("grid middleware", middleware, known=known)
+            arrival.warn(
+                f'No computing element has the grid middleware "{middleware}" today; no pilots are sent for what asks '
+                f"for it alone until one does.{hint}"
+            )
+
+
+def _warn_of_doubts(arrival: Arrival) -> None:
+    """Warn of descriptions that will hardly work as they are meant; alike ones are looked at once."""
+    seen: set[tuple[object, ...]] = set()
+    for wanted in arrival.wanted:
+        description = wanted.description
+        arguments = "" if quotes_are_closed(description.arguments) else description.arguments
+        about = (
+            *(description.executable, arguments, description.priority),
+            *(description.input_sandbox, description.input_data),
+        )
+        if about in seen:
+            continue
+        seen.add(about)
+        files = [
+            InputFile(named.file_name, named.sandbox.is_archive)
+            for named in arrival.input_sandboxes.get(description.input_sandbox, ())
+        ]
+        asked = {name: getattr(description, name) for name in ("executable", "arguments", "priority", "input_data")}
+        for sentence in doubts_about(asked, files=files):
+            arrival.warn(sentence)
 
 
 # ---- Input data ------------------------------------------------------------------------------------------------------
@@ -291,7 +326,7 @@ def _requirements(arrival: Arrival) -> None:
     names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
     for wanted in by_key.values():
         try:
-            check(dict(wanted.description.requirements), known=names, kinds=kinds, units=units)
+            check(dict(wanted.description.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
         except RejectedError as error:
             _refuse_as(arrival, wanted, error)
         if arrival.refused_enough:
@@ -300,11 +335,7 @@ def _requirements(arrival: Arrival) -> None:
         return
     wanted_sets = [dict(wanted.description.requirements) for wanted in by_key.values()]
     pools = submit_pools.register_all(vo=arrival.vo, requirements=wanted_sets, now=arrival.now)
-    for key, wanted_set, pool in zip(by_key, wanted_sets, pools, strict=True):
-        arrival.pools[key] = pool.id
-        if pool.queues == 0:
-            required = requirements_in_words(wanted_set, units=units)
-            arrival.warn(f"No queue meets the requirements {required} today; what asks for them waits until one does.")
+    arrival.pools |= {key: pool.id for key, pool in zip(by_key, pools, strict=True)}
 
 
 def _refuse_as(arrival: Arrival, wanted: WantedJob, error: RejectedError) -> None:

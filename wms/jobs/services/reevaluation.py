@@ -14,7 +14,7 @@ from django.db.models import Min, Q, QuerySet
 from resources.models import ReplicaChange
 from resources.queries.replicas import site_layout
 from resources.services import replicas
-from taskqueues.services import quotas
+from taskqueues.services import queueing, quotas
 from taskqueues.services.quotas import Kind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
@@ -183,8 +183,9 @@ def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
         found[:] = list(locked.select_for_update(of=("self",)))
         return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
 
+    held_back = queueing.held_back([job.pk for job in jobs])
     out_of_queues([job.pk for job in jobs], change)
-    queued = demand.put_back_in_queues(found, now=now, let_in=let_in)
+    queued = demand.put_back_in_queues(found, now=now, let_in=let_in, held_back=held_back)
     return sum(job.status == JobStatus.WAITING or job.pk in queued for job in found)
 
 

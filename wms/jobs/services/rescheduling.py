@@ -1,11 +1,16 @@
 """Back into the queue: what was rescheduled waits again as soon as no pilot can run it any more (DESIGN §3.1)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from django.conf import settings
 
+from resources.queries import place_in_words
+from taskqueues.domain.held_back import HeldBack
+from taskqueues.services import elsewhere
+from taskqueues.services.elsewhere import GivenBack
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import demand, transitions
@@ -22,7 +27,14 @@ class RescheduleLimitError(ConflictError):
 
 
 @transaction_required
-def requeue(job_ids: Iterable[int], *, source: str, now: datetime, minor: str = "") -> frozenset[int]:
+def requeue(
+    job_ids: Iterable[int],
+    *,
+    source: str,
+    now: datetime,
+    minor: str = "",
+    held_back: Mapping[int, HeldBack] = MappingProxyType({}),
+) -> frozenset[int]:
     """Let Rescheduled jobs wait again; call it when no lease on them is open. Returns those that now wait.
 
     Jobs in another status (killed meanwhile) are left alone. It is the last step of a transaction that locks task
@@ -33,18 +45,21 @@ def requeue(job_ids: Iterable[int], *, source: str, now: datetime, minor: str = 
         source: who or what caused it, for the history.
         now: the time of the change.
         minor: new minor status.
+        held_back: {job: when and where it may be matched}; a job that is missing may be at once and everywhere.
     """
     recorded = transitions.record(
         job_ids, status=JobStatus.WAITING, minor=minor, source=source, now=now, only_from={JobStatus.RESCHEDULED}
     )
     # An order to the pilot that held it must not reach the next one.
     JobCommand.objects.filter(job__in=recorded.moved, acknowledged_at__isnull=True).delete()
-    demand.put_back_in_queues(list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now)
+    demand.put_back_in_queues(list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now, held_back=held_back)
     return frozenset(recorded.moved)
 
 
 @transaction_required
-def reschedule_or_fail(job_id: int, *, minor: str, source: str, now: datetime) -> JobStatus:
+def reschedule_or_fail(
+    job_id: int, *, minor: str, source: str, now: datetime, given_back: GivenBack | None = None
+) -> JobStatus:
     """Put a job whose lease has just ended without a result back into its queue, or fail it after too many times.
 
     A job that its owner rescheduled while the pilot held it waits again; one that was killed stays as it is.
@@ -54,11 +69,12 @@ def reschedule_or_fail(job_id: int, *, minor: str, source: str, now: datetime) -
         minor: why, at most 255 characters.
         source: who or what caused it, for the history.
         now: the time of the change.
+        given_back: by which places; None: it waits for nothing and avoids no place.
 
     Returns:
         The status of the job after it: Waiting, Failed, or an end that it had before.
     """
-    job = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
+    job = Job.objects.select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
     status = JobStatus(job.status)
     if status in HELD_BY_A_PILOT and job.reschedules >= settings.WMS_MAX_RESCHEDULES:
         exhausted = f"{minor} (and rescheduled {job.reschedules} times before)"
@@ -68,7 +84,17 @@ def reschedule_or_fail(job_id: int, *, minor: str, source: str, now: datetime) -
         transitions.move(job_id, status=JobStatus.RESCHEDULED, minor=minor, application="", source=source, now=now)
     elif status is not JobStatus.RESCHEDULED:
         return status
-    requeue([job_id], source=source, now=now, minor=minor)
+    held_back = None
+    if given_back is not None and status in HELD_BY_A_PILOT:  # else it is somebody's wish, which is done at once
+        definition = demand.definition_of(job)
+        held_back = elsewhere.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
+    requeue(
+        [job_id],
+        source=source,
+        now=now,
+        minor=minor if held_back is None else _with_wait(minor, held_back, now=now),
+        held_back={} if held_back is None else {job_id: held_back},
+    )
     return JobStatus.WAITING
 
 
@@ -102,6 +128,15 @@ def reschedule(job_ids: Collection[int], *, source: str, now: datetime) -> tuple
     requeue(recorded.moved.keys() - held(recorded), source=source, now=now)
     refused |= recorded.errors(JobStatus.RESCHEDULED)
     return frozenset(recorded.moved), refused
+
+
+def _with_wait(minor: str, held_back: HeldBack, *, now: datetime) -> str:
+    """Return the reason of a reschedule with what the job waits for, within the length of a minor status."""
+    waits = f"waits until {held_back.not_before:%Y-%m-%d %H:%M:%S %Z}" if held_back.not_before > now else ""
+    if held_back.avoided_queue_ids:
+        place = place_in_words(held_back.avoided_queue_ids[-1], host=held_back.avoided_host)
+        waits = f"{waits}{', then' if waits else 'goes'} elsewhere than {place} first"
+    return f"{minor[: max(0, _MINOR_LENGTH - len(waits) - 2)]}; {waits}"[:_MINOR_LENGTH]
 
 
 def held(recorded: transitions.Recorded) -> frozenset[int]:

@@ -5,7 +5,7 @@ At the end every job waits in its queue, but for those that no site may take yet
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -14,8 +14,9 @@ from uuid import UUID
 from django.db import transaction
 
 from taskqueues.services import quotas
+from wms.accounts.domain import remarks_on
 from wms.accounts.models import User
-from wms.accounts.services import acting_group
+from wms.accounts.services import acting_group, implied_group
 from wms.jobs import sql
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import as_text
@@ -23,6 +24,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.parametric import substitute_job_id
 from wms.jobs.domain.request import SubmissionIn, WantedJob
 from wms.jobs.models import Submission
+from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import transitions
 from wms.jobs.services.demand import Asked, Demand, put_in_queues
 from wms.jobs.services.optimizers import Arrival, optimize, requirements_key
@@ -57,11 +59,35 @@ class SubmissionResult:
     warnings: Sequence[str]
 
 
+class QueuedJobs(NamedTuple):
+    """Jobs of one request that wait in one task queue."""
+
+    task_queue_id: int
+    #: Of the first of them, as JSON text.
+    description: str
+    first_id: int
+    jobs: int
+
+
+#: Tells sentences about jobs that were put into their task queues; who knows what pilots offer stands above.
+Doubts = Callable[[Sequence[QueuedJobs]], Iterable[str]]
+
+
+def _no_doubts(_queued: Sequence[QueuedJobs]) -> Iterable[str]:
+    return ()
+
+
 @transaction.atomic(durable=True)
-def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
+def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts = _no_doubts) -> SubmissionResult:
     """Take in the jobs of *request*; each is Waiting in its task queue when this returns, or Checking in none.
 
     A request whose id *owner* has used before is answered as it was then, and changes nothing.
+
+    Args:
+        request: what is asked for.
+        owner: of the jobs.
+        now: the edge's clock.
+        doubts: its sentences are among the warnings.
 
     Raises:
         RequestIdConflictError: the id was used for a request that said something else.
@@ -80,6 +106,8 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, wanted=tuple(request.jobs), now=now)
+    if request.group is None:
+        _warn_of_group(arrival)
     optimize(arrival)
     quotas.refuse_beyond(
         vo_id=arrival.vo.pk,
@@ -87,7 +115,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
         owner_id=owner.pk,
         coming=Counter(wanted.description.job_type for wanted in arrival.wanted),
     )
-    result = _insert(submission, arrival)
+    result = _insert(submission, arrival, doubts=doubts)
     if request.request_id is not None:
         Submission.objects.filter(pk=submission.pk).update(answer=_as_answer(result))
     logger.info(
@@ -97,7 +125,14 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionRe
     return result
 
 
-def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
+def _warn_of_group(arrival: Arrival) -> None:
+    """Warn of what is unexpected about a group that was not named."""
+    acted_in = group_of_last_job(arrival.owner)
+    for remark in remarks_on(implied_group(arrival.owner, arrival.group, acted_in=acted_in)):
+        arrival.warn(remark)
+
+
+def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
     """Insert the jobs and put them into their queues."""
     job_ids = sql.reserve_job_ids(len(arrival.wanted))
     jobs = [_new_job(wanted, job_id, arrival) for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)]
@@ -114,11 +149,23 @@ def _insert(submission: Submission, arrival: Arrival) -> SubmissionResult:
         )
     waiting = [Demand(job.id, job.priority, asked) for job, asked in jobs if asked is not None]
     task_queue_of = put_in_queues(waiting, now=arrival.now)
+    for sentence in doubts(_by_queue([job for job, _ in jobs], task_queue_of)):
+        arrival.warn(sentence)
     return SubmissionResult(
         job_group_id=submission.pk,
         jobs=[SubmittedJob(job.id, job.status, task_queue_of.get(job.id)) for job, _ in jobs],
         warnings=list(arrival.warnings),
     )
+
+
+def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[QueuedJobs]:
+    """Return the jobs that wait by their task queues, each with the description of its first job."""
+    first: dict[int, NewJob] = {}
+    for job in jobs:
+        if (task_queue_id := task_queue_of.get(job.id)) is not None:
+            first.setdefault(task_queue_id, job)
+    count = Counter(task_queue_of.values())
+    return [QueuedJobs(pk, job.description, job.id, count[pk]) for pk, job in first.items()]
 
 
 def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, Asked | None]:
@@ -165,6 +212,7 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
         gpus=description.gpus,
         disk_mb=description.disk_mb,
         container=bool(description.container),
+        software=description.software,
     )
     return new, asked
 

@@ -7,7 +7,7 @@ so nothing below may import ``rest_framework.views`` or ``rest_framework.generic
 from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
-from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, Name, NameInQuery, Number, Text, WholeNumber
 from wms.kernel.rest.grouping import GroupBy
 from wms.kernel.rest.negotiation import AnyClientNegotiation
 from wms.kernel.rest.pages import CursorPages, PageParameters, PageQuery
@@ -24,6 +24,8 @@ __all__ = [
     "Flag",
     "GroupBy",
     "InvalidJSONError",
+    "Name",
+    "NameInQuery",
     "Number",
     "PageParameters",
     "PageQuery",

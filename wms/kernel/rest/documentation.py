@@ -19,6 +19,7 @@ MEANING = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Larger than this server accepts.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a kind that is not taken here.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many; Retry-After says in how many seconds to try again.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Not settled in time; Retry-After says in how many seconds to repeat the request.",
 }
 
 

@@ -18,6 +18,7 @@ from wms.kernel.errors import (
     TooLargeError,
     TooManyError,
     UnauthenticatedError,
+    UnavailableError,
     WmsError,
 )
 from wms.kernel.rest.serializers import NON_FIELD_ERRORS
@@ -30,6 +31,7 @@ STATUS_OF_CATEGORY: Mapping[type[WmsError], HTTPStatus] = {
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
     TooManyError: HTTPStatus.TOO_MANY_REQUESTS,
+    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 #: The framework's words where ours are others.
 CODE_OF_FRAMEWORK = {"permission_denied": "forbidden", "invalid": "invalid_input", "parse_error": "malformed_request"}
@@ -77,7 +79,7 @@ def _answer_ours(error: WmsError) -> Response | None:
     headers = {}
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = WWW_AUTHENTICATE
-    if isinstance(error, TooManyError):
+    if isinstance(error, TooManyError | UnavailableError):
         headers["Retry-After"] = str(error.retry_after_s)
     return Response(error_body(error.code, error.detail, error.errors), status=status, headers=headers)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from wms.kernel.names import composed
 from wms.kernel.rest.strict_json import MAX_INTEGER, MIN_INTEGER
 
 
@@ -23,6 +24,22 @@ class Text(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class Name(Text):
+    """A JSON string that names something: it is compared in Unicode's NFC."""
+
+    def to_internal_value(self, data: object) -> str:
+        """Return the name, composed."""
+        return composed(super().to_internal_value(data))
+
+
+class NameInQuery(serializers.CharField):
+    """A name in a query string, compared in Unicode's NFC."""
+
+    def to_internal_value(self, data: str) -> str:
+        """Return the name, composed."""
+        return composed(super().to_internal_value(data))
 
 
 class WholeNumber(serializers.IntegerField):

@@ -9,11 +9,14 @@ from msgspec import UNSET, Meta, UnsetType
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from wms.kernel.rest.fields import Flag, Number, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, Name, Number, Text, WholeNumber
 from wms.kernel.rest.serializers import StrictSerializer
 
 #: Not their subclasses, which may take less.
-_PLAIN: Final = frozenset({Text, WholeNumber, Number, Flag, serializers.UUIDField, serializers.ListField})
+_PLAIN: Final = frozenset({Name, Text, WholeNumber, Number, Flag, serializers.UUIDField, serializers.ListField})
+
+
+_ASCII: Final = r"^[\x00-\x7f]*\Z"
 
 
 class PlainSerializer(StrictSerializer):
@@ -81,7 +84,10 @@ def _type_of(field: serializers.Field[Any, Any, Any, Any]) -> Any:  # noqa: ANN4
     if type(field) in _PLAIN:
         match field:
             case Text():
-                return Annotated[str, Meta(min_length=0 if field.allow_blank else 1, max_length=field.max_length)]
+                # A name that is not ASCII may have to be composed, which is left to its field.
+                pattern = _ASCII if isinstance(field, Name) else None
+                least = 0 if field.allow_blank else 1
+                return Annotated[str, Meta(min_length=least, max_length=field.max_length, pattern=pattern)]
             case WholeNumber():
                 return Annotated[int, Meta(ge=field.min_value, le=field.max_value)]
             case Number():

@@ -14,11 +14,12 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods
 
+from matching.services.submission import submit
 from wms.accounts.models import User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import sandboxes
-from wms.jobs.services.submission import SubmissionResult, submit
+from wms.jobs.services.submission import SubmissionResult
 from wms.kernel.errors import WmsError
 from wms.portal.forms.submission import MAX_FILES, JdlForm, KeptFile, SimpleForm
 from wms.portal.pages import show, signed_in

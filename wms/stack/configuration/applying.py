@@ -10,6 +10,7 @@ from django.db import transaction
 from taskqueues.services import priorities, submit_pools
 from wms.kernel.db import LockKey, lock, transaction_required
 from wms.stack.configuration.document import Node, parse
+from wms.stack.configuration.misfits import note_misfits
 from wms.stack.configuration.plan import Plan, World, plan
 from wms.stack.configuration.problems import ConfigurationError, Remark, Unreadable
 from wms.stack.configuration.reading import Place, Reading
@@ -68,6 +69,7 @@ def _planned(node: Node, *, reading: Reading, world: World, now: datetime) -> Pl
     except Unreadable as error:
         raise ConfigurationError(reading.problems) from error
     made = plan(file, world=world, reading=reading, now=now)
+    note_misfits(file, made, world=world, reading=reading)
     problems = [*reading.problems, *made.problems]
     if problems:
         raise ConfigurationError(problems)

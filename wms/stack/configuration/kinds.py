@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import composed, did_you_mean
 from wms.kernel.validators import NAME_PATTERN
 from wms.stack.configuration.document import Items, Node, Pairs, Word
 from wms.stack.configuration.reading import (
@@ -39,6 +39,8 @@ class Text(Kind):
     pattern: re.Pattern[str] | None = None
     hint: str = ""
     secret: bool = False
+    #: Kept byte by byte, as an address is; names and words are composed (NFC).
+    as_written: bool = False
 
     def read(self, node: Node, at: Place) -> str:
         """Return the text."""
@@ -46,6 +48,8 @@ class Text(Kind):
         if not isinstance(value, str):
             got = "a text" if value is None or self.secret else f'a text; put "{shown(node)}" in quotes'
             raise at.refuse(node, f"use {got}")
+        if not self.secret and not self.as_written:
+            value = composed(value)
         if not value.strip() and not self.empty:
             raise at.refuse(node, "must not be empty")
         if len(value) > self.longest:
@@ -222,9 +226,12 @@ class Parameters(Kind):
     def read(self, node: Node, at: Place) -> Mapping[str, object]:
         """Return them with values in canonical form and names as they are spelt."""
         found: dict[str, object] = {}
-        for spelt, key, value in pairs(node, at, same=str.casefold):
+        for written, key, value in pairs(node, at, same=lambda name: composed(name).casefold()):
+            spelt = composed(written)
             with at.reading.going_on():
-                found[spelt] = self._value(spelt, key, value, at.key(spelt[:MAX_NAME_LENGTH]))
+                place = at.key(spelt[:MAX_NAME_LENGTH])
+                found[spelt] = self._value(spelt, key, value, place)
+                at.reading.lines[place.path] = key.line
         return dict(sorted(found.items()))
 
     def _value(self, spelt: str, key: Word, node: Node, at: Place) -> object:
@@ -248,7 +255,8 @@ class ParametersByVO(Kind):
     def read(self, node: Node, at: Place) -> Mapping[str, object]:
         """Return {VO: parameters}."""
         found = {}
-        for vo, key, value in pairs(node, at):
+        for written, key, value in pairs(node, at, same=composed):
+            vo = composed(written)
             at.reading.uses.append(Use(key.line, at.key(vo).path, "vo", vo))
             with at.reading.going_on():
                 found[vo] = Parameters().read(value, at.key(vo))

@@ -14,8 +14,8 @@ from wms.accounts.domain import digest_of
 from wms.kernel.names import did_you_mean
 from wms.stack.configuration.problems import Remark
 from wms.stack.configuration.reading import Reading, Use
-from wms.stack.configuration.records import Entry, Key, keys_of
-from wms.stack.configuration.schema import Configuration, LimitEntry
+from wms.stack.configuration.records import Entry, EntryT, Key, keys_of
+from wms.stack.configuration.schema import CEEntry, Configuration, LimitEntry
 from wms.stack.configuration.sections import Change, Identity, Section
 from wms.stack.configuration.supply import DirectorSection, LimitSection, told_apart
 from wms.stack.configuration.where import (
@@ -73,7 +73,7 @@ class Plan:
 def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
     """Return what *file* changes in *world*; the reading's problems and warnings grow by those of references."""
     _check_uses(reading, world=world)
-    reading.warnings += _doubtful_options(file)
+    reading.warnings += _doubtful_options(file, world=world)
     made = Plan()
     for section, identity, entry in _entries(file, world=world):
         _compare(made, section, identity, entry, now=now)
@@ -134,13 +134,17 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
         reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
 
 
-def _doubtful_options(file: Configuration) -> Iterator[Remark]:
-    """Yield what is wrong with the options of CEs, as far as can be seen from here; their backends ask each time."""
+def _doubtful_options(file: Configuration, *, world: World) -> Iterator[Remark]:
+    """Yield what is wrong with the options of CEs, as far as can be seen from here; their backends ask each time.
+
+    They are checked as they will be stored: an entry that leaves out the type of a CE leaves it as it is.
+    """
     for site in file.sites:
-        for ce in site.ces:
+        for stated in site.ces:
+            ce = _merged(world.ces.entries.get((site.name, stated.name)), stated, CEEntry)
             flaw = flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity)
             if flaw is not None:
-                yield ce.remark("options", f"{flaw} Until that is mended no pilots are sent there.")
+                yield stated.remark("options", f"{flaw} Until that is mended no pilots are sent there.")
 
 
 # ---- Differences -----------------------------------------------------------------------------------------------------
@@ -164,7 +168,7 @@ def _compare(made: Plan, section: AnySection, identity: Identity, entry: Entry, 
     made.differences.append(_difference(section, identity, stored, merged, changed=changed))
 
 
-def _merged(stored: Entry | None, entry: Entry, record: type[Entry]) -> Entry:
+def _merged(stored: EntryT | None, entry: EntryT, record: type[Entry]) -> EntryT:
     """Return the stored entry with what the file states; what it leaves out stays as it is."""
     if stored is None:
         return entry

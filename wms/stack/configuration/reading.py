@@ -36,6 +36,8 @@ class Reading:
     uses: list[Use] = field(default_factory=list)
     #: What the file itself defines, by what it is.
     names: dict[str, set[str]] = field(default_factory=dict)
+    #: The line of each free parameter, by its path: entries know only the lines of their own keys.
+    lines: dict[str, int] = field(default_factory=dict)
 
     def refuse(self, line: int, path: str, sentence: str) -> Unreadable:
         """Note a problem, and return the exception that ends the reading of the value."""

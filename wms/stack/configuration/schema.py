@@ -24,7 +24,7 @@ from resources.domain.words import (
     WhenExpired,
 )
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
-from wms.accounts.domain import GroupProperty
+from wms.accounts.domain import MAX_STALLED_S, GroupProperty
 from wms.stack.configuration.kinds import (
     MAX_BIG_INTEGER,
     Choice,
@@ -47,7 +47,7 @@ from wms.stack.configuration.words import DirectorKind
 Free = Mapping[str, object]
 
 _USERNAME = Text(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")
-_STORAGE_URL = Text(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT)
+_STORAGE_URL = Text(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT, as_written=True)
 _TOKEN = Text(
     4096,
     secret=True,
@@ -72,6 +72,9 @@ class VOEntry(Entry):
     managers: Annotated[tuple[str, ...], SetOf(NameOf("user", may_be_missing=True))] = ()
     history_fair_share: Annotated[bool, Flag()] = False
     any_segment_fraction: Annotated[float, Number(most=1.0)] = 0.0
+    stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
+    stalled_cpu_fraction: Annotated[float | None, Nothing(Number(most=1.0))] = None
+    max_stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
@@ -233,6 +236,9 @@ class QueueEntry(Entry):
     required_tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     max_waiting_pilots: Annotated[int, WholeNumber()] = 10
     max_pilots: Annotated[int, WholeNumber()] = 100
+    stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
+    stalled_cpu_fraction: Annotated[float | None, Nothing(Number(most=1.0))] = None
+    max_stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
@@ -254,6 +260,7 @@ class CEEntry(Entry):
 
     name: Annotated[str, name()]
     type: Annotated[str, Choice(settings.WMS_BACKENDS)] = "local"
+    middleware: Annotated[str, Text(128, empty=True)] = ""
     options: Annotated[Free, Options()] = field(default_factory=dict)
     pilot_types: Annotated[tuple[str, ...], SetOf(Choice(PilotType))] = ()
     identity: Annotated[str, Choice(Identity)] = Identity.NONE
@@ -276,6 +283,7 @@ class SiteEntry(Entry):
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
+    containers_provide_platforms: Annotated[bool, Flag()] = False
     throttle: Annotated[ThrottleEntry | None, Nothing(RecordOf(ThrottleEntry))] = None
     storage_elements: Annotated[tuple[str, ...], SetOf(NameOf("storage element"))] = ()
     tokens: Annotated[TokensEntry | None, Nothing(RecordOf(TokensEntry))] = None

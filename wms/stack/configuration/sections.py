@@ -84,6 +84,21 @@ def _free(stored: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
+def options_of(stored: object) -> Mapping[str, object]:
+    """Return the stored options of a computing element as an entry has them.
+
+    Unlike a parameter, a list of theirs is no set: its order matters, and a list of one value is a list.
+    """
+    found = _option(stored)
+    return found if isinstance(found, dict) else {}
+
+
+def _option(stored: object) -> object:
+    if isinstance(stored, Mapping):
+        return {name: _option(stored[name]) for name in sorted(stored)}
+    return [_option(item) for item in stored] if isinstance(stored, list) else _free(stored)
+
+
 def status_of(level: Level) -> StatusEntry:
     """Return the stored status of a level."""
     return StatusEntry(

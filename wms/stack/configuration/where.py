@@ -38,6 +38,7 @@ from wms.stack.configuration.sections import (
     Identity,
     Section,
     free,
+    options_of,
     put_level,
     sorted_names,
     status_of,
@@ -151,6 +152,7 @@ class SiteSection(Section[SiteEntry, Site]):
             status=status_of(row),
             parameters=free(row.parameters),
             vo_parameters=free(row.vo_parameters),
+            containers_provide_platforms=row.containers_provide_platforms,
             throttle=_throttle_of(row),
             storage_elements=sorted_names(element.name for element in row.storage_elements.all()),
         )
@@ -168,6 +170,7 @@ class SiteSection(Section[SiteEntry, Site]):
         """Write the site and its tokens."""
         row = self.rows.setdefault(change.identity, Site(name=change.entry.name))
         put_level(row, change)
+        row.containers_provide_platforms = change.entry.containers_provide_platforms
         _put_throttle(row, change.entry.throttle)
         row.save()
         if "throttle" in change.changed:
@@ -236,7 +239,8 @@ class CESection(Section[CEEntry, ComputingElement]):
         return CEEntry(
             name=row.name,
             type=row.type,
-            options=free(row.options),
+            middleware=row.middleware,
+            options=options_of(row.options),
             pilot_types=sorted_names(row.pilot_types),
             identity=words.Identity(row.identity),
             status=status_of(row),
@@ -251,7 +255,7 @@ class CESection(Section[CEEntry, ComputingElement]):
         )
         put_level(row, change)
         row.type, row.options, row.identity = change.entry.type, dict(change.entry.options), change.entry.identity
-        row.pilot_types = list(change.entry.pilot_types)
+        row.pilot_types, row.middleware = list(change.entry.pilot_types), change.entry.middleware
         row.save()
 
 
@@ -286,6 +290,9 @@ class QueueSection(Section[QueueEntry, Queue]):
             required_tags=sorted_names(row.required_tags),
             max_waiting_pilots=row.max_waiting_pilots,
             max_pilots=row.max_pilots,
+            stalled_s=row.stalled_s,
+            stalled_cpu_fraction=row.stalled_cpu_fraction,
+            max_stalled_s=row.max_stalled_s,
             status=status_of(row),
             parameters=free(row.parameters),
             vo_parameters=free(row.vo_parameters),
@@ -301,6 +308,8 @@ class QueueSection(Section[QueueEntry, Queue]):
             setattr(row, offered, getattr(change.entry, offered))
         row.platforms, row.job_types = list(change.entry.platforms), list(change.entry.job_types)
         row.tags, row.required_tags = list(change.entry.tags), list(change.entry.required_tags)
+        row.stalled_s, row.stalled_cpu_fraction = change.entry.stalled_s, change.entry.stalled_cpu_fraction
+        row.max_stalled_s = change.entry.max_stalled_s
         row.max_waiting_pilots, row.max_pilots = change.entry.max_waiting_pilots, change.entry.max_pilots
         row.save()
 

@@ -30,6 +30,9 @@ class VOSection(Section[VOEntry, VO]):
             managers=sorted_names(user.username for user in row.managers.all()),
             history_fair_share=row.history_fair_share,
             any_segment_fraction=row.any_segment_fraction,
+            stalled_s=row.stalled_s,
+            stalled_cpu_fraction=row.stalled_cpu_fraction,
+            max_stalled_s=row.max_stalled_s,
         )
 
     def write(self, change: Change[VOEntry]) -> None:
@@ -38,6 +41,8 @@ class VOSection(Section[VOEntry, VO]):
         row.setup, row.setups = change.entry.setup, list(change.entry.setups)
         row.history_fair_share = change.entry.history_fair_share
         row.any_segment_fraction = change.entry.any_segment_fraction
+        row.stalled_s, row.stalled_cpu_fraction = change.entry.stalled_s, change.entry.stalled_cpu_fraction
+        row.max_stalled_s = change.entry.max_stalled_s
         row.save()
 
     def link(self, change: Change[VOEntry]) -> None:

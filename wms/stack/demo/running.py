@@ -3,14 +3,18 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
+from django.conf import settings
 
+from pilots.agent.node import detected_platform
 from pilots.domain import PilotStatus
 from wms.stack import services
 from wms.stack.demo import display, sample
 from wms.stack.demo.demonstration import Demonstration
 from wms.stack.demo.workload import submissions
+from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.parts import Activity, Stage
 from wms.stack.services import Options, System
@@ -62,10 +66,19 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
         begun.append(_demonstration(system))
         return [[Activity(function=begun[0].run)]]
 
-    options = Options(
-        project=project, data=data, port=port, web_workers=2, configuration=sample.FILE, defaults=_SETTINGS, stay=stay
-    )
-    services.run(options, greeting=lambda system: _report(begun[0], system, stay=stay), more=more)
+    with TemporaryDirectory(prefix="wms-demo-") as made:
+        configuration = Path(made) / sample.FILE.name
+        configuration.write_text(sample.configuration(machine=detected_platform()), encoding="utf-8")
+        options = Options(
+            project=project,
+            data=data,
+            port=port,
+            web_workers=2,
+            configuration=configuration,
+            defaults=_SETTINGS,
+            stay=stay,
+        )
+        services.run(options, greeting=lambda system: _report(begun[0], system, stay=stay), more=more)
     if stay:
         return
     if not begun or not begun[0].finished:
@@ -128,6 +141,7 @@ def _addresses(system: System) -> list[str]:
         f"Portal          {address}",
         f"Administration  {address}admin/ (for those with a *)",
         f"REST interface  {address}api/docs/",
+        *filter(None, [hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)]),
         "Log-ins         user / password",
         *(
             f"  {'*' if user.administers else ' '} {user.username:<9} {user.password:<{width}}  {user.may}"

@@ -25,6 +25,18 @@ class LogIn:
     administers: bool
 
 
+def configuration(*, machine: str) -> str:
+    """Return the configuration of the sample, in which nodes of this machine's platform run the jobs of all others.
+
+    Args:
+        machine: the platform of this machine, as its pilots detect it.
+    """
+    sample = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    platforms = sample["platforms"]
+    platforms[machine] = sorted({machine, *platforms})
+    return yaml.safe_dump(sample, sort_keys=False)
+
+
 def log_ins() -> list[LogIn]:
     """Return the users of the sample, as its file says."""
     sample = yaml.safe_load(FILE.read_text(encoding="utf-8"))

@@ -1,9 +1,11 @@
 """Makes the scenario that is simulated out of what the files say."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from itertools import chain
 
 from matching.domain.simulation.scenario import RunTime, Scenario, SimulatedGroup, SimulatedVO, Slots, Work
+from resources.domain.parameters import LevelParameters, effective
+from resources.domain.software import PARAMETER, PublishedSoftware, software_of_queue
 from resources.domain.words import PilotType, ResourceState
 from taskqueues.domain.definition import Rounding, define
 from taskqueues.domain.offer import ResourceOffer
@@ -44,6 +46,7 @@ class _Building:
         self._number_of_vo = _numbers(self._vo_of)
         self._number_of_group = _numbers(self._group_of)
         self.number_of_user = _numbers(entry.user for entry in load)
+        self._software_of = {vo.name: self._published(vo) for vo in entries.vos}
         self._runs_on = {platform.name: platform.runs for platform in entries.platforms}
 
     def vos(self) -> Iterable[SimulatedVO]:
@@ -90,6 +93,7 @@ class _Building:
             gpus=entry.gpus,
             disk_mb=entry.disk_mb,
             container=bool(entry.container),
+            software=entry.software,
         )
         return Work(
             definition=definition,
@@ -119,6 +123,7 @@ class _Building:
     def _offer(self, vo: VOEntry, site: SiteEntry, ce: CEEntry, queue: QueueEntry) -> ResourceOffer:
         """Return what a generic pilot of *vo* offers that has just started there (``taskqueues.services.offers``)."""
         # What is not active stays so: a simulation has no date on which a ban could end.
+        published = self._software_of[vo.name]
         active = all(level.status.state == ResourceState.ACTIVE for level in (site, ce, queue))
         return ResourceOffer(
             vo_id=self._number_of_vo[vo.name],
@@ -129,6 +134,7 @@ class _Building:
             ce=ce.name,
             platforms=self._platforms(queue),
             submit_pools=None,
+            lacking_software=published.lacking(published.common_to([(site.name, ce.name, queue.name)])),
             tags=queue.tags,
             required_tags=queue.required_tags,
             job_types=queue.job_types,
@@ -139,6 +145,20 @@ class _Building:
             disk_mb=queue.disk_mb,
             container=queue.container,
         )
+
+    def _published(self, vo: VOEntry) -> PublishedSoftware:
+        """Return the software that the queues serving *vo* publish, by the names of site, CE and queue."""
+        of_queue: dict[Hashable, frozenset[str]] = {}
+        for site in self._entries.sites:
+            for ce in site.ces if not site.vos or vo.name in site.vos else ():
+                for queue in ce.queues:
+                    levels = [
+                        LevelParameters.read(level.parameters, level.vo_parameters, vo=vo.name)
+                        for level in (site, ce, queue)
+                    ]
+                    value = effective(*levels).get(PARAMETER)
+                    of_queue[site.name, ce.name, queue.name] = software_of_queue(queue.tags, value)
+        return PublishedSoftware(of_queue)
 
     def _platforms(self, queue: QueueEntry) -> tuple[str, ...] | None:
         nodes = queue.platforms

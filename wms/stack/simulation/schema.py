@@ -45,6 +45,7 @@ class LoadEntry(Entry):
     gpus: Annotated[int, WholeNumber()] = 0
     disk_mb: Annotated[int, WholeNumber()] = 0
     container: Annotated[str, Text(1024, empty=True)] = ""
+    software: Annotated[tuple[str, ...], SetOf(Text(255))] = ()
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""

@@ -1,13 +1,17 @@
 """`manage.py up`: the whole system in the foreground."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.services import Options, System, run
+
+#: TCP has no others.
+MAX_PORT = 65535
 
 
 class Command(BaseCommand):
@@ -38,9 +42,15 @@ def _greeting(system: System) -> str:
     return (
         f"\nThe system is up at {address} (API: {address}api/docs/, administration: {address}admin/).\n"
         f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"
+        f"{_in_other_terminals(system)}"
         "Next, in a second terminal: `uv run manage.py configure FILE` with your sites, groups and users, or\n"
         "`uv run manage.py createsuperuser`; then `uv run manage.py token USER` for a first request.\n"
     )
+
+
+def _in_other_terminals(system: System) -> str:
+    hint = hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)
+    return f"{hint}\n" if hint else ""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -54,15 +64,13 @@ def add_options(parser: ArgumentParser) -> None:
 
 def port(text: str) -> int:
     """Return the number of a port."""
-    number = positive(text)
-    if number > 65535:
-        raise ValueError(text)
-    return number
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MAX_PORT):
+        raise ArgumentTypeError(f"{text!r} is not a port; give a number from 1 to {MAX_PORT}.")
+    return int(text)
 
 
 def positive(text: str) -> int:
     """Return a number above 0."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"{text!r} is not a number above 0; give one such as 2.")
+    return int(text)

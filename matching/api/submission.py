@@ -1,0 +1,38 @@
+"""POST /api/jobs/: jobs are taken in, with warnings of those that no pilot can be given (ADR 32)."""
+
+from http import HTTPStatus
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from matching.services.submission import submit
+from wms.accounts.api.permissions import user_of
+from wms.jobs.api.bodies import SubmissionBody
+from wms.jobs.api.outputs import SubmissionOut
+from wms.jobs.api.views import JobListView
+from wms.jobs.domain.request import parse_submission
+from wms.kernel.rest import error_responses
+
+
+class JobsView(JobListView):
+    """All jobs that the caller may see, and submission."""
+
+    @extend_schema(
+        operation_id="jobs_submit",
+        summary="Submit a job, a parametric job or a list of jobs",
+        tags=["jobs"],
+        request=SubmissionBody,
+        responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """Take in all jobs of the request or none; each of them waits in its task queue afterwards.
+
+        A job that no site may take yet, for want of its input data, is Checking in none instead; a warning tells of it.
+        """
+        result = submit(parse_submission(request.data), owner=user_of(request), now=timezone.now())
+        # Not through the serializer: ten thousand jobs would take it longer than submitting them.
+        jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
+        answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}
+        return Response(answer, status=HTTPStatus.CREATED)

@@ -1,0 +1,16 @@
+"""Have the claim look at every place where a pilot may be whose queue is not known."""
+
+from django.db import migrations
+
+from matching.migrations._functions import LOAD
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("matching", "0009_shorter_heartbeat"),
+        # Its tables.
+        ("resources", "0007_ce_types_are_those_of_backends"),
+        ("taskqueues", "0009_memberships_without_foreign_keys"),
+    ]
+
+    operations = [*LOAD]

@@ -1,0 +1,14 @@
+"""Have claims refuse jobs whose owner is no longer a member of their group."""
+
+from django.db import migrations
+
+from matching.migrations._functions import LOAD
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("accounts", "0002_sharing_of_a_vo"),
+        ("matching", "0010_unknown_places"),
+    ]
+
+    operations = [*LOAD]

@@ -1,0 +1,52 @@
+"""What a job that was given back waits for, in words: a time, and other places first (ADR 33)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from matching.domain.headline import Cause, Ground
+from resources.queries import place_in_words
+from taskqueues.models import QueuedJob
+from wms.kernel.names import listed
+
+_TIME: Final = "%Y-%m-%d %H:%M:%S %Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """What holds a queued job back at present; all is empty when nothing does."""
+
+    #: That no pilot gets it before a time; none: any may now.
+    delays: tuple[Cause, ...] = ()
+    #: Which places it avoids until when, as a part of a sentence.
+    goes_elsewhere: str = ""
+    #: Configured queues that it avoids wholly; where only a host is avoided, the queue still fits.
+    queue_ids: frozenset[int] = frozenset()
+    until: str = ""
+
+    def causes_at(self, queue_id: int) -> tuple[Cause, ...]:
+        """Return why the job goes to other queues than this one first; none: it does not."""
+        if queue_id not in self.queue_ids:
+            return ()
+        return (Cause(Ground.DELAY, f"this queue gave it back; until {self.until} other queues come first"),)
+
+
+def held_back_of(job_id: int, *, now: datetime) -> Waits:
+    """Return what the job waits for; *now* is by the database's clock."""
+    row = QueuedJob.objects.filter(pk=job_id, is_held_back=True).first()
+    if row is None or row.not_before is None:
+        return Waits()
+    delays: tuple[Cause, ...] = ()
+    if row.not_before > now:
+        words = f"it was given back by a pilot, and no pilot gets it before {row.not_before:{_TIME}}"
+        delays = (Cause(Ground.DELAY, words),)
+    if row.avoided_until is None or row.avoided_until <= now:
+        return Waits(delays=delays)
+    avoided, until = row.avoided_queue_ids or [], f"{row.avoided_until:{_TIME}}"
+    places = listed([place_in_words(queue_id, host=row.avoided_host) for queue_id in avoided])
+    return Waits(
+        delays=delays,
+        goes_elsewhere=f"until {until} it goes elsewhere than {places} first, which gave it back",
+        queue_ids=frozenset(avoided) if row.avoided_host is None else frozenset(),
+        until=until,
+    )

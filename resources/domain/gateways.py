@@ -1,0 +1,105 @@
+"""What each gateway of a site advertised last, and which advertisements are outdated (ADR 30)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from resources.domain.advertisements import Advertisement
+from resources.domain.throttles import Ad, Numbers
+
+#: Of one site at a time.
+MOST_GATEWAYS: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayState:
+    """The last accepted advertisement of one gateway, and what became of those since."""
+
+    #: Empty: the gateway that gives no name.
+    name: str = ""
+    numbers: Numbers
+    classad: str = ""
+    measured_at: datetime
+    advertised_at: datetime
+    #: Of the last accepted advertisement that had one, and when that was measured.
+    sequence: int | None = None
+    sequence_at: datetime | None = None
+    #: When an advertisement was ignored since, and why; None: none was.
+    ignored_at: datetime | None = None
+    why_ignored: str = ""
+
+    @property
+    def ad(self) -> Ad:
+        """What it advertised."""
+        return Ad(gateway=self.name, numbers=self.numbers, classad=self.classad)
+
+    def holds(self, *, now: datetime, validity: timedelta) -> bool:
+        """Return whether the advertisement has not expired."""
+        return self.measured_at + validity > now
+
+    def last_sequence(self, *, now: datetime, validity: timedelta) -> tuple[int, datetime] | None:
+        """Return the sequence that the next one must exceed, and when it is forgotten; None: any will do.
+
+        It is forgotten when the advertisement that had it expires: so nothing locks a gateway out for ever.
+        """
+        if self.sequence is None or self.sequence_at is None or self.sequence_at + validity <= now:
+            return None
+        return self.sequence, self.sequence_at + validity
+
+    def why_outdated(
+        self, advertisement: Advertisement, *, measured_at: datetime, now: datetime, validity: timedelta
+    ) -> str:
+        """Return in one sentence why *advertisement* is not later than this, and what to do; empty: it is."""
+        last = self.last_sequence(now=now, validity=validity)
+        if advertisement.sequence is not None and last is not None and advertisement.sequence <= last[0]:
+            return (
+                f"Its sequence {advertisement.sequence} is not above {last[0]}, that of the advertisement measured at "
+                f"{_written(self.sequence_at)}; send a higher one, or none, or wait until that one is forgotten at "
+                f"{_written(last[1])}."
+            )
+        if measured_at < self.measured_at:
+            return (
+                f"It was measured at {_written(measured_at)}, before the last one, measured at "
+                f"{_written(self.measured_at)}; measure again."
+            )
+        return ""
+
+    def after(self, advertisement: Advertisement, *, measured_at: datetime, now: datetime) -> "GatewayState":
+        """Return the state after an accepted advertisement."""
+        has_sequence = advertisement.sequence is not None
+        return GatewayState(
+            name=self.name,
+            numbers=advertisement.numbers,
+            classad=advertisement.classad,
+            measured_at=measured_at,
+            advertised_at=now,
+            sequence=advertisement.sequence if has_sequence else self.sequence,
+            sequence_at=measured_at if has_sequence else self.sequence_at,
+        )
+
+    def ignoring(self, why: str, *, now: datetime) -> "GatewayState":
+        """Return the state after an advertisement that was ignored."""
+        return replace(self, ignored_at=now, why_ignored=why)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        values = {name: getattr(self, name) for name in (*_PLAIN, *_MOMENTS)}
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+
+
+_PLAIN: Final = ("name", "numbers", "classad", "sequence", "why_ignored")
+_MOMENTS: Final = ("measured_at", "advertised_at", "sequence_at", "ignored_at")
+
+
+def gateway_states(records: Iterable[Mapping[str, Any]]) -> Sequence[GatewayState]:
+    """Return what was stored by ``as_record``."""
+    return [GatewayState(**{**record, **_moments(record)}) for record in records]
+
+
+def _moments(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: record[name] and datetime.fromisoformat(record[name]) for name in _MOMENTS}
+
+
+def _written(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S %Z}"

@@ -1,0 +1,107 @@
+"""The places where a pilot may run whose queue is not known (ADR 27)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from resources.domain.words import PilotType, ResourceState, ThrottlePolicy
+from resources.models import ComputingElement, Queue, Site
+from resources.queries import LEVEL_NAMES, ces_of, queues_of
+from wms.accounts.models import VO
+
+_PARAMETERS = ("parameters", "vo_parameters")
+
+
+# Compared by identity, so that what is derived from it can be remembered.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PossiblePlaces:
+    """Every queue where the pilot may run, and every CE and site there that has none.
+
+    A condition on the place is met only if every one of them meets it. Where there is none, nothing is known.
+    """
+
+    #: Each with its CE and site at hand, ordered by primary key.
+    queues: Sequence[Queue]
+    #: With its site at hand.
+    ces_without_queue: Sequence[ComputingElement]
+    sites_without_ce: Sequence[Site]
+
+    @property
+    def all_are_queues(self) -> bool:
+        """Whether there is a queue, and every possible place is one."""
+        return bool(self.queues) and not self.ces_without_queue and not self.sites_without_ce
+
+    @cached_property
+    def sites(self) -> Mapping[int, Site]:
+        """The possible sites by primary key."""
+        found = [queue.ce.site for queue in self.queues]
+        found += [ce.site for ce in self.ces_without_queue]
+        return {site.pk: site for site in (*found, *self.sites_without_ce)}
+
+    @cached_property
+    def ces(self) -> Mapping[int, ComputingElement]:
+        """The possible computing elements by primary key."""
+        return {ce.pk: ce for ce in (*(queue.ce for queue in self.queues), *self.ces_without_queue)}
+
+    @cached_property
+    def site_names(self) -> tuple[str, ...]:
+        """The names of the possible sites, sorted."""
+        return tuple(sorted(site.name for site in self.sites.values()))
+
+    @cached_property
+    def ce_names(self) -> tuple[str, ...]:
+        """The names of the possible computing elements, sorted; empty where a possible place has none."""
+        return () if self.sites_without_ce else tuple(sorted({ce.name for ce in self.ces.values()}))
+
+    @cached_property
+    def throttled_sites(self) -> tuple[str, ...]:
+        """The names of the possible sites that have a throttle, sorted."""
+        return tuple(sorted(site.name for site in self.sites.values() if site.throttle_policy != ThrottlePolicy.NONE))
+
+    @cached_property
+    def _closed(self) -> Sequence[Site | ComputingElement | Queue]:
+        """The levels that are banned or draining, unless that is over at the time of a match."""
+        levels: list[Site | ComputingElement | Queue] = [*self.sites.values(), *self.ces.values(), *self.queues]
+        return [level for level in levels if level.state != ResourceState.ACTIVE]
+
+    def why_closed(self, *, now: datetime) -> str:
+        """Return which of the levels takes no jobs at *now*; empty: all take jobs."""
+        for level in self._closed:
+            state = level.state_at(now)
+            if state is not ResourceState.ACTIVE:
+                kind = {Site: "site", ComputingElement: "ce"}.get(type(level), "queue")
+                return f"{LEVEL_NAMES[kind]} {level} is {state}"
+        return ""
+
+    def why_refused(self, pilot_type: PilotType) -> str:
+        """Return which computing element accepts no pilots of this type; empty: all do."""
+        for ce in self.ces.values():
+            if ce.pilot_types and pilot_type not in ce.pilot_types:
+                return f"{LEVEL_NAMES['ce']} {ce} accepts {' and '.join(ce.pilot_types)} pilots only"
+        return ""
+
+    def include(self, *, site_id: int | None, ce_id: int | None) -> bool:
+        """Return whether one of them is at the site and at the CE; None: at any."""
+        if ce_id is None:
+            return site_id is None or site_id in self.sites
+        ce = self.ces.get(ce_id)
+        return ce is not None and site_id in {None, ce.site_id}
+
+
+def possible_places(vo: VO, site: str | None, ce: str | None, queue: str | None) -> PossiblePlaces:
+    """Return the places at sites that serve *vo* that have these names; None: any name."""
+    sites, ces, queues = Site.objects.serving(vo), ces_of(vo), queues_of(vo)
+    if site is not None:
+        sites, ces, queues = sites.filter(name=site), ces.filter(site__name=site), queues.filter(ce__site__name=site)
+    if ce is not None:
+        sites, ces, queues = sites.none(), ces.filter(name=ce), queues.filter(ce__name=ce)
+    if queue is not None:
+        sites, ces, queues = sites.none(), ces.none(), queues.filter(name=queue)
+    hidden = [f"ce__{name}" for name in _PARAMETERS] + [f"ce__site__{name}" for name in _PARAMETERS]
+    rows = queues.select_related("ce__site").defer(*_PARAMETERS, "ce__options", *hidden)
+    return PossiblePlaces(
+        queues=list(rows.order_by("pk")),
+        ces_without_queue=list(ces.filter(queues=None).select_related("site").order_by("pk")),
+        sites_without_ce=list(sites.filter(ces=None).order_by("pk")),
+    )

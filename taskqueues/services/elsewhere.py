@@ -1,0 +1,98 @@
+"""Where a job that was given back may run next: at other places first, while one of them may take it (ADR 33)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from resources.queries import queues_at_hand, serves
+from taskqueues.domain.columns import Columns, QueueRow
+from taskqueues.domain.definition import QueueDefinition
+from taskqueues.domain.held_back import HeldBack, delay_s
+from taskqueues.domain.judging import Judge
+from taskqueues.queries import pools_of_queue, queues_of_pools
+from taskqueues.services.offers import offer_to
+from wms.accounts.models import VO
+from wms.kernel.memo import Memo, ReadBeforehand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBack:
+    """How a job came back from a pilot without a result.
+
+    Args:
+        queue_ids: configured queues that gave it back so far, each once, the latest last; empty: not known.
+        host: the host of the latest; empty: not known.
+        other_hosts: whether pilots live on other hosts of the latest queue.
+        delayed: whether it waits before its next match; a lease that ended in silence was delay enough.
+        memo: remembered answers about the configuration.
+    """
+
+    queue_ids: Sequence[int] = ()
+    host: str = ""
+    other_hosts: bool = False
+    delayed: bool = True
+    memo: Memo
+
+
+def held_back(
+    definition: QueueDefinition | None, given_back: GivenBack, *, vo: VO, reschedules: int, now: datetime
+) -> HeldBack | None:
+    """Return when and where a job that was given back may be matched again; None: at once and everywhere.
+
+    Args:
+        definition: of the queue that it goes into; None: it goes into none yet.
+        given_back: by which places.
+        vo: of the job.
+        reschedules: how often it was rescheduled before.
+        now: by the database's clock.
+    """
+    seconds = delay_s(
+        reschedules=reschedules,
+        first_s=settings.WMS_RESCHEDULE_DELAY_S,
+        longest_s=settings.WMS_RESCHEDULE_DELAY_MAX_S,
+    )
+    not_before = now + timedelta(seconds=seconds if given_back.delayed else 0)
+    avoided, host = _avoided(definition, given_back, vo=vo, now=now)
+    if not avoided:
+        return HeldBack(not_before=not_before) if not_before > now else None
+    return HeldBack(
+        not_before=not_before,
+        avoided_until=not_before + timedelta(seconds=settings.WMS_RESCHEDULE_ELSEWHERE_S),
+        avoided_queue_ids=avoided,
+        avoided_host=host,
+    )
+
+
+def _avoided(
+    definition: QueueDefinition | None, given_back: GivenBack, *, vo: VO, now: datetime
+) -> tuple[tuple[int, ...], str | None]:
+    """Return the configured queues that the job avoids, and the only host of them that it does (None: all)."""
+    if definition is None or not given_back.queue_ids or not settings.WMS_RESCHEDULE_ELSEWHERE_S:
+        return (), None
+    tried, last = frozenset(given_back.queue_ids), given_back.queue_ids[-1]
+    others = (pk for pk in _fitting(definition, vo=vo, memo=given_back.memo, now=now) if pk != last)
+    some_tried = False
+    for pk in others:
+        if pk not in tried:
+            return tuple(given_back.queue_ids), None
+        some_tried = True
+    if some_tried:
+        return (last,), None
+    return ((last,), given_back.host) if given_back.host and given_back.other_hosts else ((), None)
+
+
+def _fitting(definition: QueueDefinition, *, vo: VO, memo: Memo, now: datetime) -> Iterator[int]:
+    """Yield the configured queues that are open and whose pilots may be given the jobs, as explain judges them.
+
+    Throttles and limits are left out: they open by themselves, and a place is not avoided for long.
+    """
+    pools = queues_of_pools(list(definition.submit_pools), vo) if definition.submit_pools else {}
+    known = ReadBeforehand(
+        {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
+    )
+    judge = Judge(Columns.of([QueueRow(task_queue_id=0, definition=definition, trusted=True)]))
+    for queue in known.ask(queues_at_hand, vo):
+        if not judge.failed(offer_to(definition, queue, vo=vo, now=now, known=known)):
+            yield queue.pk

@@ -1,0 +1,50 @@
+"""What the pages that confirm deletions say, and what goes with the row that is deleted."""
+
+import pytest
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from pilots.models import CEHealth
+from resources.models import ComputingElement
+from tests.factories import make_group, make_job, make_queue
+from wms.accounts.models import Group
+from wms.kernel.admin import MOST_PROTECTING
+
+pytestmark = pytest.mark.django_db
+
+
+def delete_page(row: Model) -> str:
+    """Return the address of the page that confirms the deletion."""
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_delete", args=[row.pk])
+
+
+def test_a_deletion_names_the_row_itself(operator: Client) -> None:
+    """Django's own groups, of which there is no page, are called as ours are."""
+    group = make_group()
+    page = operator.get(delete_page(group)).content.decode()
+    assert "Groups: 1" in page
+    assert f'<a href="{reverse("admin:accounts_group_change", args=[group.pk])}">{group}</a>' in page
+
+
+def test_the_health_of_a_computing_element_goes_with_it(operator: Client) -> None:
+    ce = make_queue().ce
+    CEHealth.objects.create(ce=ce, failures=1, trouble="it is down")
+    page = operator.get(delete_page(ce)).content.decode()
+    assert "permission" not in page
+    assert operator.post(delete_page(ce), {"post": "yes"}).status_code == 302
+    assert not ComputingElement.objects.exists()
+    assert not CEHealth.objects.exists()
+
+
+def test_what_prevents_a_deletion_is_named_as_that(operator: Client) -> None:
+    group = make_group()
+    jobs = [make_job(group=group) for _ in range(MOST_PROTECTING + 2)]
+    page = operator.get(delete_page(group)).content.decode()
+    assert "permission" not in page
+    assert "protected related objects" in page
+    assert page.count("Job: ") <= MOST_PROTECTING
+    assert "more</li>" in page
+    assert operator.post(delete_page(group), {"post": "yes"}).status_code == 200
+    assert Group.objects.filter(pk=group.pk).exists()
+    assert len(jobs) > MOST_PROTECTING

@@ -1,0 +1,290 @@
+"""Payloads whose supervisors are killed by SIGKILL: no payload survives them to run beside its own second execution."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pilots.agent import cgroups, errand, payload_records
+from pilots.agent.payload_records import PayloadRecord
+from pilots.backends import host
+from tests.agent.conftest import StartAgent
+from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
+from tests.agent.scripted import ScriptedServer
+
+#: Every process ignores SIGTERM; one is double-forked into a session of its own, and one has an empty environment.
+TENACIOUS = (
+    "trap '' TERM; "
+    "setsid sh -c 'trap \"\" TERM; (sleep {m}; sleep {m}) & sleep 0' & "
+    "(env -i setsid sleep {m} &) ; echo started; sleep {m}; sleep {m}"
+)
+
+
+def tenacious(mark: str) -> str:
+    return f"-c {shlex.quote(TENACIOUS.format(m=mark))}"
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def begun(server: ScriptedServer, agent: RunningAgent, mark: str) -> tuple[int, int]:
+    """Wait until the payload runs and was looked at; return the pilot's process for it, and the warden."""
+    server.wait_until(
+        lambda: server.leases and any("started" in beat.get("std_output", "") for beat in server.lease.heartbeats)
+    )
+    server.poll(lambda: len(processes_with(mark)) >= 4)
+    # Two more heartbeats: the watchdog, which looks as often, has seen all of these processes.
+    beats = len(server.lease.heartbeats)
+    server.wait_until(lambda: len(server.lease.heartbeats) >= beats + 3)
+    worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
+    (warden,) = children_of(worker)
+    return worker, warden
+
+
+def kill_at_once(*pids: int) -> None:
+    """Kill processes none of which sees another one end."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_nothing_of_a_payload_is_left_when_its_killed_warden_is_reported(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", tenacious(mark))
+    agent = start()
+    _, warden = begun(server, agent, mark)
+
+    os.kill(warden, signal.SIGKILL)
+    server.wait_until(lambda: server.lease.finished)
+
+    assert processes_with(mark) == []
+    assert agent.wait() == 0
+
+
+def test_a_killed_warden_and_a_killed_agent_leave_no_payload(server: ScriptedServer, start: StartAgent) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", tenacious(mark))
+    agent = start()
+    worker, warden = begun(server, agent, mark)
+
+    os.kill(worker, signal.SIGSTOP)
+    os.kill(warden, signal.SIGKILL)
+    agent.stop(signal.SIGKILL)
+    agent.process.wait()
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGCONT)
+
+    server.poll(lambda: not processes_with(mark) and not Path(f"/proc/{worker}").exists())
+    assert server.lease.finished is None
+
+
+def test_a_job_is_handed_back_only_when_nothing_of_its_payload_is_left(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", tenacious(mark))
+    agent = start()
+    worker, warden = begun(server, agent, mark)
+
+    kill_at_once(worker, warden)
+    server.wait_until(lambda: server.lease.finished)
+
+    assert processes_with(mark) == []
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert agent.wait() == 0
+    assert list(agent.work.iterdir()) == []
+
+
+def test_the_process_that_ends_a_payload_is_replaced_when_it_is_killed_too(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", tenacious(mark))
+    # The hand-back waits, so that the process that is to make it can be found.
+    server.script("/finish/", *[503] * 4)
+    agent = start()
+    worker, warden = begun(server, agent, mark)
+
+    kill_at_once(worker, warden)
+    server.wait_until(lambda: server.requests_to("/finish/"))
+    for successor in children_of(agent.process.pid):
+        os.kill(successor, signal.SIGKILL)
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert processes_with(mark) == []
+
+
+def test_the_next_pilot_on_the_node_ends_a_payload_before_it_takes_a_job(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", tenacious(mark))
+    agent = start()
+    worker, warden = begun(server, agent, mark)
+    kill_at_once(agent.process.pid, worker, warden)
+    agent.process.wait()
+
+    # The second execution counts the processes of the first.
+    pattern = f"9[{mark[1]}]{mark[2:]}"
+    server.add_job("/bin/sh", f"-c {shlex.quote(f'pgrep -c -f {shlex.quote(pattern)}; exit 0')}")
+    elsewhere = tmp_path / "other pilot"
+    elsewhere.mkdir()
+    with RunningAgent(server.url, elsewhere) as later:
+        assert later.wait() == 0, later.log
+
+    assert server.leases[1].files()["std.out"] == "0\n"
+    assert processes_with(mark) == []
+
+
+def test_a_plain_host_says_that_a_pilot_has_ended_only_when_its_payload_has(tmp_path: Path) -> None:
+    mark, stamp = marker(), "0" * 32
+    own = tmp_path / stamp
+    (own / "work").mkdir(parents=True)
+    record = _orphan(mark, work_directory=own / "work")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (own / host.PROCESS).write_text(f"{os.uname().nodename} {boot} {ended.pid} 1 {ended.pid} 1")
+    (own / host.EXIT_CODE).write_text("137")
+
+    first = host.look(str(tmp_path), [stamp])[stamp]
+    found = processes_with(mark)
+
+    assert (first["presence"], bool(found)) in {("running", True), ("running", False), ("ended", False)}
+    _poll(lambda: host.look(str(tmp_path), [stamp])[stamp]["presence"] == "ended")
+    assert processes_with(mark) == []
+    record.unlink(missing_ok=True)
+
+
+# ---- the records
+
+
+def test_a_number_that_another_process_has_now_is_not_killed(tmp_path: Path) -> None:
+    stranger = subprocess.Popen(["sleep", marker()])
+    started = errand.started_of(stranger.pid)
+    assert started is not None
+    file = _record_file(tmp_path, processes=[(stranger.pid, started - 1)])
+    try:
+        assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
+        assert stranger.poll() is None
+        assert not file.exists()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_payload_whose_supervisor_lives_is_left_alone(tmp_path: Path) -> None:
+    payload = subprocess.Popen(["sleep", marker()])
+    started = errand.started_of(payload.pid)
+    try:
+        with PayloadRecord("0f1e", account="", work_directory=tmp_path, directory=tmp_path) as record:
+            record.note([(payload.pid, started or 0)])
+            assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
+            assert payload.poll() is None
+    finally:
+        payload.kill()
+        payload.wait()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"version": 1}', json.dumps({"version": 1, "boot": "another", "namespace": "", "marker": "x=y"})],
+)
+def test_records_that_say_nothing_of_this_node_end_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / "0f1e.json").write_text(content)
+    assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
+
+
+def test_a_half_written_line_costs_no_other(tmp_path: Path) -> None:
+    payload = subprocess.Popen(["sleep", marker()], start_new_session=True)
+    file = _record_file(tmp_path, processes=[(payload.pid, errand.started_of(payload.pid) or 0)])
+    with file.open("a") as opened:
+        opened.write("12")
+    assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
+    assert payload.wait() == -signal.SIGKILL
+
+
+def test_a_process_without_its_environment_is_found_by_its_session(tmp_path: Path) -> None:
+    mark = marker()
+    script = f"sh -c 'exec env -i sleep {mark}' & exec sleep {mark}"
+    shell = subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True, env={"PATH": os.defpath})
+    try:
+        _poll(lambda: len(processes_with(mark)) == 2)
+        other = next(pid for pid in processes_with(mark) if pid != shell.pid)
+        _record_file(tmp_path, processes=[(other, errand.started_of(other) or 0)])
+        assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
+        assert shell.wait() == -signal.SIGKILL
+        assert processes_with(mark) == []
+    finally:
+        shell.kill()
+
+
+def test_a_control_group_is_ended_whole(tmp_path: Path) -> None:
+    group = cgroups.make_group(f"wms-test-{os.getpid()}")
+    if group is None:
+        pytest.skip("there is no control group of version 2 that this user may divide")
+    mark = marker()
+    escaping = f"env -i setsid sh -c 'sleep {mark} & sleep {mark}' & exec sleep {mark}"
+    # It waits until it is in the group.
+    shell = subprocess.Popen(["/bin/sh", "-c", f"read go; {escaping}"], stdin=subprocess.PIPE)
+    assert shell.stdin is not None
+    assert cgroups.add_to(group, shell.pid)
+    shell.stdin.write(b"go\n")
+    shell.stdin.close()
+    _poll(lambda: len(processes_with(mark)) >= 3)
+    _record_file(tmp_path, processes=[], cgroup=str(group))
+
+    assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
+
+    assert shell.wait() == -signal.SIGKILL
+    assert processes_with(mark) == []
+    assert not group.exists()
+
+
+def _record_file(directory: Path, *, processes: list[tuple[int, int]], cgroup: str = "") -> Path:
+    """Leave the record of a payload whose supervisors are gone."""
+    with PayloadRecord("0f1e", account="", work_directory=directory, directory=directory, keep=True) as record:
+        if cgroup:
+            record.note_group(Path(cgroup))
+        record.note(processes)
+    (file,) = directory.glob("*.json")
+    return file
+
+
+def _orphan(mark: str, *, work_directory: Path) -> Path:
+    """Start a payload that nobody supervises, with its record where all pilots of the node look; return the record."""
+    match_id = f"test-{os.getpid()}-{mark}"
+    environment = {"PATH": os.defpath, "WMS_MATCH_ID": match_id}
+    shell = subprocess.Popen(["/bin/sh", "-c", f"(sleep {mark} &); sleep {mark} & exit 0"], env=environment)
+    with PayloadRecord(match_id, account="", work_directory=work_directory, keep=True) as record:
+        record.note([])
+        file = record.file
+    shell.wait()
+    assert file is not None
+    return file
+
+
+def _poll(condition: Callable[[], object]) -> None:
+    give_up_at = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < give_up_at, "it did not happen"
+        time.sleep(0.02)

@@ -1,0 +1,178 @@
+"""What a submission is warned of, and that explain says the same (ADR 32)."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from matching.services import submission
+from resources.models import Queue, ReportedPlatform, Site
+from taskqueues.models import Limit
+from tests import factories
+from tests.api.matching.conftest import World
+from wms.accounts.models import User
+from wms.jobs.models import Job, Sandbox, SandboxUpload
+
+JOBS = "/api/jobs/"
+
+
+@pytest.fixture
+def alice(world: World, client_of: Callable[[User], APIClient]) -> APIClient:
+    Queue.objects.filter(pk=world.queue.pk).update(parameters={"Memory": 2000}, memory_mb=4000, processors=8)
+    other = factories.make_site(name="LCG.RAL.uk", vos=[world.vo], parameters={"Memory": 16000})
+    factories.make_queue(name="big", ce=factories.make_ce(name="ce02.ral.uk", site=other), memory_mb=600_000)
+    return client_of(world.alice)
+
+
+def warnings(client: APIClient, body: Mapping[str, object]) -> list[str]:
+    """Return the warnings of a submission, which are those that explain says of its first job."""
+    answer = client.post(JOBS, {"executable": "/bin/true", **body}, format="json")
+    assert answer.status_code == 201, answer.content
+    told = answer.json()
+    said = client.get(f"/api/jobs/{told['jobs'][0]['id']}/explain/").json()
+    assert said["warnings"] == told["warnings"]
+    found: list[str] = told["warnings"]
+    if found and found[0].startswith("It "):
+        assert found[0] == said["summary"]
+    return found
+
+
+def test_a_job_that_fits_is_not_warned_of(alice: APIClient) -> None:
+    assert warnings(alice, {"requirements": {"Memory": 16000}, "sites": ["LCG.RAL.uk"], "priority": 1}) == []
+
+
+def test_sites_without_a_queue_that_meets_the_requirements(alice: APIClient) -> None:
+    (warning,) = warnings(alice, {"requirements": {"Memory": 16000}, "sites": ["LCG.CERN.ch"]})
+    assert "none of the 2 queues that serve lhcb meets all that it asks for together" in warning
+    assert "it asks for the site LCG.CERN.ch" in warning
+    assert "it requires Memory = 16000" in warning
+
+
+def test_processors_and_memory_that_no_slot_has_together_or_at_all(alice: APIClient) -> None:
+    (together,) = warnings(alice, {"processors": 8, "memory_mb": 500_000})
+    assert "together" in together
+    (never,) = warnings(alice, {"processors": 64, "memory_mb": 500_000})
+    assert "it asks for 64 processors; queues offer 1 or 8" in never
+
+
+def test_a_group_of_priority_0(alice: APIClient, world: World) -> None:
+    world.prod.priority = 0
+    world.prod.save()
+    (warning,) = warnings(alice, {"group": "lhcb_prod"})
+    assert "is never drawn" in warning
+    assert "lhcb_prod has priority 0" in warning
+
+
+def test_fitting_sites_that_are_all_banned(alice: APIClient) -> None:
+    Site.objects.filter(name="LCG.RAL.uk").update(state="banned", state_reason="fire")
+    assert warnings(alice, {}) == []
+    (warning,) = warnings(alice, {"sites": ["LCG.RAL.uk"]})
+    assert "takes no jobs at present" in warning
+    assert "fire" in warning
+    Site.objects.filter(name="LCG.RAL.uk").update(state_until=timezone.now() - timedelta(seconds=1))
+    assert warnings(alice, {"sites": ["LCG.RAL.uk"], "job_name": "later"}) == []
+
+
+def test_a_vo_without_queues(alice: APIClient) -> None:
+    for site in Site.objects.all():
+        site.vos.set([factories.make_vo()])
+    (warning,) = warnings(alice, {})
+    assert warning == "It waits because no queue is configured at any site that serves lhcb."
+
+
+def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, world: World) -> None:
+    Site.objects.update(throttle_policy="matches", max_matches=0)
+    Limit.objects.create(vo=world.vo, running=0)
+    assert warnings(alice, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"priority": 0}, "Priority 0 has the weight 0.00001"),
+        ({"executable": "./run.sh"}, 'The executable "./run.sh" is a file of the job\'s directory'),
+        ({"executable": "bin/run.sh"}, "but neither the input sandbox nor the input data brings it"),
+        ({"arguments": "-n 'one"}, "A quote in arguments is not closed"),
+        ({"arguments": 'a "b\\"'}, "A quote in arguments is not closed"),
+        ({"arguments": "a\\"}, "A quote in arguments is not closed"),
+    ],
+)
+def test_descriptions_that_will_hardly_work(body: dict[str, object], words: str, alice: APIClient) -> None:
+    (warning,) = warnings(alice, body)
+    assert words in warning
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"executable": "run.sh"},
+        {"executable": "/cvmfs/bin/run.sh"},
+        {"arguments": 'it\\\'s \'a b\' "c \'d" "\\"" e\\\\'},
+        {"arguments": ["don't", 'say "']},
+        {"priority": 10},
+    ],
+)
+def test_descriptions_that_may_work(body: dict[str, object], alice: APIClient) -> None:
+    assert warnings(alice, body) == []
+
+
+def test_files_of_the_input_sandbox_may_be_executables(alice: APIClient, world: World) -> None:
+    for name, is_archive, expected in (("run.sh", False, 0), ("other.sh", False, 1), ("all.tar.gz", True, 0)):
+        digest = sha256(name.encode()).hexdigest()
+        sandbox = Sandbox.objects.create(digest=digest, size_bytes=1, is_archive=is_archive, created_at=factories.NOW)
+        SandboxUpload.objects.create(sandbox=sandbox, owner=world.alice, file_name=name, uploaded_at=factories.NOW)
+        body = {"executable": "./run.sh", "input_sandbox": [f"sha256:{digest}"]}
+        assert len(warnings(alice, body)) == expected
+
+
+def test_of_several_task_queues_the_jobs_are_named(alice: APIClient) -> None:
+    jobs = [{"executable": "a", "tags": ["x"]}, {"executable": "b"}, *[{"executable": "c", "tags": ["y"]}] * 3]
+    answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
+    first, last = answer["jobs"][0]["id"], answer["jobs"][2]["id"]
+    assert [warning.partition(":")[0] for warning in answer["warnings"]] == [f"Job {first}", f"Job {last} and 2 more"]
+
+
+def test_the_same_request_again_has_the_same_warnings(alice: APIClient) -> None:
+    body = {"executable": "/bin/true", "processors": 64, "request_id": "123e4567-e89b-42d3-a456-426614174000"}
+    first, second = (alice.post(JOBS, body, format="json").json() for _ in range(2))
+    assert first == second
+    assert first["warnings"]
+
+
+def test_a_thousand_jobs_cost_as_many_statements_as_one(alice: APIClient) -> None:
+    def statements(jobs: int) -> int:
+        wanted = [{"executable": "a", "tags": ["none"], "job_name": str(number)} for number in range(jobs)]
+        with CaptureQueriesContext(connection) as captured:
+            answer: Any = alice.post(JOBS, {"jobs": wanted}, format="json")
+        assert len(answer.json()["warnings"]) == 1
+        return len(captured)
+
+    statements(1)
+    assert statements(1000) <= statements(1) + 2
+    assert Job.objects.count() == 1002
+
+
+def test_platforms_that_no_node_of_the_queues_has(alice: APIClient) -> None:
+    factories.make_platform(name="el9", runs=[])
+    Queue.objects.update(platforms=["el9"])
+    assert warnings(alice, {"platforms": ["el9"]}) == []
+    for queue in Queue.objects.all():
+        ReportedPlatform.objects.create(queue=queue, platform="deb12", seen_at=timezone.now())
+    (warning,) = warnings(alice, {"platforms": ["el9"], "processors": 2})
+    assert "it asks for the platform el9" in warning
+
+
+def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
+    alice: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "MOST_COMPARED", 3)
+    jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
+    told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
+    assert len(told) == 3  # with two queues each
+    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain tells of each job."

@@ -1,0 +1,215 @@
+"""Levels whose jobs are held back: asked once by each process and place, hidden from nobody else, read by keys."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from pytest_django import Settings
+
+from matching.models import Match
+from matching.queries.invariants import violations
+from matching.services import claim, leases
+from matching.services.claim import Claimant, Claimed
+from matching.services.leases import Usage
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.models import Pilot
+from taskqueues.models import QueuedJob
+from taskqueues.services import priorities, queueing
+from taskqueues.services.index.shared import index
+from tests.clock import pass_time, reset_clock
+from tests.database.matching.test_given_back import pilot_at
+from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
+from tests.threads import at_once
+from wms.accounts.models import Group
+from wms.jobs.models import Job
+from wms.jobs.services import demand
+from wms.kernel.db import database_now
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DELAY_S = 60
+ELSEWHERE_S = 600
+
+
+@pytest.fixture(autouse=True)
+def clock(settings: Settings) -> Iterator[None]:
+    settings.WMS_RESCHEDULE_DELAY_S = DELAY_S
+    settings.WMS_RESCHEDULE_ELSEWHERE_S = ELSEWHERE_S
+    yield
+    reset_clock()
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group(shares_jobs=True)
+
+
+def ask(pilot: Pilot, *, most: int = 1) -> list[int]:
+    offer = OfferRequest(cpu_time_s=300_000, processors=most)
+    leased = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=most, chance=Random(1))
+    return [lease.job_id for lease in leased]
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the task queues that were claimed of, in their order; the claims are real."""
+    seen: list[int] = []
+
+    def counted(claimant: Claimant, **arguments: Any) -> Claimed:
+        seen.append(arguments["task_queue_id"])
+        return claim.claim(claimant, **arguments)
+
+    monkeypatch.setattr("matching.services.match.claim", counted)
+    return seen
+
+
+def later(*, seconds: int) -> None:
+    """Let time go on; the index reads by a connection of its own, whose clock stays, so it begins anew."""
+    pass_time(seconds=seconds)
+    index.forget()
+
+
+def give_back(job: Job) -> None:
+    lease = Match.objects.get(job=job, ended_at=None)
+    leases.finish(lease.pk, exit_code=222, minor="No room", usage=Usage(), output_sandbox=None)
+
+
+def test_a_level_that_is_held_back_is_claimed_once_and_not_at_each_match(group: Group, claims: list[int]) -> None:
+    queue = make_queue()
+    bad, same_place, good = pilot_at(queue, group), pilot_at(queue, group), pilot_at(make_queue(), group)
+    job = make_job(group=group)
+    assert ask(bad) == [job.pk]
+    give_back(job)
+    claims.clear()
+    # The delay holds for all pilots.
+    assert [ask(pilot) for pilot in (bad, bad, same_place, good)] == [[]] * 4
+    assert len(claims) == 1
+    later(seconds=DELAY_S)
+    claims.clear()
+    # That a place is avoided holds for all pilots at it, and for no others.
+    assert [ask(pilot) for pilot in (bad, bad, same_place)] == [[]] * 3
+    assert len(claims) == 1
+    assert ask(good) == [job.pk]
+    assert len(claims) == 2
+
+
+def test_a_job_that_comes_to_a_held_back_level_is_found(group: Group) -> None:
+    owner = make_user(groups=[group])
+    pilot = pilot_at(make_queue(), group)
+    first = make_job(group=group, owner=owner)
+    ask(pilot)
+    give_back(first)
+    assert ask(pilot) == []
+    second = make_job(group=group, owner=owner)
+    assert ask(pilot) == [second.pk]
+    # The last that may be had is taken: the level is not empty all the same.
+    later(seconds=DELAY_S)
+    assert ask(pilot) == [first.pk]
+
+
+def test_an_evaluation_of_priorities_hides_no_level(group: Group) -> None:
+    bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
+    job = make_job(group=group)
+    ask(bad)
+    give_back(job)
+    later(seconds=DELAY_S)
+    assert ask(bad) == []
+    priorities.recalculate()
+    assert ask(bad) == []
+    assert list(violations()) == []
+    assert ask(good) == [job.pk]
+
+
+def test_a_job_keeps_its_delay_and_the_places_when_it_moves_to_another_queue(group: Group) -> None:
+    pilot = pilot_at(make_queue(), group)
+    make_queue()
+    job = make_job(group=group)
+    ask(pilot)
+    give_back(job)
+    (before,) = queueing.held_back([job.pk]).values()
+    with transaction.atomic():
+        kept = queueing.held_back([job.pk])
+        queueing.withdraw([job.pk])
+        demand.put_back_in_queues([Job.objects.get(pk=job.pk)], now=database_now(), held_back=kept)
+    assert queueing.held_back([job.pk]) == {job.pk: before}
+
+
+def test_concurrent_pilots_share_no_job_that_was_held_back(group: Group) -> None:
+    owner, queue = make_user(groups=[group]), make_queue()
+    jobs = [make_job(group=group, owner=owner) for _ in range(8)]
+    first = pilot_at(queue, group)
+    assert len(ask(first, most=8)) == 8
+    for job in jobs:
+        give_back(job)
+    QueuedJob.objects.update(not_before=database_now() - timedelta(seconds=1))
+    pilots = [make_pilot(vo=group.vo, queue=queue) for _ in range(8)]
+
+    leased = [job_id for found in at_once([partial(ask, pilot) for pilot in pilots]) for job_id in found]
+    assert sorted(leased) == [job.pk for job in jobs]
+
+
+def test_thousands_that_are_held_back_are_not_read_on_the_way_to_others(group: Group) -> None:
+    owner, pilot = make_user(groups=[group]), pilot_at(make_queue(), group)
+    job = make_job(group=group, owner=owner)
+    row = QueuedJob.objects.get(pk=job.pk)
+    tomorrow = database_now() + timedelta(days=1)
+    QueuedJob.objects.bulk_create(
+        QueuedJob(
+            job_id=-number,  # older than the one that is to be found
+            task_queue_id=row.task_queue_id,
+            user_priority=row.user_priority,
+            is_held_back=True,
+            not_before=tomorrow,
+        )
+        for number in range(1, 3001)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE taskqueues_queuedjob")
+        cursor.execute("SET enable_seqscan = off")
+        cursor.execute(
+            "EXPLAIN (ANALYZE, FORMAT JSON) SELECT job_id FROM taskqueues_queuedjob WHERE task_queue_id = %s"
+            " AND user_priority = %s AND NOT is_held_back ORDER BY job_id LIMIT 10",
+            [row.task_queue_id, row.user_priority],
+        )
+        ((plan,),) = cursor.fetchall()
+        cursor.execute("RESET enable_seqscan")
+    scan = plan[0]["Plan"]["Plans"][0]
+    assert scan["Index Name"] == "queued_job_oldest_of_its_kind"
+    assert "Rows Removed by Filter" not in scan
+    assert scan["Actual Rows"] == 1
+    assert ask(pilot) == [job.pk]
+
+
+def test_a_claim_answers_for_whom_a_level_is_held_back(group: Group) -> None:
+    queue = make_queue()
+    bad = pilot_at(queue, group, host="node1")
+    pilot_at(queue, group, host="node2")
+    job = make_job(group=group)
+    ask(bad)
+    give_back(job)
+    row = QueuedJob.objects.get(pk=job.pk)
+
+    def answer(pilot: Pilot) -> tuple[str, str | None, datetime | None]:
+        site = queue.ce.site_id
+        claimant = Claimant(pilot_id=pilot.pk, request_id=uuid4(), site_id=site, ce_id=queue.ce_id, queue_id=queue.pk)
+        found = claim.claim(
+            claimant,
+            ordinal=0,
+            task_queue_id=row.task_queue_id,
+            user_priority=row.user_priority,
+            chance=0.0,
+            may_wait=False,
+        )
+        return found.answer, found.reason, found.opens_at
+
+    # For all pilots until the delay is over, whatever places come last after that.
+    assert answer(bad) == ("held_back", claim.HeldFor.ALL, row.not_before)
+    later(seconds=DELAY_S)
+    assert answer(bad) == ("held_back", claim.HeldFor.PILOT, row.avoided_until)
+    assert answer(pilot_at(queue, group, host="node3")) == ("leased", "", None)

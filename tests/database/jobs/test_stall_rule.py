@@ -1,0 +1,81 @@
+"""The stall rule of a job: accepted within what its VO allows, and told to pilots by queue, VO and server."""
+
+import pytest
+from pytest_django import Settings
+
+from pilots.queries import configuration_of
+from tests.database.jobs.conftest import World
+from tests.factories import NOW, make_pilot, make_queue, make_vo
+from wms.jobs.domain.description import InvalidDescriptionError
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("asked_s", [60, 86400])
+def test_a_job_may_choose_a_window_that_its_vo_allows(world: World, asked_s: int) -> None:
+    (job,) = world.submit(stalled_s=asked_s, stalled_cpu_fraction=0.5).jobs
+    description = Job.objects.get(pk=job.id).description
+    assert (description["stalled_s"], description["stalled_cpu_fraction"]) == (asked_s, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "said"),
+    [
+        (86401, "at most 86400, not 86401."),
+        (0, "at most 86400, not 0, which would be none."),
+    ],
+)
+def test_a_longer_window_than_its_vo_allows_is_refused(world: World, asked_s: int, said: str) -> None:
+    with pytest.raises(InvalidDescriptionError) as refused:
+        world.submit(stalled_s=asked_s)
+    assert refused.value.errors["stalled_s"] == [f"The VO {world.group.vo} allows a stalled_s of {said}"]
+
+
+@pytest.mark.parametrize(("allowed_s", "asked_s", "accepted"), [(0, 0, True), (0, 10**6, True), (3600, 7200, False)])
+def test_the_vo_decides_how_long_a_window_may_be(world: World, allowed_s: int, asked_s: int, accepted: bool) -> None:
+    vo = world.group.vo
+    vo.max_stalled_s = allowed_s
+    vo.save()
+    if accepted:
+        assert world.submit(stalled_s=asked_s).jobs
+    else:
+        with pytest.raises(InvalidDescriptionError, match="at most 3600"):
+            world.submit(stalled_s=asked_s)
+
+
+@pytest.mark.parametrize(
+    ("of_vo", "of_queue", "expected"),
+    [
+        ({}, {}, (1800, 0.05, 86400)),
+        ({"stalled_s": 600, "stalled_cpu_fraction": 0.1, "max_stalled_s": 900}, {}, (600, 0.1, 900)),
+        ({"stalled_s": 600}, {"stalled_s": 0}, (0, 0.05, 86400)),
+        ({"stalled_s": 0}, {"stalled_s": 7200, "stalled_cpu_fraction": 0.0}, (7200, 0.0, 86400)),
+        ({"max_stalled_s": 900}, {"max_stalled_s": 600}, (1800, 0.05, 600)),
+        # A queue cannot allow more than its VO.
+        ({"max_stalled_s": 900}, {"max_stalled_s": 1000}, (1800, 0.05, 900)),
+        ({"max_stalled_s": 900}, {"max_stalled_s": 0}, (1800, 0.05, 900)),
+        ({"max_stalled_s": 0}, {"max_stalled_s": 1000}, (1800, 0.05, 1000)),
+        ({"max_stalled_s": 0}, {}, (1800, 0.05, 0)),
+    ],
+)
+def test_pilots_are_told_the_rule_of_the_queue_else_of_the_vo_else_of_the_server(
+    of_vo: dict[str, float], of_queue: dict[str, float], expected: tuple[int, float, int]
+) -> None:
+    queue, vo = make_queue(), make_vo()
+    for level, said in ((queue, of_queue), (vo, of_vo)):
+        for name, value in said.items():
+            setattr(level, name, value)
+        level.save()
+    pilot = make_pilot(queue=queue, vo=vo)
+    told = configuration_of(pilot, server_time=NOW).watchdog
+    assert (told.stalled_s, told.stalled_cpu_fraction, told.max_stalled_s) == expected
+
+
+def test_the_server_says_what_holds_where_neither_queue_nor_vo_do(settings: Settings) -> None:
+    settings.WMS_MAX_STALLED_S = 7200
+    vo = make_vo()
+    vo.stalled_s = 300
+    vo.save()
+    told = configuration_of(make_pilot(vo=vo), server_time=NOW).watchdog
+    assert (told.stalled_s, told.max_stalled_s) == (300, 7200)

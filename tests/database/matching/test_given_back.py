@@ -1,0 +1,286 @@
+"""A job that a pilot gave back goes elsewhere first, after a growing delay (DESIGN §3.5, §3.7)."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from random import Random
+from uuid import uuid4
+
+import pytest
+from pytest_django import Settings
+
+from matching.models import Match
+from matching.services import expiry, leases
+from matching.services.leases import RESCHEDULE_EXIT_CODE, Usage
+from matching.services.match import match
+from matching.services.offers import OfferRequest
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
+from pilots.services.reports import end_pilot
+from resources.models import Queue
+from taskqueues.models import QueuedJob
+from tests.clock import pass_time, reset_clock, stop_clock
+from tests.factories import make_group, make_job, make_pilot, make_queue
+from wms.accounts.models import Group
+from wms.jobs.domain.actions import Action
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.jobs.services import control
+from wms.kernel.db import database_now
+
+pytestmark = pytest.mark.django_db
+
+DELAY_S = 60
+ELSEWHERE_S = 600
+
+
+@pytest.fixture(autouse=True)
+def clock(settings: Settings) -> Iterator[None]:
+    settings.WMS_RESCHEDULE_DELAY_S = DELAY_S
+    settings.WMS_RESCHEDULE_DELAY_MAX_S = 3600
+    settings.WMS_RESCHEDULE_ELSEWHERE_S = ELSEWHERE_S
+    expiry.expire_leases()
+    stop_clock()
+    yield
+    reset_clock()
+
+
+@pytest.fixture
+def group() -> Group:
+    return make_group()
+
+
+def pilot_at(queue: Queue | None, group: Group, *, host: str = "") -> Pilot:
+    pilot = make_pilot(vo=group.vo, queue=queue)
+    Pilot.objects.filter(pk=pilot.pk).update(host_name=host, started_at=database_now(), last_seen_at=database_now())
+    return pilot
+
+
+def jobs_for(pilot: Pilot, *, most: int = 1) -> list[int]:
+    """Ask for jobs; return the primary keys of those that were leased."""
+    offer = OfferRequest(cpu_time_s=300_000, processors=most)
+    leased = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=most, chance=Random(1))
+    return [lease.job_id for lease in leased]
+
+
+def give_back(job: Job, *, minor: str = "Software is missing on the node: root6") -> JobStatus:
+    lease = Match.objects.get(job=job, ended_at=None)
+    return leases.finish(lease.pk, exit_code=RESCHEDULE_EXIT_CODE, minor=minor, usage=Usage(), output_sandbox=None)
+
+
+def test_a_job_that_was_given_back_goes_elsewhere_first(group: Group) -> None:
+    bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
+    job = make_job(group=group)
+    assert jobs_for(bad) == [job.pk]
+    assert give_back(job) is JobStatus.WAITING
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(bad) == []
+    assert jobs_for(good) == [job.pk]
+
+
+def test_nobody_gets_it_before_its_delay_is_over(group: Group) -> None:
+    bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
+    job = make_job(group=group)
+    jobs_for(bad)
+    give_back(job)
+    pass_time(seconds=DELAY_S - 1)
+    assert jobs_for(good) == []
+    pass_time(seconds=1)
+    assert jobs_for(good) == [job.pk]
+
+
+def test_with_one_place_its_attempts_are_spaced_by_a_growing_delay(group: Group) -> None:
+    only, job = pilot_at(make_queue(), group), make_job(group=group)
+    waited = []
+    while jobs_for(only) == [job.pk] and give_back(job) is JobStatus.WAITING:
+        held_back = QueuedJob.objects.get(pk=job.pk)
+        assert (held_back.avoided_queue_ids, held_back.avoided_host) == (None, None)
+        assert held_back.not_before is not None
+        delay = held_back.not_before - database_now()
+        pass_time(seconds=delay.total_seconds() - 1)
+        assert jobs_for(only) == []
+        pass_time(seconds=1)
+        waited.append(delay)
+    assert waited == [timedelta(seconds=DELAY_S), timedelta(seconds=2 * DELAY_S), timedelta(seconds=4 * DELAY_S)]
+    assert Job.objects.get(pk=job.pk).status == JobStatus.FAILED
+
+
+def test_the_delay_has_a_limit(group: Group, settings: Settings) -> None:
+    settings.WMS_RESCHEDULE_DELAY_MAX_S = 100
+    only, job = pilot_at(make_queue(), group), make_job(group=group, reschedules=2)
+    jobs_for(only)
+    give_back(job)
+    assert QueuedJob.objects.get(pk=job.pk).not_before == database_now() + timedelta(seconds=100)
+
+
+def test_a_place_that_gave_it_back_may_have_it_again_after_a_bounded_time(group: Group) -> None:
+    bad = pilot_at(make_queue(), group)
+    make_queue()  # where no pilot comes
+    job = make_job(group=group)
+    jobs_for(bad)
+    give_back(job)
+    pass_time(seconds=DELAY_S + ELSEWHERE_S - 1)
+    assert jobs_for(bad) == []
+    pass_time(seconds=1)
+    assert jobs_for(bad) == [job.pk]
+
+
+def test_two_bad_places_do_not_hand_it_to_each_other_while_a_third_may_take_it(group: Group) -> None:
+    first, second, third = (pilot_at(make_queue(), group) for _ in range(3))
+    job = make_job(group=group)
+    for number, bad in enumerate((first, second)):
+        assert jobs_for(bad) == [job.pk]
+        give_back(job)
+        pass_time(seconds=DELAY_S * 2**number)
+    assert jobs_for(first) == []
+    assert jobs_for(second) == []
+    assert jobs_for(third) == [job.pk]
+
+
+def test_where_all_places_gave_it_back_only_the_last_is_avoided(group: Group) -> None:
+    first, second = (pilot_at(make_queue(), group) for _ in range(2))
+    job = make_job(group=group)
+    for number, bad in enumerate((first, second)):
+        assert jobs_for(bad) == [job.pk]
+        give_back(job)
+        pass_time(seconds=DELAY_S * 2**number)
+    assert jobs_for(second) == []
+    assert jobs_for(first) == [job.pk]
+
+
+@pytest.mark.parametrize("why", ["banned", "does not fit"])
+def test_a_queue_that_cannot_take_it_is_no_reason_to_avoid_the_place(group: Group, why: str) -> None:
+    only = pilot_at(make_queue(cpu_time_s=300_000), group)
+    other = make_queue(cpu_time_s=300_000 if why == "banned" else 500)
+    if why == "banned":
+        Queue.objects.filter(pk=other.pk).update(state="banned")
+    job = make_job(group=group)
+    jobs_for(only)
+    give_back(job)
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(only) == [job.pk]
+
+
+def test_with_one_queue_the_host_is_avoided_while_other_hosts_live(group: Group) -> None:
+    queue = make_queue()
+    bad, good = pilot_at(queue, group, host="node1"), pilot_at(queue, group, host="node2")
+    same = pilot_at(queue, group, host="node1")
+    job = make_job(group=group)
+    jobs_for(bad)
+    give_back(job)
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(bad) == []
+    assert jobs_for(same) == []
+    assert jobs_for(good) == [job.pk]
+
+
+def test_with_one_host_nothing_is_avoided(group: Group) -> None:
+    queue = make_queue()
+    only = pilot_at(queue, group, host="node1")
+    end_pilot(pilot_at(queue, group, host="node2").pk, status=PilotStatus.DONE, reason="left", now=database_now())
+    job = make_job(group=group)
+    jobs_for(only)
+    give_back(job)
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(only) == [job.pk]
+
+
+def test_a_pilot_of_no_known_place_has_only_the_delay(group: Group) -> None:
+    anywhere, job = pilot_at(None, group), make_job(group=group)
+    make_queue()
+    jobs_for(anywhere)
+    give_back(job)
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(anywhere) == [job.pk]
+
+
+def test_delayed_jobs_at_the_head_of_a_level_hide_none_behind_them(group: Group) -> None:
+    pilot, owner = pilot_at(make_queue(), group), None
+    first = make_job(group=group)
+    owner = first.owner
+    delayed = [first, *(make_job(group=group, owner=owner) for _ in range(11))]
+    assert len(jobs_for(pilot, most=12)) == 12
+    for job in delayed:
+        give_back(job)
+    behind = make_job(group=group, owner=owner)
+    assert QueuedJob.objects.values("task_queue").distinct().count() == 1
+    assert jobs_for(pilot) == [behind.pk]
+    assert jobs_for(pilot) == []
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(pilot)[0] in {job.pk for job in delayed[:10]}
+
+
+def test_the_ten_oldest_are_taken_of_delayed_and_other_jobs_together(group: Group) -> None:
+    pilot = pilot_at(make_queue(), group)
+    old = make_job(group=group)
+    jobs_for(pilot)
+    give_back(old)
+    younger = [make_job(group=group, owner=old.owner).pk for _ in range(20)]
+    pass_time(seconds=DELAY_S)
+    taken = set()
+    for seed in range(10):
+        offer = OfferRequest(cpu_time_s=300_000)
+        (lease,) = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(seed))
+        taken.add(lease.job_id)
+        if lease.job_id == old.pk:
+            break
+    assert old.pk in taken
+    assert taken <= {old.pk, *younger}
+
+
+def test_a_users_own_wish_is_done_at_once(group: Group) -> None:
+    pilot, job = pilot_at(make_queue(), group), make_job(group=group)
+    make_queue()
+    jobs_for(pilot)
+    lease = Match.objects.get(job=job)
+    leases.finish(lease.pk, exit_code=1, minor=None, usage=Usage(), output_sandbox=None)
+    control.apply_to_one(Action.RESCHEDULE, job.pk, by=job.owner, now=database_now())
+    assert jobs_for(pilot) == [job.pk]
+
+
+def test_a_wish_while_the_pilot_holds_it_is_done_when_the_pilot_lets_go(group: Group) -> None:
+    pilot, job = pilot_at(make_queue(), group), make_job(group=group)
+    make_queue()
+    jobs_for(pilot)
+    control.apply_to_one(Action.RESCHEDULE, job.pk, by=job.owner, now=database_now())
+    give_back(job, minor="Killed by order")
+    assert jobs_for(pilot) == [job.pk]
+
+
+def test_a_job_whose_pilot_the_ce_reports_as_ended_waits_and_goes_elsewhere(group: Group) -> None:
+    queue = make_queue()
+    gone, same_place = pilot_at(queue, group), pilot_at(queue, group)
+    other, job = pilot_at(make_queue(), group), make_job(group=group)
+    jobs_for(gone)
+    end_pilot(gone.pk, status=PilotStatus.ABORTED, reason="Killed by SIGKILL", now=database_now())
+    expiry.expire_leases()
+    assert Job.objects.get(pk=job.pk).status == JobStatus.WAITING
+    assert jobs_for(other) == []
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(same_place) == []
+    assert jobs_for(other) == [job.pk]
+
+
+def test_a_lease_that_ended_in_silence_was_delay_enough(group: Group) -> None:
+    queue = make_queue()
+    silent, same_place = pilot_at(queue, group), pilot_at(queue, group)
+    other, job = pilot_at(make_queue(), group), make_job(group=group)
+    jobs_for(silent)
+    for _ in range(40):
+        pass_time(seconds=10)
+        expiry.expire_leases()
+    assert Job.objects.get(pk=job.pk).status == JobStatus.WAITING
+    assert jobs_for(same_place) == []
+    assert jobs_for(other) == [job.pk]
+
+
+def test_its_minor_status_says_from_when_and_which_place_comes_last(group: Group) -> None:
+    queue = make_queue()
+    bad, job = pilot_at(queue, group), make_job(group=group)
+    make_queue()
+    jobs_for(bad)
+    give_back(job)
+    until = database_now() + timedelta(seconds=DELAY_S)
+    assert Job.objects.get(pk=job.pk).minor_status == (
+        f"Software is missing on the node: root6; waits until {until:%Y-%m-%d %H:%M:%S} UTC, then elsewhere than"
+        f" {queue.ce.site}/{queue.ce}/{queue} first"
+    )

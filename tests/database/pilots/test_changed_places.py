@@ -1,0 +1,165 @@
+"""A computing element that was changed is tried again at once, whatever was held against it before."""
+
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from pilots.backends.interface import BackendError
+from pilots.domain import PilotStatus
+from pilots.models import CEHealth, Pilot
+from pilots.services import rounds
+from resources.domain.words import ResourceState
+from resources.models import ComputingElement, Queue, Site
+from resources.services import set_state
+from tests.database.pilots.conftest import Fleet, ScriptedBackend
+from tests.factories import NOW, make_ce, make_group, make_queue, make_task_queue
+from wms.stack.configuration.applying import configure
+
+pytestmark = pytest.mark.django_db
+
+_job_ids = count(4_000_001)
+SOON = timedelta(minutes=1)
+
+
+@pytest.fixture
+def queue() -> Queue:
+    """Return a batch queue for which a job waits."""
+    queue = make_queue(max_waiting_pilots=50, ce=make_ce(type="local"))
+    make_task_queue(group=make_group(), job_ids=[next(_job_ids)])
+    return queue
+
+
+def _configured(queue: Queue, entry: str) -> None:
+    ce = queue.ce
+    source = f"sites: [{{name: {ce.site.name}, ces: [{{name: {ce.name}, {entry}}}]}}]"
+    configure(source.encode(), environ={}, now=timezone.now())
+
+
+def _state(queue: Queue, level: ComputingElement | Queue | Site) -> None:
+    for state in (ResourceState.DRAINING, ResourceState.ACTIVE):
+        set_state(level, state=state, reason="repaired", until=None, by=None, now=timezone.now())
+
+
+CHANGES: dict[str, Any] = {
+    "options by a file": lambda queue: _configured(queue, "options: {max_processes: 2}"),
+    "type by a file": lambda queue: _configured(queue, "type: ssh, options: {host: h}"),
+    "identity by a file": lambda queue: _configured(queue, "identity: environment"),
+    "a queue by a file": lambda queue: _configured(
+        queue, f"queues: [{{name: {queue.name}, cpu_time_s: {queue.cpu_time_s}, wall_time_s: 3600}}]"
+    ),
+    "a new queue by a file": lambda queue: _configured(queue, "queues: [{name: other, cpu_time_s: 300000}]"),
+    "state of the CE": lambda queue: _state(queue, queue.ce),
+    "state of the queue": lambda queue: _state(queue, queue),
+    "state of the site": lambda queue: _state(queue, queue.ce.site),
+    "a column": lambda queue: ComputingElement.objects.update(options={"max_processes": 3}),
+    "a queue that is gone": lambda queue: queue.ce.queues.exclude(pk=queue.pk).delete(),
+}
+
+
+@pytest.fixture(params=sorted(CHANGES))
+def change(request: pytest.FixtureRequest) -> Any:
+    return CHANGES[request.param]
+
+
+def failing(fleet: Fleet, backend: ScriptedBackend, *, times: int) -> timedelta:
+    """Have the CE fail so often; return the time of the last round."""
+    passed = timedelta()
+    backend.fails = BackendError("Invalid account")
+    asked = backend.asked
+    while backend.asked < asked + times:
+        passed += timedelta(seconds=1)
+        fleet.serve(after=passed)
+    backend.fails = None
+    return passed
+
+
+def test_a_ce_that_did_not_answer_is_asked_at_once(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, change: Any
+) -> None:
+    make_queue(ce=queue.ce, name="gone")
+    assert fleet.cycle() == 1
+    passed = failing(fleet, backend, times=5)
+    asked = backend.asked
+    fleet.serve(after=passed + timedelta(seconds=1))
+    assert backend.asked == asked
+    change(queue)
+    fleet.serve(after=passed + timedelta(seconds=1))
+    assert backend.asked == asked + 1
+    health = CEHealth.objects.get()
+    assert (health.failures, health.trouble, health.ask_after, health.send_after) == (0, "", None, None)
+
+
+def test_a_ce_whose_pilots_all_failed_gets_pilots_at_once(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, change: Any
+) -> None:
+    make_queue(ce=queue.ce, name="gone")
+    passed = timedelta()
+    for _ in range(5):
+        while fleet.cycle(after=passed) == 0:
+            passed += timedelta(seconds=1)
+        Pilot.objects.filter(ended_at=None).update(status=PilotStatus.FAILED, started_at=NOW, ended_at=NOW + passed)
+    assert fleet.cycle(after=passed + timedelta(seconds=1)) == 0
+    change(queue)
+    assert fleet.cycle(after=passed + timedelta(seconds=1)) == 1
+
+
+def test_a_queue_whose_pilots_did_not_start_gets_pilots_at_once(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, change: Any, settings: Settings
+) -> None:
+    make_queue(ce=queue.ce, name="gone", state=ResourceState.DRAINING)
+    fleet.cycle()
+    late = timedelta(hours=6, seconds=1)
+    fleet.serve(after=late)
+    assert fleet.cycle(after=late) == 0
+    change(queue)
+    assert fleet.cycle(after=late + timedelta(seconds=1)) == 1
+
+
+def test_pilots_of_before_the_change_are_not_held_against_it(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue
+) -> None:
+    fleet.cycle()
+    ComputingElement.objects.update(options={"max_processes": 3})
+    fleet.cycle(after=timedelta(minutes=1))
+    Pilot.objects.filter(ended_at=None).update(status=PilotStatus.FAILED, ended_at=NOW + timedelta(minutes=2))
+    assert fleet.cycle(after=timedelta(minutes=2)) == 1
+    assert CEHealth.objects.get().trouble == ""
+
+
+@pytest.mark.parametrize("level", [ComputingElement, Queue, Site])
+def test_parameters_for_jobs_do_not_mend_a_ce(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue, level: type[ComputingElement | Queue | Site]
+) -> None:
+    fleet.cycle()
+    passed = failing(fleet, backend, times=5)
+    asked = backend.asked
+    level.objects.update(parameters={"SoftwareTag": ["A"]})
+    fleet.serve(after=passed + timedelta(seconds=1))
+    assert backend.asked == asked
+
+
+def test_a_change_that_mends_nothing_begins_the_pauses_anew(
+    fleet: Fleet, backend: ScriptedBackend, queue: Queue
+) -> None:
+    fleet.cycle()
+    passed = failing(fleet, backend, times=5)
+    ComputingElement.objects.update(options={"max_processes": 3})
+    backend.fails = BackendError("Invalid account")
+    fleet.serve(after=passed)
+    health = CEHealth.objects.get()
+    assert (health.failures, health.ask_after) == (1, NOW + passed + timedelta(seconds=5))
+
+
+def test_a_ce_whose_pilots_failed_gets_pilots_when_an_operator_says_so(fleet: Fleet, queue: Queue) -> None:
+    passed = timedelta()
+    for _ in range(5):
+        while fleet.cycle(after=passed) == 0:
+            passed += timedelta(seconds=1)
+        Pilot.objects.filter(ended_at=None).update(status=PilotStatus.FAILED, started_at=NOW, ended_at=NOW + passed)
+    fleet.serve(after=passed + timedelta(seconds=1))
+    rounds.ask_again(CEHealth.objects.all(), now=NOW + passed + timedelta(seconds=1))
+    assert fleet.cycle(after=passed + timedelta(seconds=1)) == 1

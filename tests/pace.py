@@ -1,0 +1,97 @@
+"""Deadlines of tests: seconds of an idle reference machine, longer on a machine that is slower or loaded.
+
+A deadline only stops a test that hangs; what a test asserts never depends on one that is a fixed number of seconds.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pilots.agent.node import usable_processors
+
+#: Numbers whose squares the piece of work adds up.
+_PIECE = 10_000
+#: CPU time of the piece on the reference machine: a core of a server of about 2020.
+_REFERENCE_S = 0.0005
+#: A blocking call cannot follow a load that grows while it blocks.
+_MARGIN = 4.0
+#: Seconds for which a measured slowness is used again.
+_MEASURED_FOR_S = 0.2
+
+
+def timed_piece() -> float:
+    """Return the CPU seconds of a fixed piece of Python, about half a millisecond of the reference machine."""
+    begun_s = time.thread_time()
+    sum(number * number for number in range(_PIECE))
+    return time.thread_time() - begun_s
+
+
+def slowness() -> float:
+    """Return how many times longer work takes now than on the idle reference machine; at least 1."""
+    return max(1.0, timed_piece() / _REFERENCE_S) * max(1.0, _runnable() / usable_processors())
+
+
+def cpu_within(seconds: float) -> float:
+    """Return the CPU seconds that work takes here at most which takes *seconds* of the reference machine's.
+
+    What else runs on the machine costs CPU time as well: it takes turns on the caches, and on the halves of a core.
+    """
+    return seconds * max(1.0, *(timed_piece() / _REFERENCE_S for _ in range(20)))
+
+
+def within(seconds: float) -> float:
+    """Return the time limit, in seconds of the clock, of a blocking call that takes at most *seconds* when idle."""
+    return seconds * slowness() * _MARGIN
+
+
+class Deadline:
+    """A time limit that follows the machine's pace while it runs.
+
+    Args:
+        seconds: until it has passed, on the idle reference machine.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._left_s = seconds
+        self._measured_at = time.monotonic()
+
+    def has_passed(self) -> bool:
+        """Return whether the time is over; the time since the last call counts by the slowness of now."""
+        since_s = time.monotonic() - self._measured_at
+        if since_s >= _MEASURED_FOR_S:
+            self._left_s -= since_s / slowness()
+            self._measured_at += since_s
+        return self._left_s <= 0
+
+
+def wait_for(
+    condition: Callable[[], object],
+    within_s: float = 60.0,
+    *,
+    every_s: float = 0.05,
+    state: Callable[[], object] = lambda: "the condition did not become true in time",
+) -> None:
+    """Wait until the condition is true.
+
+    Args:
+        condition: is called every *every_s* seconds.
+        within_s: limit on the idle reference machine.
+        every_s: seconds of the clock.
+        state: returns what the failure shows.
+
+    Raises:
+        AssertionError: it did not become true in time.
+    """
+    deadline = Deadline(within_s)
+    while not condition():
+        # A condition that became true after its last evaluation, just before the limit, still counts.
+        if deadline.has_passed() and not condition():
+            raise AssertionError(state())
+        time.sleep(every_s)
+
+
+def _runnable() -> float:
+    """Return the processes that want a processor: now, or in the mean of the last minute if these were more."""
+    running_now = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0])
+    return max(float(running_now), os.getloadavg()[0])

@@ -1,0 +1,175 @@
+"""GET /api/submit-pools/eligible/: a dry run of a requirements section (RFC7, getEligibleQueues)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from resources.domain.parameters import canonical_name
+from resources.domain.requirements import Misses, canonical, check, in_words, submit_pool_id
+from resources.queries import (
+    eligible_queues,
+    ineligible_queues,
+    requirement_kinds,
+    requirement_names,
+    requirement_units,
+)
+from resources.queries.described import LEVELS, UnmetRequirement
+from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.models import VO, User
+from wms.jobs.domain.jdl import field_hint
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+from wms.kernel.rest import StrictSerializer, error_responses
+from wms.kernel.rest.strict_json import InvalidJSONError, load_json
+
+#: Of the queues that are not eligible; those that miss the fewest requirements come first.
+MOST_INELIGIBLE: Final = 200
+
+
+class UnclearVOError(RejectedError):
+    """The VO is not named, or is none of the caller's."""
+
+    code = "unclear_vo"
+
+
+class EligibleQuery(StrictSerializer):
+    """Query string of the dry run."""
+
+    requirements = serializers.CharField(
+        max_length=16_384,
+        help_text='The requirements section as a JSON object, such as {"Memory": 4000, "SoftwareTag": ["v1", "v2"]}.',
+    )
+    vo = serializers.CharField(required=False, max_length=64, help_text="Needed by callers of several VOs.")
+
+
+class UnmetOut(serializers.Serializer[Any]):
+    """One requirement that a queue does not meet."""
+
+    name = serializers.CharField(help_text="As it was asked for.")
+    problem = serializers.ChoiceField(
+        choices=[str(misses) for misses in Misses],
+        help_text="not_described: the queue has no such parameter; too_small, not_a_number: of a capacity; not_among: "
+        "of a set; other_value: of exact values.",
+    )
+    asked = serializers.JSONField()
+    offered = serializers.JSONField(allow_null=True, help_text="In force at the queue; null: nothing is.")
+    level = serializers.ChoiceField(
+        choices=LEVELS, allow_null=True, help_text="Where the value in force is configured; null: nowhere."
+    )
+    detail = serializers.CharField(help_text="The same in words.")
+
+
+class IneligibleQueueOut(serializers.Serializer[Any]):
+    """One queue that is not eligible."""
+
+    site = serializers.CharField()
+    ce = serializers.CharField()
+    queue = serializers.CharField()
+    unmet = UnmetOut(many=True, help_text="Every requirement that it does not meet.")
+
+
+class EligibleOut(serializers.Serializer[Any]):
+    """Which queues meet the requirements, and why the others do not."""
+
+    vo = serializers.CharField()
+    submit_pool = serializers.CharField(help_text="Id of the submit pool of jobs with these requirements.")
+    requirements = serializers.DictField(help_text="In canonical form.")
+    eligible_queues = serializers.IntegerField(help_text="How many queues are in the tree.")
+    eligible = serializers.DictField(
+        child=serializers.DictField(child=serializers.ListField(child=serializers.CharField())),
+        help_text="The tree: site → computing element → queues. Bans, throttles and limits are not looked at.",
+    )
+    ineligible = IneligibleQueueOut(
+        many=True,
+        help_text=f"The other queues, those that miss the fewest requirements first; at most {MOST_INELIGIBLE}.",
+    )
+
+
+class EligibleView(APIView):
+    """Where jobs with some requirements could run."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="submit_pools_eligible",
+        summary="Dry run of a requirements section: the tree of eligible queues, and why the others are not",
+        tags=["jobs"],
+        parameters=[EligibleQuery],
+        responses={200: EligibleOut, **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Compare the requirements with every queue that serves the VO; nothing is stored (RFC7).
+
+        What a submission would refuse is refused here in the same words.
+        """
+        given = EligibleQuery.checked(request.query_params)
+        stated = _section(given["requirements"])
+        vo = _vo_of(user_of(request), given.get("vo"))
+        kinds, units = requirement_kinds(vo), requirement_units(vo)
+        check(stated, known=requirement_names(vo), kinds=kinds, units=units, hint=field_hint)
+        required = canonical(stated)
+        tree = eligible_queues(vo, required)
+        spelled = {canonical_name(name): name for name in stated}
+        return Response(
+            {
+                "vo": vo.name,
+                "submit_pool": submit_pool_id(vo.name, required),
+                "requirements": required,
+                "eligible_queues": sum(len(queues) for ces in tree.values() for queues in ces.values()),
+                "eligible": tree,
+                "ineligible": [
+                    {
+                        "site": each.site,
+                        "ce": each.ce,
+                        "queue": each.queue,
+                        "unmet": [_unmet(unmet, spelled=spelled, units=units) for unmet in each.unmet],
+                    }
+                    for each in ineligible_queues(vo, required, at_most=MOST_INELIGIBLE)
+                ],
+            }
+        )
+
+
+def _section(text: str) -> Mapping[str, object]:
+    """Return the requirements section; its own faults are ``check``'s business."""
+    try:
+        section = load_json(text.encode("utf-8", "surrogatepass"))
+    except InvalidJSONError as error:
+        sentence = f'requirements must be a JSON object, such as {{"Memory": 4000}}. {error.detail}'
+        sentence = sentence.replace("The body", "The text")
+        raise InvalidJSONError(sentence, errors={"requirements": [sentence]}) from error
+    canonical(section)
+    assert isinstance(section, Mapping)  # noqa: S101 - else it has no canonical form; for the type checker
+    return section
+
+
+def _vo_of(user: User, name: str | None) -> VO:
+    visible = VO.objects.visible_to(user)
+    found = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])
+    if len(found) != 1:
+        names = sorted(visible.values_list("name", flat=True))
+        sentence = (
+            f"You have several VOs; name one of {', '.join(names)}."
+            if found
+            else f"You have no such VO.{did_you_mean(name or '', names)}"
+        )
+        raise UnclearVOError(sentence, errors={"vo": [sentence]})
+    return found[0]
+
+
+def _unmet(unmet: UnmetRequirement, *, spelled: Mapping[str, str], units: Mapping[str, str]) -> dict[str, object]:
+    name, unit = spelled.get(unmet.name, unmet.name), units.get(unmet.name, "")
+    there = "not described there" if unmet.offered is None else f"{in_words(unmet.offered, unit=unit)} there"
+    return {
+        "name": name,
+        "problem": unmet.misses,
+        "asked": unmet.asked,
+        "offered": unmet.offered,
+        "level": unmet.level,
+        "detail": f"{name}: {there}, {in_words(unmet.asked, unit=unit)} asked for",
+    }
