@@ -95,6 +95,11 @@ class Job(models.Model):
     )
 
     reschedules = models.PositiveSmallIntegerField(default=0, help_text="How often it went back to its queue.")
+    held_back = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="While it is Held or Checking: when and where it may be matched after that.",
+    )
     # No constraints: the claim, which writes these, has read both rows in the same transaction. Were they locked, as
     # constraints do, all claims for one site would write the same row.
     site = models.ForeignKey(

@@ -10,7 +10,8 @@ from django.db.migrations.executor import MigrationExecutor
 from matching.queries.explain import explain
 from resources import sql
 from resources.models import Replica, ReplicaChange, Site
-from taskqueues.models import Limit
+from taskqueues.models import Limit, QueuedJob
+from taskqueues.services import queueing
 from tests import factories
 from tests.database.jobs.conftest import World, broken, sites_of, status_of
 from tests.factories import NOW
@@ -44,6 +45,26 @@ def test_replicas_that_come_and_go_move_the_job_and_a_second_look_changes_nothin
     assert status_of(both) == status_of(other) == ("Checking", WAITS_FOR_REPLICAS)
     assert (sites_of(both), sites_of(only_a), sites_of(other)) == (None, ["RAL"], None)
     assert broken() == []
+
+
+def test_a_job_that_pilots_gave_back_is_held_back_still_when_its_files_were_gone_for_a_while(world: World) -> None:
+    world.hold(a=["CERN"])
+    job_id = world.job("a")
+    reevaluate(now=NOW)
+    QueuedJob.objects.filter(pk=job_id).update(
+        is_held_back=True,
+        not_before=NOW + timedelta(seconds=60),
+        avoided_until=NOW + timedelta(seconds=600),
+        avoided_queue_ids=[7, 8],
+    )
+    before = queueing.held_back([job_id])
+    world.lose("a")
+    reevaluate(now=NOW)
+    assert status_of(job_id) == ("Checking", WAITS_FOR_REPLICAS)
+    world.hold(a=["RAL"])
+    reevaluate(now=NOW)
+    assert status_of(job_id)[0] == "Waiting"
+    assert queueing.held_back([job_id]) == before
 
 
 def test_a_change_is_looked_at_once_more_for_what_was_submitted_meanwhile_and_then_forgotten(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from random import Random
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from wms.accounts.models import Group
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services import control
+from wms.jobs.services import control, editing
 from wms.kernel.db import database_now
 
 pytestmark = pytest.mark.django_db
@@ -244,6 +245,42 @@ def test_a_wish_while_the_pilot_holds_it_is_done_when_the_pilot_lets_go(group: G
     control.apply_to_one(Action.RESCHEDULE, job.pk, by=job.owner, now=database_now())
     give_back(job, minor="Killed by order")
     assert jobs_for(pilot) == [job.pk]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_job_that_is_held_and_released_keeps_its_delay_and_goes_elsewhere_first(
+    group: Group, *, edited: bool
+) -> None:
+    bad, good = pilot_at(make_queue(), group), pilot_at(make_queue(), group)
+    job = make_job(group=group)
+    jobs_for(bad)
+    give_back(job)
+    act = partial(control.apply_to_one, by=job.owner, now=database_now())
+    act(Action.HOLD, job.pk)
+    if edited:
+        editing.edit(job.pk, changes={"job_name": "other"}, by=job.owner, now=database_now())
+    act(Action.RELEASE, job.pk)
+    assert jobs_for(bad) == jobs_for(good) == []
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(bad) == []
+    assert jobs_for(good) == [job.pk]
+
+
+def test_a_second_hold_brings_nothing_of_the_first_back(group: Group) -> None:
+    bad, job = pilot_at(make_queue(), group), make_job(group=group)
+    good = pilot_at(make_queue(), group)
+    act = partial(control.apply_to_one, by=job.owner, now=database_now())
+    jobs_for(bad)
+    give_back(job)
+    act(Action.HOLD, job.pk)
+    act(Action.RELEASE, job.pk)
+    pass_time(seconds=DELAY_S)
+    jobs_for(good)
+    act(Action.RESCHEDULE, job.pk)
+    give_back(job)
+    act(Action.HOLD, job.pk)
+    act(Action.RELEASE, job.pk)
+    assert jobs_for(bad) == [job.pk]
 
 
 def test_a_job_whose_pilot_the_ce_reports_as_ended_waits_and_goes_elsewhere(group: Group) -> None:

@@ -114,7 +114,10 @@ def _delete(job_ids: frozenset[int], wish: _Wish) -> Outcome:
 
 def _hold(job_ids: frozenset[int], wish: _Wish) -> Outcome:
     minor = wish.reason or f"Held by {wish.by.username}"
-    return _leave_queues(job_ids, status=JobStatus.HELD, minor=minor, wish=wish)
+    held_back = queueing.held_back(job_ids)
+    outcome = _leave_queues(job_ids, status=JobStatus.HELD, minor=minor, wish=wish)
+    demand.carry_held_back({job_id: held_back[job_id] for job_id in outcome.done & held_back.keys()})
+    return outcome
 
 
 def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
@@ -127,7 +130,8 @@ def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
         # Rescheduled may become Waiting too, but not before its pilot has let go of it.
         only_from={JobStatus.HELD},
     )
-    demand.put_back_in_queues(list(Job.objects.filter(pk__among=released.moved.keys())), now=wish.now)
+    jobs = list(Job.objects.filter(pk__among=released.moved.keys()))
+    demand.put_back_in_queues(jobs, now=wish.now, held_back=demand.carried_by(jobs))
     refused = {
         job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")
         for job_id, status in released.refused.items()

@@ -112,13 +112,18 @@ def put_back_in_queues(
     remark(lost, minor=WAITS_FOR_REPLICAS)
     remark(without_room, minor=WAITS_FOR_ROOM)
     record(frozenset(checking) - without_room, status=JobStatus.WAITING)
-    jobs = [job for job in jobs if where[job.pk] is not None and job.pk not in without_room]
+    stays_out = {job.pk for job in jobs if where[job.pk] is None or job.pk in without_room}
+    carried = {job.pk: held_back.get(job.pk) if job.pk in stays_out else None for job in jobs}
+    carried = {job.pk: carried[job.pk] for job in jobs if carried[job.pk] is not None or job.held_back is not None}
+    jobs = [job for job in jobs if job.pk not in stays_out]
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
     # In one order for all, or two that make the same pools would wait for each other.
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
         if requirements:
             submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
+    # Under the locks on their rows, before those on task queues.
+    carry_held_back(carried)
     return put_in_queues(
         [
             Demand(job.pk, job.priority, _asked_by(job, where[job.pk] or ()), held_back=held_back.get(job.pk))
@@ -126,6 +131,23 @@ def put_back_in_queues(
         ],
         now=now,
     )
+
+
+@transaction_required
+def carry_held_back(held_back: Mapping[int, HeldBack | None]) -> None:
+    """Have jobs that stand in no queue carry what holds them back, for when they come into one (``carried_by``).
+
+    Args:
+        held_back: {job: what it is to carry; None: nothing}; the jobs are locked.
+    """
+    if held_back:
+        rows = [Job(pk=pk, held_back=None if held is None else held.as_json()) for pk, held in held_back.items()]
+        Job.objects.bulk_update(rows, ["held_back"])
+
+
+def carried_by(jobs: Iterable[Job]) -> dict[int, HeldBack]:
+    """Return what holds back those of the jobs that carry it since they left their queues."""
+    return {job.pk: HeldBack.from_json(job.held_back) for job in jobs if job.held_back is not None}
 
 
 @transaction_required

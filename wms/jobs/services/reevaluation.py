@@ -185,6 +185,7 @@ def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
 
     held_back = queueing.held_back([job.pk for job in jobs])
     out_of_queues([job.pk for job in jobs], change)
+    held_back = {**demand.carried_by(found), **held_back}
     queued = demand.put_back_in_queues(found, now=now, let_in=let_in, held_back=held_back)
     return sum(job.status == JobStatus.WAITING or job.pk in queued for job in found)
 
