@@ -6,9 +6,10 @@ from celery import shared_task
 from django.utils import timezone
 
 from matching.queries.closings import closings_now
-from matching.services import accounting, black_holes, draining, expiry, limits
+from matching.services import accounting, avoided_places, black_holes, draining, expiry, limits
 from pilots.services import directing
 from pilots.tasks import serve_soon
+from wms.kernel.db import database_now
 
 
 @shared_task(name="matching.expire_leases", ignore_result=True, acks_late=True)
@@ -33,6 +34,12 @@ def sum_up_limits() -> None:
 def find_black_holes() -> None:
     """Every minute: nodes where jobs die fast get none for a while (DESIGN §3.7)."""
     black_holes.find_black_holes()
+
+
+@shared_task(name="matching.review_avoided_places", ignore_result=True, acks_late=True)
+def review_avoided_places() -> None:
+    """Every 30 seconds: jobs avoid no place for others that can no longer take them (ADR 33)."""
+    avoided_places.review(now=database_now())
 
 
 @shared_task(name="matching.tell_drained_pilots", ignore_result=True, acks_late=True)

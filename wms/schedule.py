@@ -44,6 +44,8 @@ BEAT: dict[str, Entry] = {
     "tell-drained-pilots": every(5, "matching.tell_drained_pilots"),
     # A node on which jobs die within seconds takes many in a minute; and lost leases are known some minutes later.
     "find-black-holes": every(60, "matching.find_black_holes"),
+    # ADR 33: half of the shortest delay of a job that was given back; where none avoids a place it is one read.
+    "review-avoided-places": every(30, "matching.review_avoided_places"),
     # DESIGN §3.3: use counts with a half-life of 3 days. Each run reads every open lease: not more often than needed.
     "count-deliveries": every(60, "matching.count_deliveries"),
     # DESIGN §3.6: claims that find a limit full do it themselves; for the others it may not become much.

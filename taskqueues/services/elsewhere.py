@@ -65,21 +65,36 @@ def held_back(
     )
 
 
+def avoided_queues(
+    definition: QueueDefinition, tried: Sequence[int], *, vo: VO, now: datetime, memo: Memo
+) -> tuple[int, ...]:
+    """Return which of the configured queues that gave a job back it avoids wholly, as places are now.
+
+    Args:
+        definition: of its task queue.
+        tried: the queues that gave it back, the latest last; at least one.
+        vo: of the job.
+        now: by the database's clock.
+        memo: remembered answers about the configuration.
+    """
+    last = tried[-1]
+    some_tried = False
+    for pk in _fitting(definition, vo=vo, memo=memo, now=now):
+        if pk not in tried:
+            return tuple(tried)
+        some_tried = some_tried or pk != last
+    return (last,) if some_tried else ()
+
+
 def _avoided(
     definition: QueueDefinition | None, given_back: GivenBack, *, vo: VO, now: datetime
 ) -> tuple[tuple[int, ...], str | None]:
     """Return the configured queues that the job avoids, and the only host of them that it does (None: all)."""
     if definition is None or not given_back.queue_ids or not settings.WMS_RESCHEDULE_ELSEWHERE_S:
         return (), None
-    tried, last = frozenset(given_back.queue_ids), given_back.queue_ids[-1]
-    others = (pk for pk in _fitting(definition, vo=vo, memo=given_back.memo, now=now) if pk != last)
-    some_tried = False
-    for pk in others:
-        if pk not in tried:
-            return tuple(given_back.queue_ids), None
-        some_tried = True
-    if some_tried:
-        return (last,), None
+    tried, last = given_back.queue_ids, given_back.queue_ids[-1]
+    if avoided := avoided_queues(definition, tried, vo=vo, now=now, memo=given_back.memo):
+        return avoided, None
     return ((last,), given_back.host) if given_back.host and given_back.other_hosts else ((), None)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from taskqueues import sql
 from taskqueues.domain.definition import QueueDefinition, Rounding
@@ -18,6 +19,8 @@ from wms.kernel.db import transaction_required
 
 #: Rows removed in one transaction: nobody waits long for the locks.
 REMOVED_AT_ONCE = 1000
+#: The same of rows that are changed.
+CHANGED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,61 @@ def as_held_back(row: QueuedJob) -> HeldBack:
         avoided_queue_ids=tuple(row.avoided_queue_ids or ()),
         avoided_host=row.avoided_host,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Avoiding:
+    """Queued jobs of a task queue that avoid the same place."""
+
+    task_queue_id: int
+    #: As in ``HeldBack``.
+    queue_ids: tuple[int, ...]
+    host: str | None
+
+    def rows(self, *, now: datetime) -> QuerySet[QueuedJob]:
+        """Return those whose time has not passed."""
+        return QueuedJob.objects.filter(
+            task_queue=self.task_queue_id,
+            is_held_back=True,
+            avoided_until__gt=now,
+            avoided_queue_ids=list(self.queue_ids),
+            avoided_host=self.host,
+        )
+
+
+def avoiding(*, now: datetime) -> list[Avoiding]:
+    """Return which places the jobs of which task queues avoid."""
+    rows = QueuedJob.objects.filter(is_held_back=True, avoided_until__gt=now)
+    places = rows.order_by("task_queue", "avoided_queue_ids", "avoided_host").distinct()
+    return [
+        Avoiding(task_queue_id=task_queue_id, queue_ids=tuple(queue_ids or ()), host=host)
+        for task_queue_id, queue_ids, host in places.values_list("task_queue", "avoided_queue_ids", "avoided_host")
+    ]
+
+
+def avoid_only(jobs: Avoiding, queue_ids: Sequence[int], *, now: datetime) -> int:
+    """Have the jobs avoid no more than these queues, wholly (none: no place); return how many did avoid more.
+
+    Those that a claim, or who withdraws them, has locked are left out.
+    """
+    until = {} if queue_ids else {"avoided_until": None}
+    changed = 0
+    while True:
+        with transaction.atomic(durable=True):
+            locked = jobs.rows(now=now).order_by("pk").select_for_update(skip_locked=True)[:CHANGED_AT_ONCE]
+            rows = list(locked.values_list("pk", "user_priority"))
+            QueuedJob.objects.filter(pk__among=[pk for pk, _ in rows]).update(
+                avoided_queue_ids=list(queue_ids) or None, avoided_host=None, **until
+            )
+            # As many came as went: whoever found the jobs held back asks again.
+            TaskQueueChange.objects.bulk_create(
+                TaskQueueChange(task_queue_id=jobs.task_queue_id, user_priority=level, jobs=number)
+                for level in sorted({level for _, level in rows})
+                for number in (1, -1)
+            )
+        changed += len(rows)
+        if len(rows) < CHANGED_AT_ONCE:
+            return changed
 
 
 def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None) -> int:

@@ -1,6 +1,6 @@
 """The readings of the database that an index is made of: all queues once, then what has changed (DESIGN §4.2)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from time import monotonic
@@ -124,6 +124,12 @@ def columns_of(task_queue_ids: Iterable[int]) -> Mapping[int, Columns]:
     """Return the columns of each of these task queues by itself, as the caller's transaction sees them."""
     rows = _definitions(TaskQueue.objects.filter(pk__in=list(task_queue_ids)))
     return {row.task_queue_id: Columns.of([row]) for row in rows}
+
+
+def definitions_of(task_queue_ids: Collection[int]) -> Mapping[int, QueueDefinition]:
+    """Return the definitions of those of these task queues that exist."""
+    rows = _definitions(TaskQueue.objects.filter(pk__among=task_queue_ids))
+    return {row.task_queue_id: row.definition for row in rows}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from matching.models import Match
 from matching.queries.invariants import violations
-from matching.services import claim, leases
+from matching.services import avoided_places, claim, leases
 from matching.services.claim import Claimant, Claimed
 from matching.services.leases import Usage
 from matching.services.match import match
@@ -111,6 +111,22 @@ def test_a_job_that_comes_to_a_held_back_level_is_found(group: Group) -> None:
     # The last that may be had is taken: the level is not empty all the same.
     later(seconds=DELAY_S)
     assert ask(pilot) == [first.pk]
+
+
+def test_whoever_found_a_level_held_back_hears_that_its_jobs_avoid_the_place_no_more(group: Group) -> None:
+    bad, other = pilot_at(make_queue(), group), make_queue()
+    job = make_job(group=group)
+    ask(bad)
+    give_back(job)
+    later(seconds=DELAY_S)
+    assert ask(bad) == []
+    assert avoided_places.review(now=database_now()) == 0
+    other.delete()
+    index.renewed()
+    assert ask(bad) == []
+    assert avoided_places.review(now=database_now()) == 1
+    assert ask(bad) == [job.pk]
+    assert list(violations()) == []
 
 
 def test_an_evaluation_of_priorities_hides_no_level(group: Group) -> None:

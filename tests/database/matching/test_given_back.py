@@ -1,6 +1,6 @@
 """A job that a pilot gave back goes elsewhere first, after a growing delay (DESIGN §3.5, §3.7)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -10,7 +10,7 @@ import pytest
 from pytest_django import Settings
 
 from matching.models import Match
-from matching.services import expiry, leases
+from matching.services import avoided_places, expiry, leases
 from matching.services.leases import RESCHEDULE_EXIT_CODE, Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
@@ -159,6 +159,78 @@ def test_a_queue_that_cannot_take_it_is_no_reason_to_avoid_the_place(group: Grou
     give_back(job)
     pass_time(seconds=DELAY_S)
     assert jobs_for(only) == [job.pk]
+
+
+def _banned(queue: Queue) -> None:
+    Queue.objects.filter(pk=queue.pk).update(state="banned")
+
+
+def _draining(queue: Queue) -> None:
+    Queue.objects.filter(pk=queue.pk).update(state="draining")
+
+
+def _too_small(queue: Queue) -> None:
+    Queue.objects.filter(pk=queue.pk).update(cpu_time_s=500)
+
+
+def _gone(queue: Queue) -> None:
+    queue.delete()
+
+
+@pytest.mark.parametrize("become", [_banned, _draining, _too_small, _gone])
+def test_a_place_is_avoided_only_as_long_as_another_may_take_the_job(
+    group: Group, become: Callable[[Queue], None]
+) -> None:
+    queue, other = make_queue(cpu_time_s=300_000), make_queue(cpu_time_s=300_000)
+    only, job = pilot_at(queue, group), make_job(group=group, cpu_time_s=100_000)
+    jobs_for(only)
+    give_back(job)
+    assert avoided_places.review(now=database_now()) == 0
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(only) == []
+    become(other)
+    assert avoided_places.review(now=database_now()) == 1
+    assert jobs_for(only) == [job.pk]
+
+
+def test_a_place_that_is_avoided_no_more_has_its_delay_still(group: Group) -> None:
+    queue, other = make_queue(), make_queue()
+    only, job = pilot_at(queue, group), make_job(group=group)
+    jobs_for(only)
+    give_back(job)
+    _banned(other)
+    assert avoided_places.review(now=database_now()) == 1
+    assert jobs_for(only) == []
+    pass_time(seconds=DELAY_S)
+    assert jobs_for(only) == [job.pk]
+
+
+def test_when_the_place_that_has_not_tried_it_closes_only_the_last_is_avoided(group: Group) -> None:
+    queues = [make_queue() for _ in range(3)]
+    first, second, third = (pilot_at(queue, group) for queue in queues)
+    job = make_job(group=group)
+    for number, bad in enumerate((first, second)):
+        assert jobs_for(bad) == [job.pk]
+        give_back(job)
+        pass_time(seconds=DELAY_S * 2**number)
+    _banned(queues[2])
+    assert avoided_places.review(now=database_now()) == 1
+    assert jobs_for(third) == jobs_for(second) == []
+    assert jobs_for(first) == [job.pk]
+
+
+def test_a_host_is_avoided_only_as_long_as_pilots_live_on_others(group: Group) -> None:
+    queue = make_queue()
+    bad, good = pilot_at(queue, group, host="node1"), pilot_at(queue, group, host="node2")
+    job = make_job(group=group)
+    jobs_for(bad)
+    give_back(job)
+    pass_time(seconds=DELAY_S)
+    assert avoided_places.review(now=database_now()) == 0
+    assert jobs_for(bad) == []
+    end_pilot(good.pk, status=PilotStatus.DONE, reason="left", now=database_now())
+    assert avoided_places.review(now=database_now()) == 1
+    assert jobs_for(bad) == [job.pk]
 
 
 def test_with_one_queue_the_host_is_avoided_while_other_hosts_live(group: Group) -> None:

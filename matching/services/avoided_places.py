@@ -1,0 +1,49 @@
+"""The places that jobs avoid, looked at again: where else they might run may be closed, or gone, since (ADR 33)."""
+
+import logging
+from datetime import datetime
+
+from pilots.queries import others_alive
+from taskqueues.services import elsewhere, queueing
+from taskqueues.services.index.reading import definitions_of
+from taskqueues.services.index.shared import index
+from taskqueues.services.queueing import Avoiding
+from wms.accounts.models import VO
+
+logger = logging.getLogger(__name__)
+
+
+def review(*, now: datetime) -> int:
+    """Let jobs have the places again that they avoid for others which can no longer take them; return how many jobs.
+
+    Whole queues are judged once for each state of the configuration: without a change of that, places only open.
+
+    Args:
+        now: by the database's clock.
+    """
+    avoiding = queueing.avoiding(now=now)
+    if not avoiding:
+        return 0
+    # Before the transactions: inside of one, nothing is remembered.
+    memo = index.current().memo
+    judged: set[Avoiding] = memo.setdefault(review, set())
+    definitions = definitions_of({jobs.task_queue_id for jobs in avoiding})
+    vos = VO.objects.in_bulk({definition.vo_id for definition in definitions.values()})
+    changed = 0
+    for jobs in avoiding:
+        definition = definitions.get(jobs.task_queue_id)
+        if definition is None or jobs in judged:
+            continue
+        left: tuple[int, ...] = ()
+        if jobs.host is None:
+            vo = vos[definition.vo_id]
+            left = elsewhere.avoided_queues(definition, jobs.queue_ids, vo=vo, now=now, memo=memo)
+            if left == jobs.queue_ids:
+                judged.add(jobs)
+                continue
+        elif others_alive(queue_id=jobs.queue_ids[-1], but=jobs.host):
+            continue
+        changed += queueing.avoid_only(jobs, left, now=now)
+    if changed:
+        logger.info("places.avoided_no_more", extra={"jobs": changed})
+    return changed
