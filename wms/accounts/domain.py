@@ -19,34 +19,6 @@ class GroupProperty(StrEnum):
     JOB_SHARING = "JOB_SHARING"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImpliedGroup:
-    """The group in which a user acts who has named none: the default one, or the only one."""
-
-    name: str
-    vo: str
-    #: Its share; 0: its jobs are never matched.
-    priority: float
-    #: Groups in which the user would have acted, or has acted last, and of which the user is no longer a member.
-    left: tuple[str, ...] = ()
-
-
-def remarks_on(implied: ImpliedGroup) -> tuple[str, ...]:
-    """Return sentences for a submission that named no group; none where nothing is unexpected."""
-    remarks = []
-    if implied.left:
-        remarks.append(
-            f"You named no group and are no longer a member of {' and '.join(implied.left)}: the jobs act in "
-            f"{implied.name}. Name the group, or have your default group changed."
-        )
-    if implied.priority <= 0:
-        remarks.append(
-            f"You named no group, and {implied.name}, in which the jobs act, has priority 0: they are never matched. "
-            f"Name another group, or ask a manager of {implied.vo} for a share."
-        )
-    return tuple(remarks)
-
-
 def digest_of(token: str) -> bytes:
     """Return the SHA-256 of *token*, the only form in which it is stored.
 

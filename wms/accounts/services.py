@@ -11,7 +11,7 @@ from django.contrib.auth import authenticate
 from django.db import transaction
 
 from wms.accounts import queries
-from wms.accounts.domain import BRAKE_WINDOW, USER_TOKEN_PREFIX, ImpliedGroup, braked_until, digest_of
+from wms.accounts.domain import BRAKE_WINDOW, USER_TOKEN_PREFIX, braked_until, digest_of
 from wms.accounts.models import ApiToken, FailedLogIn, Group, User
 from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
@@ -152,18 +152,21 @@ def acting_group(user: User, name: str | None) -> Group:
     raise _on_group(NotAMemberError, f'You are not a member of a group "{name[:100]}".{hint}')
 
 
-def implied_group(user: User, group: Group, *, acted_in: int | None) -> ImpliedGroup:
-    """Return what is to be told of *group*, in which *user* acts who has named none (``remarks_on``).
+def left_for(group: Group, user: User, *, acted_in: int | None) -> str:
+    """Return that *user*, who named no group, acts in *group* only for having left others; empty: as expected.
 
     Args:
+        group: as of ``acting_group``.
         user: who acts.
-        group: as of ``acting_group``, with its VO.
         acted_in: primary key of the group in which the user acted last; None: in none.
     """
     before = {pk for pk in (user.default_group_id, acted_in) if pk is not None} - {group.pk}
     left = Group.objects.filter(pk__in=before).exclude(memberships__user=user).order_by("name") if before else ()
-    return ImpliedGroup(
-        name=group.name, vo=group.vo.name, priority=group.priority, left=tuple(each.name for each in left)
+    if not left:
+        return ""
+    return (
+        f"You named no group and are no longer a member of {' and '.join(each.name for each in left)}: the jobs act in "
+        f"{group}. Name the group, or have your default group changed."
     )
 
 

@@ -4,15 +4,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
+from resources.queries import known_middlewares
+from resources.queries.replicas import element_sites
 from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
-from wms.jobs.domain.doubts import InputFile, doubts_about, lacks_executable
+from wms.jobs.domain.doubts import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 
@@ -126,9 +129,21 @@ def group_of_last_job(owner: User) -> int | None:
     return Job.objects.filter(owner=owner).order_by("-pk").values_list("group_id", flat=True).first()
 
 
+def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> Surroundings:
+    """Return what descriptions of jobs of *vo* are compared with; only what they need is read."""
+    asked_of_pilots = any(description["grid_middlewares"] for description in descriptions)
+    has_output = any(description["output_data"] for description in descriptions)
+    return Surroundings(
+        middlewares=known_middlewares(vo) if asked_of_pilots else frozenset(),
+        longest_segment_s=max(settings.WMS_CPU_SEGMENTS_S),
+        stores_output=bool(has_output and element_sites(vo.pk)),
+    )
+
+
 def description_doubts(job: Job) -> list[str]:
     """Return the doubts about the job's description that its submission was warned of."""
     description = job.description
     # Of most jobs no file needs to be known.
     rows = job.input_sandboxes.select_related("sandbox") if lacks_executable(description, files=()) else ()
-    return list(doubts_about(description, files=[InputFile(row.file_name, row.sandbox.is_archive) for row in rows]))
+    files = [InputFile(row.file_name, row.sandbox.is_archive) for row in rows]
+    return list(doubts_about([Doubtful(description, files)], surroundings_of([description], vo=job.vo)))

@@ -6,7 +6,6 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests import factories
-from wms.accounts.domain import ImpliedGroup, remarks_on
 from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.models import Job
 
@@ -47,10 +46,6 @@ LEFT = (
     "You named no group and are no longer a member of lhcb_user: the jobs act in lhcb_prod. Name the group, or have "
     "your default group changed."
 )
-NOTHING = (
-    "You named no group, and lhcb_prod, in which the jobs act, has priority 0: they are never matched. Name another "
-    "group, or ask a manager of lhcb for a share."
-)
 #: In explain's words, and of a group that was named too (ADR 32).
 NEVER_DRAWN = "It is never drawn, because its group lhcb_prod has priority 0; a manager of lhcb can change that."
 
@@ -81,12 +76,12 @@ def test_so_is_another_only_group_than_the_one_of_the_last_job(alice: User, user
     assert submit(alice)["warnings"] == []
 
 
-def test_a_group_of_priority_zero_is_told_when_it_was_not_named(alice: User, users: Group, prod: Group) -> None:
+def test_a_group_of_priority_zero_is_told_once_whether_named_or_not(alice: User, users: Group, prod: Group) -> None:
     Group.objects.filter(pk=prod.pk).update(priority=0.0)
     leave(alice, users)
-    assert submit(alice)["warnings"] == [LEFT, NOTHING, NEVER_DRAWN]
+    assert submit(alice)["warnings"] == [LEFT, NEVER_DRAWN]
     User.objects.update(default_group=prod)
-    assert submit(alice)["warnings"] == [NOTHING, NEVER_DRAWN]
+    assert submit(alice)["warnings"] == [NEVER_DRAWN]
     assert submit(alice, group="lhcb_prod")["warnings"] == [NEVER_DRAWN]
 
 
@@ -108,17 +103,3 @@ def test_a_repeated_request_is_answered_with_the_same_remarks(alice: User, users
     first, again = (submit(alice, request_id=request_id) for _ in range(2))
     assert first == again
     assert first["warnings"] == [LEFT]
-
-
-@pytest.mark.parametrize(
-    ("priority", "left", "remarks"),
-    [
-        (1.0, (), []),
-        (1.0, ("lhcb_user",), [LEFT]),
-        (0.0, (), [NOTHING]),
-        (0.0, ("lhcb_user",), [LEFT, NOTHING]),
-    ],
-)
-def test_remarks_on_an_implied_group(priority: float, left: tuple[str, ...], remarks: list[str]) -> None:
-    implied = ImpliedGroup(name="lhcb_prod", vo="lhcb", priority=priority, left=left)
-    assert list(remarks_on(implied)) == remarks

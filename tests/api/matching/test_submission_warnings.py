@@ -101,6 +101,9 @@ def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, worl
         ({"arguments": "-n 'one"}, "A quote in arguments is not closed"),
         ({"arguments": 'a "b\\"'}, "A quote in arguments is not closed"),
         ({"arguments": "a\\"}, "A quote in arguments is not closed"),
+        ({"cpu_time_s": 10**7}, "cpu_time_s 10000000 is above the longest segment"),
+        ({"grid_middlewares": ["ARX"]}, 'No computing element has the grid middleware "ARX" today'),
+        ({"output_data": ["file"]}, "No site has a storage element for output_data today"),
     ],
 )
 def test_descriptions_that_will_hardly_work(body: dict[str, object], words: str, alice: APIClient) -> None:

@@ -1,15 +1,23 @@
 """Doubts about a description that is accepted: what will hardly work as its owner means it (ADR 32)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from posixpath import basename
 from typing import Any, Final, NamedTuple
 
 from taskqueues.domain.weights import WEIGHT_OF_PRIORITY
 from wms.jobs.domain.fields import shown
+from wms.kernel.names import did_you_mean
 
 #: A text whose quotes are all closed, as the shell and the pilot's ``shlex.split`` read it.
 _CLOSED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*+'|"(?:[^"\\]|\\.)*+")*+\Z""", re.DOTALL)
+
+#: The fields of a description that are looked at.
+JUDGED_BY: Final = (
+    *("executable", "arguments", "priority", "cpu_time_s"),
+    *("grid_middlewares", "input_data", "output_data", "output_se"),
+)
 
 
 class InputFile(NamedTuple):
@@ -20,23 +28,77 @@ class InputFile(NamedTuple):
     is_archive: bool
 
 
-def doubts_about(description: Mapping[str, Any], *, files: Iterable[InputFile] = ()) -> Iterator[str]:
-    """Yield a sentence for each doubt.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is known of the place where a description is submitted."""
 
-    Args:
-        description: of one job, as JSON; of ``executable``, ``arguments``, ``priority`` and ``input_data``.
-        files: of its input sandboxes.
-    """
-    if description["priority"] == 0:
+    #: Grid middlewares, case-folded, of the computing elements that serve the VO.
+    middlewares: frozenset[str]
+    #: The longest CPU time by which task queues are told apart.
+    longest_segment_s: int
+    #: Whether some site of the VO has a storage element for output data.
+    stores_output: bool
+
+
+class Doubtful(NamedTuple):
+    """What a description is judged by."""
+
+    #: Of one job, as JSON.
+    description: Mapping[str, Any]
+    #: Of its input sandboxes.
+    files: Sequence[InputFile] = ()
+
+
+def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
+    """Yield a sentence for each doubt about the jobs of one request, those of one kind together."""
+    for doubts in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable, _of_quotes):
+        yield from doubts(jobs, surroundings)
+
+
+def _of_output_data(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
+    placeless = any(job.description["output_data"] and not job.description["output_se"] for job in jobs)
+    if placeless and not surroundings.stores_output:
+        yield "No site has a storage element for output_data today; name one by output_se."
+
+
+def _of_cpu_time(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
+    longest_s = surroundings.longest_segment_s
+    for cpu_time_s in sorted({job.description["cpu_time_s"] for job in jobs}):
+        if cpu_time_s > longest_s:
+            yield (
+                f"cpu_time_s {cpu_time_s} is above the longest segment: the job waits as one of {longest_s} s, "
+                "and may meet a slot that ends before it does."
+            )
+
+
+def _of_middlewares(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
+    """Directors send no pilots, and the match compares none."""
+    known = sorted(surroundings.middlewares)
+    for middleware in sorted({name for job in jobs for name in job.description["grid_middlewares"]}):
+        if middleware.casefold() not in surroundings.middlewares:
+            yield (
+                f'No computing element has the grid middleware "{middleware}" today; no pilots are sent for what asks '
+                f"for it alone until one does.{did_you_mean(middleware, known)}"
+            )
+
+
+def _of_priority(jobs: Sequence[Doubtful], _surroundings: Surroundings) -> Iterator[str]:
+    if any(job.description["priority"] == 0 for job in jobs):
         weight = f"{WEIGHT_OF_PRIORITY[0]:.5f}"
         yield f"Priority 0 has the weight {weight}: the job is matched only when hardly any other job waits beside it."
-    if lacks_executable(description, files=files):
-        executable = description["executable"]
-        yield (
-            f"The executable {shown(executable)} is a file of the job's directory, but neither the input sandbox nor "
-            "the input data brings it; the job fails when it starts."
-        )
-    if not quotes_are_closed(description["arguments"]):
+
+
+def _of_executable(jobs: Sequence[Doubtful], _surroundings: Surroundings) -> Iterator[str]:
+    for job in jobs:
+        if lacks_executable(job.description, files=job.files):
+            yield (
+                f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
+                "the input sandbox nor the input data brings it; the job fails when it starts."
+            )
+
+
+def _of_quotes(jobs: Sequence[Doubtful], _surroundings: Surroundings) -> Iterator[str]:
+    if not all(quotes_are_closed(job.description["arguments"]) for job in jobs):
         yield (
             "A quote in arguments is not closed, or a backslash is the last character; the job fails when it starts. "
             "Close it, or put a backslash before the character."

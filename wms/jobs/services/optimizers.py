@@ -14,22 +14,20 @@ from resources.domain.requirements import check
 from resources.queries import (
     known_ces,
     known_elements,
-    known_middlewares,
     known_platforms,
     known_sites,
     requirement_kinds,
     requirement_names,
     requirement_units,
 )
-from resources.queries.replicas import element_sites
-from taskqueues.services import queueing, submit_pools
+from taskqueues.services import submit_pools
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import is_own, lfn_of_output, narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
-from wms.jobs.domain.doubts import InputFile, doubts_about, quotes_are_closed
+from wms.jobs.domain.doubts import JUDGED_BY, Doubtful, InputFile, doubts_about, quotes_are_closed
 from wms.jobs.domain.jdl import field_hint
 from wms.jobs.domain.request import MAX_WRONG_FIELDS, WantedJob
-from wms.jobs.queries import own_directories
+from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandboxes
 from wms.jobs.services.input_data import Located
 from wms.jobs.services.sandboxes import NamedSandbox
@@ -145,16 +143,8 @@ def _sanity(arrival: Arrival) -> None:
     _check_output_data(arrival)
     _check_stall_windows(arrival)
     _warn_of_doubts(arrival)
-    _warn_of_middlewares(arrival)
     if pools := arrival.values("submit_pools"):
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
-    last_s = max(queueing.rounding().cpu_segments_s)
-    for cpu_time_s in sorted({wanted.description.cpu_time_s for wanted in arrival.wanted}):
-        if cpu_time_s > last_s:
-            arrival.warn(
-                f"cpu_time_s {cpu_time_s} is above the longest segment: the job waits as one of {last_s} s, "
-                "and may meet a slot that ends before it does."
-            )
 
 
 def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, asked: frozenset[str], known: frozenset[str]) -> None:
@@ -210,9 +200,6 @@ def _check_output_data(arrival: Arrival) -> None:
             if not is_own(lfn.rpartition("/")[0], directories=own) and not arrival.refused_enough:
                 sentence = f"LFN:{lfn} must be below {' or '.join(own)}: other directories are not yours to write to."
                 arrival.refuse(wanted, "output_data", sentence)
-    elsewhere = any(wanted.description.output_data and not wanted.description.output_se for wanted in arrival.wanted)
-    if elsewhere and not element_sites(arrival.vo.pk):
-        arrival.warn("No site has a storage element for output_data today; name one by output_se.")
 
 
 def _output_lists(arrival: Arrival) -> frozenset[tuple[str, ...]]:
@@ -228,38 +215,21 @@ def _check_stall_windows(arrival: Arrival) -> None:
             arrival.refuse(wanted, "stalled_s", sentence + ("." if asked_s else ", which would be none."))
 
 
-def _warn_of_middlewares(arrival: Arrival) -> None:
-    """Warn of grid middlewares without a computing element: directors send no pilots, and the match compares none."""
-    if middlewares := arrival.values("grid_middlewares"):
-        known = known_middlewares(arrival.vo)
-        for middleware in sorted(name for name in middlewares if name.casefold() not in known):
-            hint = arrival.hint("grid middleware", middleware, known=known)
-            arrival.warn(
-                f'No computing element has the grid middleware "{middleware}" today; no pilots are sent for what asks '
-                f"for it alone until one does.{hint}"
-            )
-
-
 def _warn_of_doubts(arrival: Arrival) -> None:
     """Warn of descriptions that will hardly work as they are meant; alike ones are looked at once."""
-    seen: set[tuple[object, ...]] = set()
+    distinct: dict[tuple[object, ...], Doubtful] = {}
     for wanted in arrival.wanted:
-        description = wanted.description
-        arguments = "" if quotes_are_closed(description.arguments) else description.arguments
-        about = (
-            *(description.executable, arguments, description.priority),
-            *(description.input_sandbox, description.input_data),
-        )
-        if about in seen:
-            continue
-        seen.add(about)
-        files = [
-            InputFile(named.file_name, named.sandbox.is_archive)
-            for named in arrival.input_sandboxes.get(description.input_sandbox, ())
-        ]
-        asked = {name: getattr(description, name) for name in ("executable", "arguments", "priority", "input_data")}
-        for sentence in doubts_about(asked, files=files):
-            arrival.warn(sentence)
+        description = {name: getattr(wanted.description, name) for name in JUDGED_BY}
+        if quotes_are_closed(description["arguments"]):
+            description["arguments"] = ""
+        about = (*description.values(), wanted.description.input_sandbox)
+        if about not in distinct:
+            named = arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
+            files = [InputFile(each.file_name, each.sandbox.is_archive) for each in named]
+            distinct[about] = Doubtful(description, files)
+    jobs = list(distinct.values())
+    for sentence in doubts_about(jobs, surroundings_of([job.description for job in jobs], vo=arrival.vo)):
+        arrival.warn(sentence)
 
 
 # ---- Input data ------------------------------------------------------------------------------------------------------

@@ -14,9 +14,8 @@ from uuid import UUID
 from django.db import transaction
 
 from taskqueues.services import quotas
-from wms.accounts.domain import remarks_on
 from wms.accounts.models import User
-from wms.accounts.services import acting_group, implied_group
+from wms.accounts.services import acting_group, left_for
 from wms.jobs import sql
 from wms.jobs.domain.data import WAITS_FOR_REPLICAS, narrowed
 from wms.jobs.domain.description import as_text
@@ -106,8 +105,8 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
     arrival = Arrival(owner=owner, group=group, wanted=tuple(request.jobs), now=now)
-    if request.group is None:
-        _warn_of_group(arrival)
+    if request.group is None and (sentence := left_for(group, owner, acted_in=group_of_last_job(owner))):
+        arrival.warn(sentence)
     optimize(arrival)
     quotas.refuse_beyond(
         vo_id=arrival.vo.pk,
@@ -123,13 +122,6 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         extra={"job_group": str(submission.pk), "owner": owner.username, "group": group.name, "jobs": len(result.jobs)},
     )
     return result
-
-
-def _warn_of_group(arrival: Arrival) -> None:
-    """Warn of what is unexpected about a group that was not named."""
-    acted_in = group_of_last_job(arrival.owner)
-    for remark in remarks_on(implied_group(arrival.owner, arrival.group, acted_in=acted_in)):
-        arrival.warn(remark)
 
 
 def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
