@@ -27,14 +27,6 @@ SELECT unnest(runs) FROM resources_platform
 SELECT unnest(platforms) FROM resources_queue
 """
 
-_JOB_TYPES = """
-SELECT DISTINCT queue.job_types
-  FROM resources_queue AS queue
-  JOIN resources_computingelement AS ce ON ce.id = queue.ce_id
-  LEFT JOIN resources_site_vos AS served ON served.site_id = ce.site_id
- WHERE served.vo_id = %s OR served.vo_id IS NULL
-"""
-
 #: What levels say for all VOs and for one, as texts.
 _SAYINGS_OF_SITES = """
 SELECT site.id, site.name, site.parameters::text, coalesce(site.vo_parameters -> %(vo)s, '{}')::text
@@ -99,13 +91,6 @@ def platforms() -> frozenset[str]:
     with connection.cursor() as cursor:
         cursor.execute(_PLATFORMS)
         return frozenset(name for (name,) in cursor.fetchall())
-
-
-def lists_of_job_types(*, vo_id: int) -> Sequence[Sequence[str]]:
-    """Return the different lists of job types that queues of the VO take; an empty one: all."""
-    with connection.cursor() as cursor:
-        cursor.execute(_JOB_TYPES, [vo_id])
-        return [job_types for (job_types,) in cursor.fetchall()]
 
 
 # ---- Replicas: by thousands, and by the million ----------------------------------------------------------------------

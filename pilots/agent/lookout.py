@@ -113,6 +113,8 @@ class Lookout:
             processors=self._options.node_processors,
             memory_mb=self._options.node_memory_mb,
             speed=self._options.speed,
+            # Several are what the node can be taken for; the first is what it is.
+            platform_name=next(iter(self._options.platforms), None),
             stamp=self._options.stamp,
         )
         for check in found.checks:

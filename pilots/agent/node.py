@@ -80,6 +80,7 @@ def look(
     processors: int | None = None,
     memory_mb: float | None = None,
     speed: float | None = None,
+    platform_name: str | None = None,
     stamp: str = "",
 ) -> NodeReport:
     """Return what the node has.
@@ -92,6 +93,7 @@ def look(
         processors: of the node; None: to be read from the CPU affinity and the control groups.
         memory_mb: of the node; None: to be read from the kernel and the control groups.
         speed: of a core, in reference cores; None: to be measured.
+        platform_name: of the node; None: to be detected.
         stamp: name of the pilot, where no batch system has one.
     """
     found = _Look(
@@ -100,6 +102,7 @@ def look(
         disk_mb=surroundings.free_mb(work_directory),
         runtime=containers.runtime(),
         speed=benchmark.measured() if speed is None else Speed(None, benchmark.clipped(speed)),
+        platform=platform_name or detected_platform(),
         skew_s=skew_s,
     )
     return NodeReport(
@@ -128,14 +131,14 @@ class _Look:
         disk_mb: float | None,
         runtime: str | None,
         speed: Speed,
+        platform: str,
         skew_s: float | None,
     ) -> None:
         self.processors, self.memory, self.disk_mb = processors, memory, disk_mb
-        self.runtime, self.speed, self.skew_s = runtime, speed, skew_s
+        self.runtime, self.speed, self.platform, self.skew_s = runtime, speed, platform, skew_s
         self.runtime_version = None if runtime is None else surroundings.version_of_runtime(runtime)
         self.load = _load()
         self.gpus = accelerators.of_slot(os.environ, devices=Path("/dev"))
-        self.platform = detected_platform()
 
     def checks(self, work_directory: Path, *, min_free_disk_mb: float, container_needed: bool) -> tuple[Check, ...]:
         """Return what was checked."""

@@ -172,7 +172,13 @@ def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--memory-mb", type=_positive, metavar="MB")
     group.add_argument("--gpus", type=_count, metavar="N")
     group.add_argument("--disk-mb", type=_count, metavar="MB")
-    group.add_argument("--platform", action="append", default=[], metavar="NAME", help="may be repeated")
+    group.add_argument(
+        "--platform",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of the node, in place of what is detected; may be repeated, then the first is reported as the node's",
+    )
     group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
 

@@ -7,7 +7,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
-from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
+from django.db.models import Prefetch, Q, QuerySet
 
 from resources import sql
 from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
@@ -35,14 +35,6 @@ from wms.kernel.names import did_you_mean
 # ---- Known names -----------------------------------------------------------------------------------------------------
 
 
-class Elements(Func):
-    """One row for each element of an array column."""
-
-    function = "unnest"
-    output_field = TextField()
-    set_returning = True
-
-
 def known_sites(vo: VO) -> frozenset[str]:
     """Return the names of the sites that serve *vo*."""
     return sql.names_of_sites(vo_id=vo.pk)
@@ -63,23 +55,10 @@ def known_platforms() -> frozenset[str]:
     return sql.platforms()
 
 
-def job_types_taken(vo: VO) -> frozenset[str] | None:
-    """Return the job types that the queues of *vo* take; None: one takes all, or there is none yet."""
-    lists = sql.lists_of_job_types(vo_id=vo.pk)
-    if not lists or not all(lists):
-        return None
-    return frozenset(job_type for job_types in lists for job_type in job_types)
-
-
 def known_middlewares(vo: VO) -> frozenset[str]:
     """Return the grid middlewares, case-folded, of the computing elements at the sites that serve *vo*."""
     names = ces_of(vo).values_list("middleware", "type").distinct()
     return frozenset((middleware or type_).casefold() for middleware, type_ in names)
-
-
-def known_tags(vo: VO) -> frozenset[str]:
-    """Return the tags that queues offer at the sites that serve *vo*."""
-    return _elements(queues_of(vo), "tags")
 
 
 def requirement_names(vo: VO) -> frozenset[str]:
@@ -142,7 +121,8 @@ def misfits_of(definition: Definition) -> Iterator[tuple[str, MisfitValue]]:
 def compatible_platforms(platforms: Iterable[str]) -> tuple[str, ...]:
     """Return, sorted, the platforms of jobs that run on nodes of any of these platforms; each runs its own."""
     nodes = frozenset(platforms)
-    return tuple(sorted(nodes | _elements(Platform.objects.filter(name__in=nodes), "runs")))
+    runs = Platform.objects.filter(name__in=nodes).values_list("runs", flat=True)
+    return tuple(sorted(nodes.union(*runs)))
 
 
 def _definitions(vo: VO) -> QuerySet[RequirementDefinition]:
@@ -157,10 +137,6 @@ def ces_of(vo: VO) -> QuerySet[ComputingElement]:
 def queues_of(vo: VO) -> QuerySet[Queue]:
     """Return the queues at the sites that serve *vo*."""
     return Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
-
-
-def _elements(rows: QuerySet[Platform] | QuerySet[Queue], column: str) -> frozenset[str]:
-    return frozenset(rows.annotate(element=Elements(F(column))).values_list("element", flat=True).distinct())
 
 
 # ---- What is eligible ------------------------------------------------------------------------------------------------

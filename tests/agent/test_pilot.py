@@ -126,6 +126,13 @@ def test_a_pilot_made_by_hand_offers_what_the_node_has(server: ScriptedServer, s
     assert asked.body["platforms"] == [server.node_reports[0]["node"]["platform"]]
 
 
+def test_a_platform_that_the_site_tells_is_offered_and_reported(server: ScriptedServer, start: StartAgent) -> None:
+    assert start("--platform", "el9", "--platform", "x86_64-el8").wait() == 0
+    (asked,) = server.requests_to("/matches/")
+    assert asked.body["platforms"] == ["el9", "x86_64-el8"]
+    assert server.node_reports[0]["node"]["platform"] == "el9"
+
+
 def test_a_slot_whose_time_is_over_takes_no_more_jobs(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["place"]["cpu_time_s"] = 16
     server.add_job("sleep", "6.1")

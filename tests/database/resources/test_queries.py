@@ -42,25 +42,16 @@ def atlas() -> VO:
 
 def test_the_known_names_are_those_of_sites_that_serve_the_vo(lhcb: VO, atlas: VO) -> None:
     for name, vos in (("Ours", [lhcb]), ("Theirs", [atlas]), ("All", []), ("Both", [lhcb, atlas])):
-        make_queue(ce=make_ce(name=f"ce.{name}", site=make_site(name=name, vos=vos)), tags=[name.lower(), "gpu"])
+        make_queue(ce=make_ce(name=f"ce.{name}", site=make_site(name=name, vos=vos)))
 
     assert queries.known_sites(lhcb) == {"Ours", "All", "Both"}
     assert queries.known_ces(lhcb) == {"ce.Ours", "ce.All", "ce.Both"}
-    assert queries.known_tags(lhcb) == {"ours", "all", "both", "gpu"}
 
 
 def test_platforms_are_known_from_nodes_jobs_and_queues() -> None:
     make_platform(name="el9", runs=["el8"])
     make_queue(platforms=["arm"])
     assert queries.known_platforms() == {"el9", "el8", "arm"}
-
-
-def test_the_job_types_taken_are_those_of_queues_that_serve_the_vo(lhcb: VO, atlas: VO) -> None:
-    assert queries.job_types_taken(lhcb) is None
-    for vos, job_types in (([lhcb], ["MC"]), ([], ["MC", "User"]), ([atlas], [])):
-        make_queue(ce=make_ce(site=make_site(vos=vos)), job_types=job_types)
-    assert queries.job_types_taken(lhcb) == frozenset({"MC", "User"})
-    assert queries.job_types_taken(atlas) is None
 
 
 def test_a_node_runs_jobs_of_its_own_and_of_compatible_platforms() -> None:
