@@ -120,3 +120,22 @@ def test_what_was_stored_before_is_composed_by_the_upgrade() -> None:
     assert (vo.setup, site.parameters, site.vo_parameters) == (NFC, {NFC: [NFC, 1]}, {vo.name: {NFC: True}})
     assert (queue.tags, queue.required_tags, queue.job_types) == ([NFC, "b"], [NFC], [NFC])
     assert (pool.requirements, Limit.objects.get().job_type) == ({NFC: NFC}, NFC)
+
+
+def test_a_job_from_before_the_upgrade_is_put_into_a_queue_again_by_composed_names() -> None:
+    configure(file_of(NFC), environ={}, now=NOW)
+    body = {"executable": f"/opt/{NFD}", "setup": NFC, "tags": [NFC], "job_type": NFC, "requirements": {NFC: NFC}}
+    assert client().post("/api/jobs/", body, format="json").status_code == 201
+    job = Job.objects.get()
+    names = {"setup": NFD, "tags": [NFD], "job_type": NFD, "requirements": {NFD: NFD}}
+    Job.objects.update(job_type=NFD, description={**job.description, **names})
+    with connection.cursor() as cursor:
+        cursor.execute(importlib.import_module("wms.jobs.migrations.0011_composed_names").COMPOSE)
+    for action in ("hold", "release"):
+        answer = client().post(f"/api/jobs/{job.pk}/{action}/")
+        assert answer.status_code == 200, answer.content
+    (task_queue,) = TaskQueue.objects.filter(queued_jobs__isnull=False).distinct()
+    assert (task_queue.tags, task_queue.job_type, task_queue.setup) == ([NFC], NFC, NFC)
+    job.refresh_from_db()
+    assert (job.job_type, job.description["requirements"], job.description["tags"]) == (NFC, {NFC: NFC}, [NFC])
+    assert job.description["executable"] == f"/opt/{NFD}"
