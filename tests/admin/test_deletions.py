@@ -7,8 +7,10 @@ from django.urls import reverse
 
 from pilots.models import CEHealth
 from resources.models import ComputingElement
+from taskqueues.models import QueuedJob, TaskQueue
 from tests.factories import make_group, make_job, make_queue
 from wms.accounts.models import Group
+from wms.jobs.models import Job
 from wms.kernel.admin import MOST_PROTECTING
 
 pytestmark = pytest.mark.django_db
@@ -48,3 +50,18 @@ def test_what_prevents_a_deletion_is_named_as_that(operator: Client) -> None:
     assert operator.post(delete_page(group), {"post": "yes"}).status_code == 200
     assert Group.objects.filter(pk=group.pk).exists()
     assert len(jobs) > MOST_PROTECTING
+
+
+def test_what_prevents_a_deletion_is_no_book_that_the_system_keeps(operator: Client) -> None:
+    group = make_group()
+    job = make_job(group=group)
+    page = operator.get(delete_page(group)).content.decode()
+    assert "Job: " in page
+    assert "ubmission" not in page
+    Job.objects.all().delete()
+    for rows in (QueuedJob, TaskQueue):
+        rows.objects.all().delete()
+    page = operator.get(delete_page(group)).content.decode()
+    assert "Submissions: 1" in page
+    assert str(job.submission_id) not in page
+    assert Group.objects.filter(pk=group.pk).exists()

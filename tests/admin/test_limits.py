@@ -72,13 +72,15 @@ def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, their
         ({"vo": "vo", "burst": "2"}, "burst", "It belongs to a delay, which is missing."),
         ({"vo": "vo", "running": "-1"}, "running", "greater than or equal to 0"),
         ({"vo": "vo", "delay_s": "86401"}, "delay_s", "less than or equal to 86400"),
+        ({"vo": "vo", "running": "", "delay_s": "0"}, "delay_s", "A delay of 0 limits nothing"),
+        ({"vo": "vo", "group": "group of others"}, "group", "It is a group of "),
     ],
 )
 def test_what_limits_nobody_or_nothing_is_refused(
     operator: Client, mine: World, theirs: World, fields: dict[str, str], field: str, sentence: str
 ) -> None:
     limits = Limit.objects.count()
-    rows = {"vo": mine.vo.pk, "site": mine.site.pk, "ce of others": theirs.ce.pk}
+    rows = {"vo": mine.vo.pk, "site": mine.site.pk, "ce of others": theirs.ce.pk, "group of others": theirs.group.pk}
     body: dict[str, Any] = {"running": "1", **{name: rows.get(value, value) for name, value in fields.items()}}
     (told,) = errors_of(operator.post(add(Limit), body))[field]
     assert sentence in told

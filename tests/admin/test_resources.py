@@ -144,7 +144,10 @@ def test_a_deleted_queue_leaves_its_submit_pools(level: str, operator: Client, m
         ("{", "not valid JSON"),
         ('{"a": NaN}', "JSON"),
         ('{"a": "\\u0000"}', "NUL"),
-        ("[1]", "use names with their values"),
+        ("[1]", "Use names with their values"),
+        ("[]", "Use names with their values"),
+        ('""', "Use names with their values"),
+        ("null", "Use names with their values"),
         ('{"a": {"b": 1}}', "a: use a text"),
         ('{"a": 1, "a": 2}', "twice"),
     ],
@@ -156,6 +159,13 @@ def test_parameters_that_nobody_could_store_are_refused_beside_their_field(
     assert sentence in errors["parameters"][0]
     mine.queue.refresh_from_db()
     assert mine.queue.cpu_time_s == 300_000
+
+
+def test_parameters_can_be_emptied(manager: Client, mine: World) -> None:
+    for empty in ("", " ", "{}"):
+        assert manager.post(change(mine.queue), of_queue(parameters=empty)).status_code == 302, empty
+        mine.queue.refresh_from_db()
+        assert mine.queue.parameters == {}
 
 
 def test_options_of_a_ce_are_json_that_can_be_stored(manager: Client, mine: World) -> None:

@@ -5,6 +5,7 @@ to managers, and that only with the rows of the VOs that one manages.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -92,15 +93,21 @@ class ChoiceListField(forms.MultipleChoiceField):
 
 
 class StrictJSONField(forms.JSONField):
-    """JSON that PostgreSQL can store: no NaN, no NUL, no name twice."""
+    """A JSON object that PostgreSQL can store: no NaN, no NUL, no name twice; an empty text is an empty object."""
 
     def to_python(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
         """Return what the text stands for."""
-        if isinstance(value, str) and value.strip():
-            try:
-                load_json(value.encode("utf-8", "surrogatepass"))
-            except InvalidJSONError as error:
-                raise ValidationError(error.detail.replace("The body", "This")) from error
+        if not isinstance(value, str):
+            return super().to_python(value)
+        if not value.strip():
+            return {}
+        try:
+            given = load_json(value.encode("utf-8", "surrogatepass"))
+        except InvalidJSONError as error:
+            raise ValidationError(error.detail.replace("The body", "This")) from error
+        # NB: here, for Django calls no validator of the column for null, [] and "".
+        if not isinstance(given, Mapping):
+            raise ValidationError('Use names with their values, such as {"name": 1}; empty: none.')
         return super().to_python(value)
 
     def prepare_value(self, value: Any) -> Any:  # noqa: ANN401 - JSON is anything
@@ -301,6 +308,22 @@ def _without_kinds(rows: Sequence[Any], kinds: tuple[str, ...]) -> list[Any]:
     return [row for row in inner if row and not (isinstance(row, str) and str(row).startswith(kinds))]
 
 
+def _named(protected: Sequence[str], hidden: Mapping[str, str]) -> list[str]:
+    """Return the first of the rows that prevent a deletion; of the system's book-keeping, if nothing else does, counts.
+
+    Args:
+        protected: one line for each row, the name of its kind first.
+        hidden: as of ``_names_without_a_page``.
+    """
+    plural_of = {capfirst(name): capfirst(plural) for name, plural in hidden.items()}
+    kinds = [str(row).partition(": ")[0] for row in protected]
+    seen = [row for row, kind in zip(protected, kinds, strict=True) if kind not in plural_of]
+    if not seen:
+        return [f"{plural_of[kind]}: {number:,}" for kind, number in Counter(kinds).items()]
+    more = len(seen) - MOST_PROTECTING
+    return [*seen[:MOST_PROTECTING], *([f"and {more:,} more"] if more > 0 else [])]
+
+
 class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
     """Base of every page of rows."""
 
@@ -335,8 +358,7 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         hidden = _names_without_a_page(self.admin_site)
         kinds = tuple(f"{capfirst(name)}: " for name in hidden)
         shown = {name: number for name, number in counts.items() if name not in hidden.values()}
-        more = len(protected) - MOST_PROTECTING
-        named = [*protected[:MOST_PROTECTING], *([f"and {more:,} more"] if more > 0 else [])]
+        named = _named(protected, hidden)
         return _without_kinds(rows, kinds), shown, set(lacking) - _names_of_ledgers(self.admin_site), named
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
