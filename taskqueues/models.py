@@ -6,8 +6,8 @@ from typing import Self
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q
-from django.db.models.functions import Now
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, Value
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
@@ -164,6 +164,27 @@ class QueuedJob(models.Model):
             # not read on the way to the others. The column fits between two others: the index is no larger for it.
             models.Index(
                 name="queued_job_oldest_of_its_kind", fields=["task_queue", "user_priority", "is_held_back", "job_id"]
+            ),
+            # Those that are held back, by the place that they avoid: a claim passes over all that avoid the same one
+            # in one step. In both of these the other jobs occupy nothing.
+            models.Index(
+                "task_queue",
+                "user_priority",
+                Coalesce("avoided_queue_ids", Value([], output_field=ArrayField(models.BigIntegerField()))),
+                Coalesce("avoided_host", Value("")),
+                "not_before",
+                "job_id",
+                name="queued_job_by_avoided_place",
+                condition=Q(is_held_back=True),
+            ),
+            # … and those that any place may have since some time.
+            models.Index(
+                "task_queue",
+                "user_priority",
+                Greatest("not_before", "avoided_until"),
+                "job_id",
+                name="queued_job_open_to_all",
+                condition=Q(is_held_back=True),
             ),
         ]
 

@@ -54,6 +54,8 @@ class Lottery:
         self._bounds = np.empty(0)
         #: {row: user priorities that are left out}.
         self._left_out_levels: dict[int, set[int]] = {}
+        #: Further ones: rows, which ascend, and user priorities.
+        self._left_out_beforehand = (np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp))
         self._aside: list[Drawn] = []
         #: Rows that no segment is to bring.
         self._left_out: Mask | None = None
@@ -78,16 +80,17 @@ class Lottery:
         if not self._jobs_left(drawn.row).any():
             self.leave_out_queue(drawn.row)
 
-    def leave_out_levels(self, levels: Iterable[tuple[int, int]]) -> None:
-        """Take levels out of the draw, of every segment: (row, user priority) each."""
-        rows = set()
-        for row, user_priority in levels:
-            self._left_out_levels.setdefault(row, set()).add(user_priority)
-            rows.add(row)
-        if exhausted := [row for row in rows if not self._jobs_left(row).any()]:
-            left_out = np.zeros(len(self._priority), dtype=np.bool_)
-            left_out[exhausted] = True
-            self.leave_out_queues(left_out)
+    def leave_out_levels(self, rows: NDArray[np.intp], user_priorities: NDArray[np.intp]) -> None:
+        """Take levels out of the draw, of every segment; once, and in the order of their rows."""
+        if not len(rows):
+            return
+        self._left_out_beforehand = (rows, user_priorities)
+        concerned, position = np.unique(rows, return_inverse=True)
+        left = self._jobs[concerned]
+        left[position, user_priorities] = 0
+        left_out = np.zeros(len(self._priority), dtype=np.bool_)
+        left_out[concerned[~left.any(axis=1)]] = True
+        self.leave_out_queues(left_out)
 
     def set_aside(self, drawn: Drawn) -> None:
         """Take a level out of the draw until nothing else is left: others hold its jobs at this moment."""
@@ -114,6 +117,9 @@ class Lottery:
     def _jobs_left(self, row: int) -> NDArray[np.int64]:
         jobs: NDArray[np.int64] = self._jobs[row].copy()
         jobs[list(self._left_out_levels.get(row, ()))] = 0
+        rows, user_priorities = self._left_out_beforehand
+        first, end = rows.searchsorted(row, side="left"), rows.searchsorted(row, side="right")
+        jobs[user_priorities[first:end]] = 0
         return jobs
 
 

@@ -360,7 +360,7 @@ class _Search:
             priority=self.snapshot.drawn_priority,
             jobs=self.snapshot.jobs,
         )
-        lottery.leave_out_levels(self.snapshot.held_back_for(frozenset(self._held_for.values())))
+        lottery.leave_out_levels(*self.snapshot.held_back_for(frozenset(self._held_for.values())))
         return lottery
 
     def _claim(self, drawn: Drawn, *, ordinal: int, seen: SeenThrottle | None, locks_throttle: bool = False) -> Claimed:

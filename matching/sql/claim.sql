@@ -111,6 +111,44 @@ CREATE FUNCTION wms_free_from(
                 THEN greatest(not_before, avoided_until) ELSE not_before END
 $$;
 
+-- The places that jobs of a level avoid which are held back, each once, and when the first of its jobs may be had
+-- elsewhere; the row without queues is of those that avoid none. One step into the index for each place, however many
+-- jobs avoid it.
+CREATE FUNCTION wms_avoided_places(the_task_queue bigint, the_user_priority smallint)
+RETURNS TABLE (queue_ids bigint[], host text, first_not_before timestamptz) LANGUAGE sql STABLE AS $$
+    -- Uses index: queued_job_by_avoided_place
+    WITH RECURSIVE place AS (
+        (SELECT coalesce(waiting.avoided_queue_ids, '{}') AS queue_ids, coalesce(waiting.avoided_host, '') AS host,
+                waiting.not_before
+           FROM taskqueues_queuedjob AS waiting
+          WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+            AND waiting.is_held_back
+          ORDER BY coalesce(waiting.avoided_queue_ids, '{}'), coalesce(waiting.avoided_host, ''), waiting.not_before
+          LIMIT 1)
+        UNION ALL
+        SELECT following.queue_ids, following.host, following.not_before
+          FROM place
+         CROSS JOIN LATERAL (
+              SELECT coalesce(waiting.avoided_queue_ids, '{}') AS queue_ids, coalesce(waiting.avoided_host, '') AS host,
+                     waiting.not_before
+                FROM taskqueues_queuedjob AS waiting
+               WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                 AND waiting.is_held_back
+                 AND (coalesce(waiting.avoided_queue_ids, '{}'), coalesce(waiting.avoided_host, ''))
+                     > (place.queue_ids, place.host)
+               ORDER BY coalesce(waiting.avoided_queue_ids, '{}'), coalesce(waiting.avoided_host, ''), waiting.not_before
+               LIMIT 1
+         ) AS following
+    )
+    SELECT place.queue_ids, place.host::text, place.not_before FROM place
+$$;
+
+-- Whether a pilot is at an avoided place; one whose queue is not known is not.
+CREATE FUNCTION wms_is_avoided(queue_ids bigint[], host text, the_queue bigint, the_host text)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT (the_queue = ANY (queue_ids) AND (host = '' OR host = the_host)) IS TRUE
+$$;
+
 CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
@@ -139,6 +177,8 @@ CREATE FUNCTION wms_claim(
 -- Every table is read by a key; the planner might take for empty what was so when it last looked.
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
+-- Nor are all jobs of a level read to find the first: those that are held back are in an index in each order.
+SET enable_sort = off
 AS $$
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
@@ -253,39 +293,57 @@ BEGIN
                )
           INTO oldest, some_held_back;
         IF some_held_back THEN
-            -- The ten oldest of all that this pilot may have.
+            -- With the ten that any pilot may have for the longest time, and ten of those that only avoid other places.
             oldest := ARRAY(
                 SELECT candidate.job_id
                   FROM (
                       SELECT unnest(oldest) AS job_id
-                      UNION ALL
+                      UNION
+                      -- Uses index: queued_job_open_to_all
                       (SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
                         WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-                          AND waiting.is_held_back
-                          AND wms_free_from(
-                              waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
-                              the_queue, pilot.host_name
-                          ) <= right_now
-                        ORDER BY waiting.job_id LIMIT 10)
+                          AND waiting.is_held_back AND greatest(waiting.not_before, waiting.avoided_until) <= right_now
+                        ORDER BY greatest(waiting.not_before, waiting.avoided_until), waiting.job_id LIMIT 10)
+                      UNION
+                      -- Uses index: queued_job_by_avoided_place
+                      (SELECT elsewhere.job_id
+                         FROM wms_avoided_places(the_task_queue, the_user_priority) AS place
+                        CROSS JOIN LATERAL (
+                             SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+                              WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                                AND waiting.is_held_back
+                                AND coalesce(waiting.avoided_queue_ids, '{}') = place.queue_ids
+                                AND coalesce(waiting.avoided_host, '') = place.host
+                                AND waiting.not_before <= right_now
+                              ORDER BY waiting.not_before, waiting.job_id LIMIT 10
+                        ) AS elsewhere
+                        WHERE place.first_not_before <= right_now
+                          AND NOT wms_is_avoided(place.queue_ids, place.host, the_queue, pilot.host_name)
+                        LIMIT 10)
                   ) AS candidate
                  ORDER BY candidate.job_id LIMIT 10
             );
         END IF;
         many := cardinality(oldest);
         IF many = 0 AND some_held_back THEN
-            SELECT CASE WHEN min(waiting.not_before) > right_now THEN 'delay'
-                        WHEN bool_or(waiting.avoided_host = pilot.host_name) THEN 'host'
+            SELECT CASE WHEN min(place.first_not_before) > right_now THEN 'delay'
+                        WHEN bool_or(place.host <> '' AND place.host = pilot.host_name) THEN 'host'
                         ELSE 'place' END,
                    -- As long as all are delayed, the answer holds for every pilot.
-                   CASE WHEN min(waiting.not_before) > right_now THEN min(waiting.not_before)
-                        ELSE min(wms_free_from(
-                            waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
-                            the_queue, pilot.host_name
-                        )) END
+                   CASE WHEN min(place.first_not_before) > right_now THEN min(place.first_not_before)
+                        ELSE least(
+                            min(place.first_not_before) FILTER (
+                                WHERE NOT wms_is_avoided(place.queue_ids, place.host, the_queue, pilot.host_name)
+                            ),
+                            -- Uses index: queued_job_open_to_all
+                            (SELECT greatest(waiting.not_before, waiting.avoided_until)
+                               FROM taskqueues_queuedjob AS waiting
+                              WHERE waiting.task_queue_id = the_task_queue
+                                AND waiting.user_priority = the_user_priority AND waiting.is_held_back
+                              ORDER BY greatest(waiting.not_before, waiting.avoided_until) LIMIT 1)
+                        ) END
               INTO claimed.reason, claimed.opens_at
-              FROM taskqueues_queuedjob AS waiting
-             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-               AND waiting.is_held_back;
+              FROM wms_avoided_places(the_task_queue, the_user_priority) AS place;
             -- Null: they have been taken, or withdrawn, since.
             IF claimed.opens_at IS NOT NULL THEN
                 claimed.answer := 'held_back';
@@ -322,13 +380,26 @@ BEGIN
         IF claimed.job_id IS NULL AND some_held_back THEN
             SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
              WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-               AND waiting.is_held_back
-               AND wms_free_from(
-                   waiting.not_before, waiting.avoided_until, waiting.avoided_queue_ids, waiting.avoided_host,
-                   the_queue, pilot.host_name
-               ) <= right_now
-             ORDER BY waiting.job_id LIMIT 1
+               AND waiting.is_held_back AND greatest(waiting.not_before, waiting.avoided_until) <= right_now
+             ORDER BY greatest(waiting.not_before, waiting.avoided_until), waiting.job_id LIMIT 1
                FOR UPDATE SKIP LOCKED;
+        END IF;
+        IF claimed.job_id IS NULL AND some_held_back THEN
+            SELECT elsewhere.job_id INTO claimed.job_id
+              FROM wms_avoided_places(the_task_queue, the_user_priority) AS place
+             CROSS JOIN LATERAL (
+                  SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+                   WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                     AND waiting.is_held_back
+                     AND coalesce(waiting.avoided_queue_ids, '{}') = place.queue_ids
+                     AND coalesce(waiting.avoided_host, '') = place.host
+                     AND waiting.not_before <= right_now
+                   ORDER BY waiting.not_before, waiting.job_id LIMIT 1
+                     FOR UPDATE SKIP LOCKED
+             ) AS elsewhere
+             WHERE place.first_not_before <= right_now
+               AND NOT wms_is_avoided(place.queue_ids, place.host, the_queue, pilot.host_name)
+             LIMIT 1;
         END IF;
         EXIT WHEN claimed.job_id IS NOT NULL;
         IF NOT may_wait THEN

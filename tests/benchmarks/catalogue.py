@@ -16,6 +16,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "submit-many": "10,000 jobs in one request, of one definition and of 1,000",
         "index": "memory of a web process's index of task queues, and the time of its readings",
         "closings": "matches with throttles, limits and submit pools, in turns with matches without them",
+        "held-back": "claims at a place that other jobs of the level avoid, and matches beside many such levels",
         "replicas": "1,000,000 replicas from a file, and what is asked of them",
         "recalculate": "all priorities, while another process matches",
         "eligible": "queues that meet a job's requirements, among 1,000 sites of 20 queues",

@@ -88,7 +88,7 @@ class SharedIndex:
         """
         with self._changed:
             if snapshot is (self._snapshot or snapshot):
-                snapshot.note_held_back((task_queue_id, user_priority), of=of, until=until)
+                snapshot.held_back.note((task_queue_id, user_priority), of=of, until=until)
 
     def _begun_after(self, moment: float) -> Snapshot:
         if connection.in_atomic_block:

@@ -1,6 +1,6 @@
 """What a process knows of the task queues at one moment: their definitions, priorities and how many jobs wait."""
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import monotonic
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from taskqueues.domain.columns import Columns, QueueRow, RowOf
 from taskqueues.domain.weights import USER_PRIORITIES
+from taskqueues.services.index.held_back import HeldBackLevels, Levels
 from taskqueues.services.index.masks import Masks
 from wms.kernel.memo import Memo
 
@@ -81,8 +82,8 @@ class Snapshot:
     masks: Masks
     row_of: RowOf
     view: View
-    #: {(task queue, user priority): {for whom all jobs there are held back: until when}}, as claims found.
-    held_back: dict[tuple[int, int], dict[Hashable, datetime]] = field(default_factory=dict)
+    #: As claims found.
+    held_back: HeldBackLevels = field(default_factory=HeldBackLevels)
     #: What is remembered of the configuration, which is as it was at that moment.
     memo: Memo = field(default_factory=dict)
 
@@ -95,19 +96,9 @@ class Snapshot:
         if not self.jobs[row].any():
             self.drawn_priority[row] = 0.0
 
-    def note_held_back(self, level: tuple[int, int], *, of: Hashable, until: datetime) -> None:
-        """Note that no job of a level (task queue, user priority) may be had by *of* before *until*."""
-        self.held_back.setdefault(level, {})[of] = until
-
-    def held_back_for(self, names: Collection[Hashable]) -> Iterator[tuple[int, int]]:
-        """Yield the row and the user priority of each level whose jobs are held back for one of *names* now."""
-        if not self.held_back:
-            return
-        now = self.now()
-        for (task_queue_id, user_priority), until_of in list(self.held_back.items()):
-            row = self.row_of.get(task_queue_id)
-            if row is not None and any(until_of[name] > now for name in names if name in until_of):
-                yield row, user_priority
+    def held_back_for(self, names: Collection[Hashable]) -> Levels:
+        """Return the levels whose jobs are held back for one of *names* now."""
+        return self.held_back.of(names, now=self.now(), row_of=self.row_of)
 
     @property
     def begun_at(self) -> float:
@@ -147,18 +138,13 @@ class Snapshot:
             memo={} if news.configuration_changed else self.memo,
         )
 
-    def _still_held_back(self, news: News) -> dict[tuple[int, int], dict[Hashable, datetime]]:
+    def _still_held_back(self, news: News) -> HeldBackLevels:
         """Return what is held back where no job came; where only a count is told, some may have."""
-        if not self.held_back:
-            return {}
-        recounted = frozenset(news.standing.task_queue_id[news.standing.counted].tolist()) | news.gone
-        came = {(level.task_queue_id, level.user_priority) for level in news.levels if level.came}
-        still: dict[tuple[int, int], dict[Hashable, datetime]] = {}
-        for level, until_of in self.held_back.items():
-            later = {name: until for name, until in until_of.items() if until > news.view.database_time}
-            if later and level not in came and level[0] not in recounted:
-                still[level] = later
-        return still
+        return self.held_back.still(
+            now=news.view.database_time,
+            came={(level.task_queue_id, level.user_priority) for level in news.levels if level.came},
+            recounted=frozenset(news.standing.task_queue_id[news.standing.counted].tolist()) | news.gone,
+        )
 
     def _moved(self, news: News) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
         """Return columns, priorities and jobs with the rows that are gone taken out and those that came put in."""

@@ -202,6 +202,103 @@ def test_thousands_that_are_held_back_are_not_read_on_the_way_to_others(group: G
     assert ask(pilot) == [job.pk]
 
 
+def rows_read() -> int:
+    """Return how many rows of the waiting jobs were found by an index so far."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'taskqueues_queuedjob'")
+        ((read,),) = cursor.fetchall()
+    return int(read)
+
+
+def hold_back(task_queue_id: int, level: int, *, number: int, **columns: Any) -> None:
+    """Have jobs that are older than all others wait at a level, which are held back."""
+    first = QueuedJob.objects.filter(pk__lt=0).count()
+    QueuedJob.objects.bulk_create(
+        QueuedJob(
+            job_id=-first - position, task_queue_id=task_queue_id, user_priority=level, is_held_back=True, **columns
+        )
+        for position in range(1, number + 1)
+    )
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_a_claim_reads_few_jobs_however_many_avoid_its_place(group: Group, *, analysed: bool) -> None:
+    owner, queue = make_user(groups=[group]), make_queue()
+    pilot, now = pilot_at(queue, group, host="node1"), database_now()
+    row = QueuedJob.objects.get(pk=make_job(group=group, owner=owner).pk)
+    hold = partial(hold_back, row.task_queue_id, row.user_priority, not_before=now - timedelta(seconds=9))
+    hold(number=2000, avoided_until=now + timedelta(days=1), avoided_queue_ids=[queue.pk])
+    hold(number=1000, avoided_until=now + timedelta(days=1), avoided_queue_ids=[7, queue.pk])
+    hold(number=1000, avoided_until=now + timedelta(days=1), avoided_queue_ids=[queue.pk], avoided_host="node1")
+    hold_back(row.task_queue_id, row.user_priority, number=1000, not_before=now + timedelta(days=1))
+    if analysed:
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE taskqueues_queuedjob")
+    before = rows_read()
+    assert ask(pilot) == [row.pk]
+    leased = rows_read()
+    assert ask(pilot) == []
+    assert leased - before < 200
+    assert rows_read() - leased < 200
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_claim_finds_a_job_if_there_is_one_that_the_pilot_may_have(group: Group, seed: int) -> None:
+    chance, now = Random(seed), database_now()
+    queues = [make_queue(), make_queue()]
+    pilots = [pilot_at(queue, group, host=host) for queue in queues for host in ("node1", "node2", "")]
+    pilots.append(pilot_at(None, group))
+    task_queue = QueuedJob.objects.get(pk=make_job(group=group).pk).task_queue_id
+    level = 7
+    for _ in range(chance.choice((1, 3, 12, 30))):
+        not_before = now + timedelta(seconds=chance.choice((-900, -60, 60, 900)))
+        columns: dict[str, Any] = {"not_before": not_before}
+        if chance.random() < 0.9:
+            place = chance.sample([queue.pk for queue in queues], chance.choice((1, 2)))
+            until = not_before + timedelta(seconds=chance.choice((300, 1800)))
+            columns |= {"avoided_until": until, "avoided_queue_ids": place}
+            columns["avoided_host"] = chance.choice((None, "node1", "node2")) if len(place) == 1 else None
+        hold_back(task_queue, level, number=1, **columns)
+    rows = list(QueuedJob.objects.filter(user_priority=level))
+
+    def free_from(row: QueuedJob, pilot: Pilot) -> datetime:
+        assert row.not_before is not None
+        at_place = pilot.queue_id in (row.avoided_queue_ids or ()) and row.avoided_host in {None, pilot.host_name}
+        return max(row.not_before, row.avoided_until) if at_place and row.avoided_until else row.not_before
+
+    for pilot in pilots:
+        pilot.refresh_from_db()
+        times = {row.job_id: free_from(row, pilot) for row in rows}
+        for may_wait in (False, True):
+            with transaction.atomic():
+                queue = pilot.queue
+                found = claim.claim(
+                    Claimant(
+                        pilot_id=pilot.pk,
+                        request_id=uuid4(),
+                        site_id=queue.ce.site_id if queue else None,
+                        ce_id=queue.ce_id if queue else None,
+                        queue_id=queue.pk if queue else None,
+                    ),
+                    ordinal=0,
+                    task_queue_id=task_queue,
+                    user_priority=level,
+                    chance=chance.random(),
+                    may_wait=may_wait,
+                )
+                transaction.set_rollback(True)
+            if min(times.values()) <= now:
+                # These rows are of no jobs: that is found out when one of them has been taken.
+                assert (found.answer, found.reason) == ("contended", "job_does_not_wait")
+                assert times[found.job_id] <= now
+            else:
+                everybody = min(row.not_before for row in rows if row.not_before)
+                assert found.answer == "held_back"
+                assert found.opens_at == (everybody if everybody > now else min(times.values()))
+                assert (found.reason == claim.HeldFor.ALL) is (everybody > now)
+
+
 def test_a_claim_answers_for_whom_a_level_is_held_back(group: Group) -> None:
     queue = make_queue()
     bad = pilot_at(queue, group, host="node1")
