@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -527,4 +528,6 @@ def _patterns(options: argparse.Namespace) -> tuple[Mapping[str, re.Pattern[str]
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: systemd and batch systems stop a gateway by it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:], os.environ))
