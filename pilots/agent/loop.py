@@ -45,7 +45,7 @@ _HAND_BACK_S = 15.0
 #: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
 _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
-#: Of the processes of one job; what kills so many is not going to spare the next.
+#: Of the processes of one job; after so many the pilot ends what is left of the payload by itself.
 _MOST_DEATHS = 10
 #: Between two matches, whatever the server says.
 _SHORTEST_WAIT_S = 0.1
@@ -264,12 +264,28 @@ class Pilot:
             self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {ended.how}")
             return
         times = 1 if before is None else before.times + 1
-        if times > _MOST_DEATHS:
-            log.event("job.left_behind", job=errand.grant.job.id, deaths=times)
-            return
         how = ended.how if before is None else before.how
         died = Died(how=how, strays=(*(before.strays if before else ()), *self._crew.strays()), times=times)
-        self._crew.start(replace(errand, died_before=died))
+        if times > _MOST_DEATHS:
+            self._give_up_without_process(errand, died)
+        else:
+            self._crew.start(replace(errand, died_before=died))
+
+    def _give_up_without_process(self, errand: Errand, died: Died) -> None:
+        """Do in this process what no other one can: none starts (the payload has used them up), or none survives.
+
+        It takes seconds at most, so that nobody has to renew the lease meanwhile.
+        """
+        job, match_id = errand.grant.job.id, errand.grant.match_id
+        ending = payload_records.Ending(payload_records.remains_of(match_id, strays=died.strays))
+        if not ending.wait(within_s=2 * payload_records.END_WITHIN_S):
+            log.event("job.left_behind", job=job, deaths=died.times)
+            return
+        payload_records.PayloadRecord(match_id, account="", work_directory=self._options.work_dir).remove()
+        log.event("payload.ended", job=job)
+        self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {died.how}")
+        if not self._stop:
+            leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
 
     def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
         lease = grant.lease(configuration=configuration, bell=self._bell)

@@ -226,6 +226,15 @@ class Ending:
             cgroups.remove(group)
         return not found
 
+    def wait(self, *, within_s: float) -> bool:
+        """Call ``is_over`` until it is true; return whether it was in time."""
+        give_up_at = monotonic() + within_s
+        while not self.is_over():
+            if monotonic() > give_up_at:
+                return False
+            time.sleep(_AGAIN_S)
+        return True
+
     def _as_account(self) -> set[tuple[int, int]]:
         """Do the same as the payload's own user, whose processes the pilot can neither look into nor signal."""
         request = {"marker": self._remains.marker, "processes": sorted(self._known)}
@@ -273,12 +282,9 @@ def _end_recorded(descriptor: int, file: Path) -> bool:
         if time.time() - opened.st_mtime > _MOST_AGE_S:
             file.unlink()
         return True
-    ending, give_up_at = Ending(remains), monotonic() + 2 * END_WITHIN_S
-    while not ending.is_over():
-        if monotonic() > give_up_at:
-            log.event("payload.left_behind", marker=remains.marker, account=remains.account)
-            return False
-        time.sleep(_AGAIN_S)
+    if not Ending(remains).wait(within_s=2 * END_WITHIN_S):
+        log.event("payload.left_behind", marker=remains.marker, account=remains.account)
+        return False
     file.unlink()
     log.event("payload.ended_for_another_pilot", marker=remains.marker)
     return True

@@ -1,5 +1,8 @@
 """The stand-in server, and agents that are ended with the test that started them."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +12,9 @@ import pytest
 
 from tests.agent.running import RunningAgent
 from tests.agent.scripted import ScriptedServer
+
+#: Open to every user; the one that runs the tests may be at home with somebody.
+PYTHON = "/usr/bin/python3"
 
 StartAgent = Callable[..., RunningAgent]
 
@@ -26,5 +32,24 @@ def start(server: ScriptedServer, tmp_path: Path) -> Iterator[StartAgent]:
 
         def start(*options: str, **more: Any) -> RunningAgent:
             return stack.enter_context(RunningAgent(server.url, tmp_path, *options, **more))
+
+        yield start
+
+
+@pytest.fixture
+def start_plainly(server: ScriptedServer) -> Iterator[StartAgent]:
+    """Return what starts a pilot as a user who may not read what is locked, which root always may."""
+    if not Path(PYTHON).exists():
+        pytest.skip("no interpreter that every user can run")
+    directory = Path(tempfile.mkdtemp(prefix="wms-hostile-", dir="/tmp"))  # pytest's own is closed to others
+    directory.chmod(0o755)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+
+        def start(*options: str, **more: Any) -> RunningAgent:
+            user = "nobody" if os.geteuid() == 0 else None
+            return stack.enter_context(
+                RunningAgent(server.url, directory, *options, packed=True, python=PYTHON, user=user, **more)
+            )
 
         yield start

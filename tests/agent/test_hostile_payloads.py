@@ -1,22 +1,13 @@
 """What payloads may do to the files of their job, and what comes back all the same; they run as an ordinary user."""
 
-import os
 import shlex
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.agent.conftest import StartAgent
-from tests.agent.running import RunningAgent
+from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.scripted import ScriptedServer
 
-#: Open to every user; the one that runs the tests may be at home with somebody.
-PYTHON = "/usr/bin/python3"
 #: More than the stack of a recursion, and than a path, can hold.
 BURY = """
 import os
@@ -28,25 +19,6 @@ for _ in range(5000):
 open("buried", "wb").write(b"1" * 3_000_000)
 os.chmod("../../d", 0)
 """
-
-
-@pytest.fixture
-def start_plainly(server: ScriptedServer) -> Iterator[StartAgent]:
-    """Return what starts a pilot as a user who may not read what is locked, which root always may."""
-    if not Path(PYTHON).exists():
-        pytest.skip("no interpreter that every user can run")
-    directory = Path(tempfile.mkdtemp(prefix="wms-hostile-", dir="/tmp"))  # pytest's own is closed to others
-    directory.chmod(0o755)
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
-
-        def start(*options: str, **more: Any) -> RunningAgent:
-            user = "nobody" if os.geteuid() == 0 else None
-            return stack.enter_context(
-                RunningAgent(server.url, directory, *options, packed=True, python=PYTHON, user=user, **more)
-            )
-
-        yield start
 
 
 def _shell(script: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import pytest
 from pilots.agent import cgroups, errand, payload_records
 from pilots.agent.payload_records import PayloadRecord
 from pilots.backends import host
-from tests.agent.conftest import StartAgent
+from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import ScriptedServer
 
@@ -59,6 +59,14 @@ def kill_at_once(*pids: int) -> None:
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
+
+
+def forbid_processes(pid: int) -> None:
+    """Set the limit of processes that a process may start to none; only its own user may."""
+    program = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_NPROC, (0, 0))"
+    numbers = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "id:\t" in line)
+    user, group = (int(numbers[name].split()[0]) for name in ("Uid", "Gid"))
+    subprocess.run([PYTHON, "-c", program, str(pid)], check=True, user=user, group=group)
 
 
 def test_nothing_of_a_payload_is_left_when_its_killed_warden_is_reported(
@@ -130,6 +138,25 @@ def test_the_process_that_ends_a_payload_is_replaced_when_it_is_killed_too(
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 222
     assert processes_with(mark) == []
+
+
+def test_a_payload_is_ended_by_the_agent_itself_where_no_process_can_be_started(
+    server: ScriptedServer, start_plainly: StartAgent
+) -> None:
+    mark = marker()
+    server.add_job("/bin/sh", tenacious(mark))
+    agent = start_plainly()
+    worker, warden = begun(server, agent, mark)
+    forbid_processes(agent.process.pid)
+
+    kill_at_once(worker, warden)
+    server.wait_until(lambda: server.lease.finished)
+
+    assert processes_with(mark) == []
+    assert server.lease.finished is not None
+    assert server.lease.finished["exit_code"] == 222
+    assert agent.wait() == 0, agent.log
+    assert list(agent.work.iterdir()) == []
 
 
 def test_the_next_pilot_on_the_node_ends_a_payload_before_it_takes_a_job(
