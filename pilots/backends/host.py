@@ -56,6 +56,18 @@ echo "$host $boot $$ $(started $$) $PPID $(started $PPID)" > process.$$ && ln pr
 rm process.$$
 exec /bin/sh ./pilot.sh
 """
+#: Kills the processes of the user that runs it whose environment holds the first argument, and those of the others.
+_KILL = """\
+marker=$1
+shift
+for file in $(grep -lzxF -e "$marker" /proc/[0-9]*/environ 2> /dev/null); do
+  pid=${file#/proc/}
+  kill -KILL "${pid%/environ}" 2> /dev/null && echo "$pid"
+done
+for pid; do kill -KILL "$pid" 2> /dev/null && echo "$pid"; done
+exit 0
+"""
+_SUDO_WITHIN_S = 20.0
 
 
 class Process(NamedTuple):
@@ -265,7 +277,7 @@ def _payload_lives(own: Path) -> bool:
             said = json.loads(head)
             if said["work_directory"] != str(own / "work") or said["boot"] != _boot():
                 continue
-            lives = _is_locked(file) or _kill_payload(said["marker"], lines) or lives
+            lives = _is_locked(file) or _kill_payload(said["marker"], lines, account=said["account"]) or lives
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return lives
@@ -280,7 +292,7 @@ def _is_locked(file: Path) -> bool:
     return False
 
 
-def _kill_payload(marker: str, recorded: list[str]) -> bool:
+def _kill_payload(marker: str, recorded: list[str], *, account: str) -> bool:
     """Kill the processes that carry the marker in their environment or were recorded; return whether any lived."""
     found = {int(pid) for pid, started in map(str.split, recorded) if _lives(int(pid), int(started))}
     for place in Path("/proc").glob("[0-9]*"):
@@ -290,7 +302,25 @@ def _kill_payload(marker: str, recorded: list[str]) -> bool:
     for pid in found:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    return bool(found)
+    killed_as_account = _kill_as(account, marker, found) if account else False
+    return bool(found) or killed_as_account
+
+
+def _kill_as(account: str, marker: str, recorded: Iterable[int]) -> bool:
+    """Do the same as the payload's own user; return whether that found any process."""
+    command = ["sudo", "-n", "-u", account, "--", "/bin/sh", "-c", _KILL, "kill", marker, *map(str, recorded)]
+    try:
+        done = subprocess.run(  # noqa: S603 - the script above
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SUDO_WITHIN_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False  # those that were recorded still count as living
+    return bool(done.stdout.strip())
 
 
 def _exit_code_of(own: Path) -> int | None:

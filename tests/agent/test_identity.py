@@ -3,6 +3,7 @@
 Root makes the users and the sudoers' file for these tests and removes them; elsewhere what needs them is skipped.
 """
 
+import json
 import os
 import pwd
 import shlex
@@ -21,13 +22,11 @@ import pytest
 
 from pilots.agent import accounts
 from pilots.agent.accounts import NoAccountError
-from tests.agent.conftest import StartAgent
+from pilots.backends import host
+from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
 from tests.programs import needed
-
-#: Open to every user; the one that runs the tests may be at home with somebody.
-PYTHON = "/usr/bin/python3"
 
 
 @dataclass(frozen=True)
@@ -252,14 +251,8 @@ def test_a_pilot_that_is_killed_takes_such_a_payload_with_it_and_the_next_cleans
     assert list(agent.work.iterdir()) == []
 
 
-@pytest.mark.parametrize("agent_lives", [True, False])
-def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
-    server: ScriptedServer, start_there: StartAgent, node: Node, agent_lives: bool
-) -> None:
-    mark = marker()
-    script = f"trap '' TERM; (setsid sleep {mark} &); (env -i setsid sleep {mark} &); echo started; sleep {mark}; :"
-    server.add_job(*_shell(script))
-    agent = start_there()
+def _kill_supervisors(server: ScriptedServer, agent: RunningAgent, mark: str, *, agent_too: bool) -> None:
+    """Kill all that supervises the job's payload, which is begun, so that none of them sees another one end."""
     server.wait_until(
         lambda: server.leases and any("started" in b.get("std_output", "") for b in server.lease.heartbeats)
     )
@@ -269,8 +262,23 @@ def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
     worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
     wardens = [pid for pid in processes_with("warden.py") if _is_below(pid, worker)]
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in [worker, *wardens, *([] if agent_lives else [agent.process.pid])]:
+        for pid in [worker, *wardens, *([agent.process.pid] if agent_too else [])]:
             os.kill(pid, number)
+
+
+def _tenacious(mark: str) -> tuple[str, str]:
+    script = f"trap '' TERM; (setsid sleep {mark} &); (env -i setsid sleep {mark} &); echo started; sleep {mark}; :"
+    return _shell(script)
+
+
+@pytest.mark.parametrize("agent_lives", [True, False])
+def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
+    server: ScriptedServer, start_there: StartAgent, node: Node, agent_lives: bool
+) -> None:
+    mark = marker()
+    server.add_job(*_tenacious(mark))
+    agent = start_there()
+    _kill_supervisors(server, agent, mark, agent_too=not agent_lives)
     if not agent_lives:
         agent.process.wait()
         agent = start_there("--max-jobs", "1")
@@ -280,6 +288,35 @@ def test_such_a_payload_is_ended_when_its_supervisors_are_killed(
     if agent_lives:
         assert _ended(server) == (222, "The pilot's process for the job was ended by SIGKILL")
     assert list(agent.work.iterdir()) == []
+
+
+def test_a_plain_host_ends_such_a_payload_when_all_of_its_pilot_were_killed(
+    server: ScriptedServer, start_there: StartAgent, node: Node
+) -> None:
+    mark, stamp = marker(), "0" * 32
+    own = node.directory / stamp
+    own.mkdir(mode=0o755)
+    server.add_job(*_tenacious(mark))
+    agent = start_there(directory=own)
+    _kill_supervisors(server, agent, mark, agent_too=True)
+    agent.process.wait()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (own / host.PROCESS).write_text(f"{os.uname().nodename} {boot} {agent.process.pid} 1 {agent.process.pid} 1")
+    (own / host.EXIT_CODE).write_text("137")
+    request = {"do": "look", "directory": str(node.directory), "stamps": [stamp]}
+
+    def look() -> str:
+        program = [PYTHON, "-c", Path(host.__file__).read_text()]
+        user = pwd.getpwnam(node.pilot)
+        done = subprocess.run(
+            program, input=json.dumps(request).encode(), stdout=subprocess.PIPE, check=True,
+            user=user.pw_uid, group=user.pw_gid, extra_groups=[], cwd="/", env={"PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        return str(json.loads(done.stdout)[stamp]["presence"])
+
+    assert look() == "running"
+    server.poll(lambda: look() == "ended")
+    assert processes_with(mark) == []
 
 
 def _is_below(pid: int, top: int) -> bool:

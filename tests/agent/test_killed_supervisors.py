@@ -64,7 +64,9 @@ def kill_at_once(*pids: int) -> None:
 def forbid_processes(pid: int) -> None:
     """Set the limit of processes that a process may start to none; only its own user may."""
     program = "import resource, sys; resource.prlimit(int(sys.argv[1]), resource.RLIMIT_NPROC, (0, 0))"
-    numbers = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "id:\t" in line)
+    numbers = dict(
+        line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "id:\t" in line
+    )
     user, group = (int(numbers[name].split()[0]) for name in ("Uid", "Gid"))
     subprocess.run([PYTHON, "-c", program, str(pid)], check=True, user=user, group=group)
 
