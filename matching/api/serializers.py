@@ -192,7 +192,8 @@ class FinishIn(StrictSerializer):
         allow_null=True,
         help_text=(
             "job: it ended because the node does not have what the job itself asks for (software, input data, image,"
-            " executable); that does not count against the node. Left out or null: nothing is said of that."
+            " executable); that does not count against the node. Only with exit code null, 126, 127 or 222; ignored"
+            " with others, for such a payload has run. Left out or null: nothing is said of that."
         ),
     )
 

@@ -32,6 +32,9 @@ from wms.kernel.memo import Memo
 
 #: The payload asks to be run elsewhere (PIL; DIRAC's wrapper knows the same code).
 RESCHEDULE_EXIT_CODE = 222
+#: With which a job may end for what it asks for and its node does not have: handed back, or not found or not executable
+#: as shells say it, or with no exit code; one that has another has run.
+_NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, 126, 127})
 #: By its heartbeats a pilot is known to live; its own row is written only when the last sign of life there is older …
 SEEN_WITHIN_S: Final = 120.0
 #: … or older than this part of the silence after which it is lost.
@@ -199,7 +202,8 @@ def finish(
         minor: why, in words; None: said by the exit code.
         usage: over the payload's whole life.
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
-        job_at_fault: whether it ended because the node does not have what the job itself asks for.
+        job_at_fault: whether it ended because the node does not have what the job itself asks for; without effect where
+            *exit_code* says that the payload has run.
 
     Returns:
         The status of the job after it.
@@ -220,7 +224,9 @@ def finish(
         _note_usage(job, usage, std_output=None, now=now)
         _note_output(job, output_sandbox, exit_code=exit_code)
         if match.ended_at is None:
-            _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=job_at_fault)
+            # What has run says something of its node, whatever the pilot says.
+            at_fault = job_at_fault and exit_code in _NOT_RUN
+            _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault)
             _conclude(match, job, exit_code=exit_code, minor=minor, now=now, memo=memo)
         return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
 

@@ -308,6 +308,18 @@ def test_what_jobs_ask_for_and_a_node_does_not_have_is_no_fault_of_the_node(
     assert find_black_holes() == 1
 
 
+@pytest.mark.parametrize("exit_code", [0, 1, 134])
+def test_a_payload_that_ran_tells_of_its_node_whatever_the_pilot_says(
+    queue: Queue, group: Group, alice: User, exit_code: int
+) -> None:
+    make_job(owner=alice, group=group)
+    (lease,) = ask(pilot_on("n", queue, group))
+    leases.finish(
+        lease.pk, exit_code=exit_code, minor=None, usage=Usage(), output_sandbox=None, job_at_fault=True
+    )  # fmt: skip
+    assert not Match.objects.get(pk=lease.pk).job_at_fault
+
+
 # ---- what is -------------------------------------------------------------------------------------------------------
 
 
