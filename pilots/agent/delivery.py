@@ -16,7 +16,7 @@ from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.persistence import InterruptedCallError
 from pilots.agent.sandbox import Limits, TooLargeError
-from pilots.agent.server import Usage
+from pilots.agent.server import MAX_MINOR, Usage
 from pilots.agent.slot import Slot
 from pilots.agent.storage import StorageError
 from pilots.agent.upload import NoOutputError, present_files, store_file, store_output_data
@@ -31,6 +31,8 @@ _OUTPUT_S = 900.0
 _TAIL_BYTES = 1024 * 1024
 #: Of a server's refusal; what is said after it must also fit.
 _SAID = 100
+#: Of the reason why a job ended, however much is to be said of its output.
+_LEAST_SAID = 60
 #: Archives on their way.
 _PACKED, _DATA, _WHOLE = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz"
 #: Of an output sandbox at a storage element, whose own limit counts; so does the disk.
@@ -74,6 +76,14 @@ def _missing(directory: Path, patterns: Sequence[str]) -> str:
     named = ", ".join(name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}…" for name in printable)
     more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
     return f"output sandbox: not found: {named}{more}"
+
+
+def _both(conclusion: Conclusion, trouble: str) -> str:
+    """Return the minor status of a job whose output met with *trouble*, which may end with where the output is."""
+    code = conclusion.exit_code
+    why = conclusion.minor or ("Execution complete" if code == 0 else f"Exited with code {code}")
+    most = max(MAX_MINOR - len("; ") - len(trouble), _LEAST_SAID)
+    return f"{why if len(why) <= most else f'{why[: most - 1]}…'}; {trouble}"
 
 
 class Delivery:
@@ -277,11 +287,7 @@ class Delivery:
             pass  # its answer was lost
 
     def _finish(self, conclusion: Conclusion, *, usage: Usage, output: str | None, trouble: str | None) -> str:
-        said = [sentence for sentence in (conclusion.minor, trouble) if sentence]
-        if trouble and not conclusion.minor:
-            code = conclusion.exit_code
-            said.insert(0, "Execution complete" if code == 0 else f"Exited with code {code}")
-        minor = "; ".join(said) or None
+        minor = conclusion.minor if not trouble else _both(conclusion, trouble)
 
         def once() -> str:
             with self._lease.reporting:

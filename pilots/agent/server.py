@@ -25,6 +25,8 @@ WHY_HEADER = "X-WMS-Why"
 #: A revoked pilot holds no leases; an ended one has lost them.
 PILOT_IS_OVER = frozenset({"pilot_revoked", "pilot_ended"})
 LEASE_ENDED = "lease_ended"
+#: Characters of a minor status.
+MAX_MINOR = 255
 #: With status 503: the server could not find out in time whether a job fits.
 THROTTLE_BUSY = "throttle_busy"
 
@@ -192,7 +194,7 @@ class Server:
         """
         body: dict[str, object] = {"exit_code": exit_code, "usage": usage.as_record()}
         if minor is not None:
-            body["minor_status"] = minor[:255]
+            body["minor_status"] = minor[:MAX_MINOR]
         if output is not None:
             body["output_sandbox"] = output
         if fault is not None:

@@ -10,6 +10,7 @@ import pytest
 from pilots.agent import kept
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
+from tests.agent.test_data import job_data
 
 
 def test_output_that_is_refused_is_kept_and_its_owner_told_where(
@@ -72,6 +73,26 @@ def test_what_cannot_be_kept_anywhere_is_said_to_be_lost(
         "Execution complete; output sandbox over the limit of 8000 bytes, packed; "
         "only the ends of standard output and error were stored, the rest is lost"
     )
+
+
+def test_a_long_reason_leaves_room_for_the_place_where_the_output_is(
+    server: ScriptedServer, start: StartAgent, tmp_path: Path
+) -> None:
+    lfn = f"/lhcb/user/a/alice/{'long' * 30}/missing.dst"
+    place = {"storage_element": "CERN-DST", "url": f"file://{tmp_path}/se", "path": "/lhcb/user/a/alice/1"}
+    server.add_job(
+        "/bin/sh", "-c 'head -c 20000 /dev/urandom > big'", output_sandbox=["big"], output_data=[f"LFN:{lfn}"],
+        job_data=job_data(output=place),
+    )  # fmt: skip
+    server.configuration["sandbox_max_bytes"] = 8000
+
+    assert start().wait() == 0
+
+    assert server.lease.finished is not None
+    minor = server.lease.finished["minor_status"]
+    assert minor.startswith("Output data could not be stored: there is no file ")
+    assert minor.endswith(f"; it is kept at {os.uname().nodename}:{tmp_path / 'kept' / 'job-1-output.tar.gz'}")
+    assert len(minor) <= 255
 
 
 @pytest.mark.parametrize(
