@@ -22,8 +22,8 @@ from resources.domain.words import (
     WhenExpired,
 )
 from resources.validators import valid_parameters, valid_vo_parameters
-from wms.accounts.domain import MAX_STALLED_S
 from wms.accounts.models import VO, User
+from wms.accounts.validators import valid_stall_window
 from wms.kernel.validators import valid_name
 
 
@@ -236,7 +236,7 @@ class Queue(Level):
         "stalled after, s",
         null=True,
         blank=True,
-        validators=[MaxValueValidator(MAX_STALLED_S)],
+        validators=[valid_stall_window],
         help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: as the VO says.",
     )
     stalled_cpu_fraction = models.FloatField(
@@ -250,7 +250,7 @@ class Queue(Level):
         "longest window of jobs, s",
         null=True,
         blank=True,
-        validators=[MaxValueValidator(MAX_STALLED_S)],
+        validators=[valid_stall_window],
         help_text="Jobs may ask for a window of their own up to this; it can only narrow what the VO allows. "
         "0 or empty: as the VO says.",
     )

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-#: Of the window of the stall rule, anywhere: a year; more is a mistake of units.
+#: Of the window of the stall rule, anywhere but for 0: the watchdog looks more than once, and payloads may read input.
+MIN_STALLED_S = 60
+#: The same: a year; more is a mistake of units.
 MAX_STALLED_S = 366 * 24 * 3600
 #: How the bearer tokens of users begin.
 USER_TOKEN_PREFIX = "wmsu_"  # noqa: S105 - not a secret

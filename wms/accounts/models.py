@@ -10,7 +10,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from wms.accounts.domain import MAX_STALLED_S, GroupProperty
+from wms.accounts.domain import GroupProperty
+from wms.accounts.validators import valid_stall_window
 from wms.kernel.validators import valid_name
 
 
@@ -54,7 +55,7 @@ class VO(models.Model):
         "stalled after, s",
         null=True,
         blank=True,
-        validators=[MaxValueValidator(MAX_STALLED_S)],
+        validators=[valid_stall_window],
         help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: 1800 s.",
     )
     stalled_cpu_fraction = models.FloatField(
@@ -68,7 +69,7 @@ class VO(models.Model):
         "longest window of jobs, s",
         null=True,
         blank=True,
-        validators=[MaxValueValidator(MAX_STALLED_S)],
+        validators=[valid_stall_window],
         help_text="Jobs may ask for a window of their own up to this; 0: any, also none; empty: WMS_MAX_STALLED_S.",
     )
 

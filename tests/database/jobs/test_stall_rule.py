@@ -1,6 +1,9 @@
 """The stall rule of a job: accepted within what its VO allows, and told to pilots by queue, VO and server."""
 
+from contextlib import nullcontext
+
 import pytest
+from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
 from pilots.queries import configuration_of
@@ -79,3 +82,14 @@ def test_the_server_says_what_holds_where_neither_queue_nor_vo_do(settings: Sett
     vo.save()
     told = configuration_of(make_pilot(vo=vo), server_time=NOW).watchdog
     assert (told.stalled_s, told.max_stalled_s) == (300, 7200)
+
+
+@pytest.mark.parametrize("field", ["stalled_s", "max_stalled_s"])
+@pytest.mark.parametrize(
+    ("seconds", "is_valid"), [(0, True), (1, False), (59, False), (60, True), (366 * 86400 + 1, False)]
+)
+def test_queues_and_vos_set_no_window_in_which_a_payload_cannot_begin(field: str, seconds: int, is_valid: bool) -> None:
+    for row in (make_vo(), make_queue()):
+        setattr(row, field, seconds)
+        with nullcontext() if is_valid else pytest.raises(ValidationError, match="Use 0, or 60 to 31622400 seconds"):
+            row.full_clean()

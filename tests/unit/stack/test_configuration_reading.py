@@ -149,6 +149,7 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         (queue("processors: 99999999999999999999"), f"{QUEUE}.processors: must be from 1 to 2147483647"),
         (queue(f"processors: {'9' * 5000}"), f'{QUEUE}.processors: use a whole number, not "{"9" * 60}…"'),
         (queue("memory_mb: -1"), f"{QUEUE}.memory_mb: must be from 0 to 2147483647"),
+        (queue("stalled_s: 59"), f"{QUEUE}.stalled_s: must be 0, or from 60 to 31622400"),
         (queue("wall_time_s: 0"), f"{QUEUE}.wall_time_s: must be from 1 to 2147483647"),
         (queue("gpus: -1"), f"{QUEUE}.gpus: must be from 0 to 2147483647"),
         (queue("gpus: 0.5"), f'{QUEUE}.gpus: use a whole number, not "0.5"'),

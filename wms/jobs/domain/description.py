@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from resources.domain.files import canonical_lfn, lfn_problem
-from wms.accounts.domain import MAX_STALLED_S
+from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S
 from wms.jobs.domain.data import canonical_output, output_problem
 from wms.jobs.domain.fields import MAX_ENTRIES, FieldReader, Scalar, free_text_problem, scalar_problem, shown
 from wms.kernel.errors import RejectedError
@@ -28,8 +28,7 @@ MAX_MEMORY_MB: Final = 2 * 10**9
 MAX_PROCESSORS: Final = 1024
 #: A year: more is a mistake of units.
 MAX_WALL_TIME_S: Final = 366 * 24 * 3600
-#: Of the stall rule: a window in which the watchdog looks more than once, and a part of a core that means something.
-MIN_STALLED_S: Final = 60
+#: Of the stall rule: a part of a core that means something.
 MIN_STALLED_CPU_FRACTION: Final = 0.001
 MAX_GPUS: Final = 1024
 MAX_DISK_MB: Final = 2 * 10**9

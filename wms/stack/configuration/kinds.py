@@ -113,14 +113,16 @@ class WholeNumber(Kind):
 
     least: int = 0
     most: int = MAX_INTEGER
+    or_zero: bool = False
 
     def read(self, node: Node, at: Place) -> int:
         """Return the number."""
         value = number(node, at)
         if isinstance(value, bool) or not isinstance(value, int):
             raise at.refuse(node, f"use a whole number, not {what(node)}")
-        if not self.least <= value <= self.most:
-            raise at.refuse(node, f"must be from {self.least} to {self.most}")
+        if not self.least <= value <= self.most and not (self.or_zero and value == 0):
+            zero = "0, or " if self.or_zero else ""
+            raise at.refuse(node, f"must be {zero}from {self.least} to {self.most}")
         return value
 
 

@@ -24,7 +24,7 @@ from resources.domain.words import (
     WhenExpired,
 )
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
-from wms.accounts.domain import MAX_STALLED_S, GroupProperty
+from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S, GroupProperty
 from wms.stack.configuration.kinds import (
     MAX_BIG_INTEGER,
     Choice,
@@ -58,6 +58,7 @@ _WORD = Text(255)
 _SECRET = Text(4096, secret=True)
 _BEARER = Text(4096, secret=True, pattern=BEARER, hint=BEARER_HINT)
 _LIMIT = Nothing(WholeNumber())
+_STALL_WINDOW = Nothing(WholeNumber(least=MIN_STALLED_S, most=MAX_STALLED_S, or_zero=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +73,9 @@ class VOEntry(Entry):
     managers: Annotated[tuple[str, ...], SetOf(NameOf("user", may_be_missing=True))] = ()
     history_fair_share: Annotated[bool, Flag()] = False
     any_segment_fraction: Annotated[float, Number(most=1.0)] = 0.0
-    stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
+    stalled_s: Annotated[int | None, _STALL_WINDOW] = None
     stalled_cpu_fraction: Annotated[float | None, Nothing(Number(most=1.0))] = None
-    max_stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
+    max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
@@ -236,9 +237,9 @@ class QueueEntry(Entry):
     required_tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     max_waiting_pilots: Annotated[int, WholeNumber()] = 10
     max_pilots: Annotated[int, WholeNumber()] = 100
-    stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
+    stalled_s: Annotated[int | None, _STALL_WINDOW] = None
     stalled_cpu_fraction: Annotated[float | None, Nothing(Number(most=1.0))] = None
-    max_stalled_s: Annotated[int | None, Nothing(WholeNumber(most=MAX_STALLED_S))] = None
+    max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
