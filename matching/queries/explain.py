@@ -13,7 +13,7 @@ from matching.domain.headline import Cause, Ground, Verdict, headline
 from matching.queries.checking import quota_that_holds_back, why_checking
 from matching.queries.closings import closings_now
 from matching.queries.held_back import Waits, held_back_of
-from matching.queries.pilots_there import PilotsThere, pilots_there
+from matching.queries.pilots_there import PilotsThere, none_of_the_middleware, pilots_there
 from matching.queries.summaries import Findings, Standing, not_waiting, waiting
 from matching.queries.wording import Asked, RequiredOf, causes_of_job, detail, reason, throttled_in_words
 from resources.models import Queue
@@ -156,7 +156,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         conditions=conditions,
         queues=_nearest([place for place in places if site in {None, place.offer.site}], asked),
         limits=tuple(holding),
-        warnings=tuple(filter(None, [_doubt(asked, places, conditions), *description_doubts(job)])),
+        warnings=tuple(filter(None, [*description_doubts(job), _doubt(asked, places, conditions)])),
     )
 
 
@@ -169,7 +169,9 @@ def doubts_about_queue(
     memo: Memo,
     now: datetime,
 ) -> str:
-    """Return why no pilot can be given the jobs of a new task queue, in the words of ``explain``; empty: one may.
+    """Return why no pilot is given the jobs of a new task queue, or sent for them, in the words of ``explain``.
+
+    Empty: one may be.
 
     Args:
         task_queue: with its owner and group.
@@ -184,7 +186,7 @@ def doubts_about_queue(
     asked = Asked(task_queue=task_queue, description=description, requirements=requirements)
     of_job, places = causes_of_job(asked), []
     for place in _places(judge, asked, Waits(), nodes=nodes, memo=memo, now=now, closings=False):
-        if not place.causes and not of_job:
+        if not place.causes and not of_job and place.queue.ce.is_one_of(task_queue.grid_middlewares):
             # The other queues, of which there may be thousands, change nothing about that.
             return ""
         places.append(place)
@@ -192,7 +194,10 @@ def doubts_about_queue(
 
 
 def _doubt(asked: Asked, places: Sequence["_Place"], conditions: Sequence[ExplainedCondition]) -> str:
-    """Return why no pilot can be given the job as things are configured; what passes within minutes is left out."""
+    """Return why no pilot is given the job, or sent for it, as things are configured.
+
+    What passes within minutes is left out.
+    """
     lasting = [[cause for cause in place.causes if cause.ground not in _PASSING] for place in places]
     found = Findings(
         queues=len(places),
@@ -201,7 +206,10 @@ def _doubt(asked: Asked, places: Sequence["_Place"], conditions: Sequence[Explai
         standing=Standing(rank=None, share=0.0, longer=0),
         pilots=PilotsThere(),
     )
-    return waiting(asked, found) if found.headline.verdict in _WARNED_OF else ""
+    if found.headline.verdict in _WARNED_OF:
+        return waiting(asked, found)
+    fitting = [place.queue for place, causes in zip(places, lasting, strict=True) if not causes]
+    return none_of_the_middleware(asked.task_queue, fitting)
 
 
 def _required(vo: VO, stated: Mapping[str, object]) -> RequiredOf | None:

@@ -163,6 +163,21 @@ def _of_no_kind(task_queue: TaskQueue) -> str:
     )
 
 
+def none_of_the_middleware(task_queue: TaskQueue, fitting: Sequence[Queue]) -> str:
+    """Return that none of the queues that the jobs fit has a grid middleware that they ask for; empty: one has.
+
+    Empty also where no computing element at all has one: the description says that by itself.
+    """
+    asked = task_queue.grid_middlewares
+    if not fitting or any(queue.ce.is_one_of(asked) for queue in fitting) or _of_no_kind(task_queue):
+        return ""
+    queues = "the only queue that it fits is" if len(fitting) == 1 else f"the {len(fitting)} queues that it fits are"
+    return (
+        f"Pilots for it are sent only to computing elements of the grid middleware {listed(asked, last=' or ')}; "
+        f"{queues} at none of these."
+    )
+
+
 def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
     """Return the sites that directors fill for the jobs; None: all."""
     directors = list(Director.objects.prefetch_related("sites"))

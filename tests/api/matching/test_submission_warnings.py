@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from matching.services import submission
-from resources.models import Queue, ReportedPlatform, Site
+from resources.models import ComputingElement, Queue, ReportedPlatform, Site
 from taskqueues.models import Limit
 from tests import factories
 from tests.api.matching.conftest import World
@@ -84,6 +84,22 @@ def test_a_vo_without_queues(alice: APIClient) -> None:
         site.vos.set([factories.make_vo()])
     (warning,) = warnings(alice, {})
     assert warning == "It waits because no queue is configured at any site that serves lhcb."
+
+
+def test_a_grid_middleware_that_no_computing_element_has_where_the_job_fits(alice: APIClient) -> None:
+    ComputingElement.objects.filter(name="ce02.ral.uk").update(middleware="ARC")
+    Site.objects.update(throttle_policy="matches", max_matches=0)
+    (warning,) = warnings(alice, {"grid_middlewares": ["arc"], "sites": ["LCG.CERN.ch"]})
+    assert warning == (
+        "Pilots for it are sent only to computing elements of the grid middleware arc; the only queue that it fits is "
+        "at none of these."
+    )
+    unknown, warning = warnings(alice, {"grid_middlewares": ["arc", "slurm"], "sites": ["LCG.CERN.ch"]})
+    assert "of the grid middleware arc or slurm;" in warning
+    assert 'No computing element has the grid middleware "slurm"' in unknown
+    assert warnings(alice, {"grid_middlewares": ["arc"]}) == []
+    assert warnings(alice, {"grid_middlewares": ["arc"], "requirements": {"Memory": 16000}}) == []
+    assert warnings(alice, {"grid_middlewares": ["Arc", "local"], "sites": ["LCG.CERN.ch"]}) == []
 
 
 def test_throttles_and_limits_are_no_reason_for_a_warning(alice: APIClient, world: World) -> None:
