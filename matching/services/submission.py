@@ -16,11 +16,13 @@ from taskqueues.services.index.shared import index
 from wms.accounts.models import User
 from wms.jobs.domain.request import SubmissionIn
 from wms.jobs.services import submission
-from wms.jobs.services.submission import QueuedJobs, SubmissionResult
+from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
 from wms.kernel.memo import MAX_ANSWERS, Memo, Remembered
 
 #: Different task queues of one request that are looked at; each is compared with every queue of the VO.
 MOST_EXAMINED: Final = 100
+#: Task queues of one request that are warned of.
+MOST_TOLD: Final = 50
 #: Pairs of a task queue that no queue fits and a queue: as many as explain compares for one job in the largest VO.
 MOST_COMPARED: Final = 20_000
 
@@ -42,13 +44,14 @@ def _doubts(queued: Sequence[QueuedJobs], *, memo: Memo, now: datetime) -> Itera
     rows = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk__in=examined)
     task_queues: Mapping[int, TaskQueue] = {row.pk: row for row in rows}
     look = _Look(task_queues, memo=memo, now=now)
-    looked_at = 0
+    looked_at = told = 0
     for pk, each in examined.items():
-        if look.compared >= MOST_COMPARED:
+        if look.compared >= MOST_COMPARED or told >= MOST_TOLD:
             break
         looked_at += 1
         if found := look.doubt(task_queues[pk], each):
-            yield found if len(queued) == 1 else f"{_which(each)}: {found}"
+            told += 1
+            yield found if len(queued) == 1 else f"{jobs_in_words(each.first_id, each.jobs)}: {found}"
     if looked_at < len(queued):
         left = len(queued) - looked_at
         yield f"{left} more kinds of jobs were not compared with the queues; explain tells of each job."
@@ -91,8 +94,3 @@ class _Look:
         elif len(memo) < MAX_ANSWERS:
             memo[key] = True
         return found
-
-
-def _which(queued: QueuedJobs) -> str:
-    others = f" and {queued.jobs - 1} more" if queued.jobs > 1 else ""
-    return f"Job {queued.first_id}{others}"

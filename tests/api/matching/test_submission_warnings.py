@@ -18,6 +18,7 @@ from tests import factories
 from tests.api.matching.conftest import World
 from wms.accounts.models import User
 from wms.jobs.models import Job, Sandbox, SandboxUpload
+from wms.jobs.services.optimizers import MAX_WARNINGS
 
 JOBS = "/api/jobs/"
 
@@ -195,3 +196,32 @@ def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
     assert len(told) == 3  # with two queues each
     assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain tells of each job."
+
+
+def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "MOST_TOLD", 2)
+    jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
+    told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
+    assert len(told) == 3
+    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain tells of each job."
+
+
+def test_a_doubt_about_some_of_the_jobs_names_them(alice: APIClient) -> None:
+    jobs = [{"executable": "a"}, {"executable": "./b.sh"}, {"executable": "c", "priority": 0}, {"executable": "./b.sh"}]
+    answer = alice.post(JOBS, {"jobs": jobs}, format="json").json()
+    ids = [job["id"] for job in answer["jobs"]]
+    assert [warning.partition(":")[0] for warning in answer["warnings"]] == [
+        f"Job {ids[2]}",
+        f"Job {ids[1]} and 1 more",
+    ]
+    (of_all,) = alice.post(JOBS, {"jobs": [jobs[1]] * 3}, format="json").json()["warnings"]
+    assert of_all.startswith("The executable")
+
+
+def test_doubts_beyond_the_first_are_counted(alice: APIClient) -> None:
+    jobs: list[dict[str, object]] = [{"executable": f"./{number}.sh"} for number in range(MAX_WARNINGS + 7)]
+    jobs.append({"executable": "a", "processors": 64})
+    told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
+    assert len(told) == MAX_WARNINGS + 2
+    assert told[MAX_WARNINGS] == "7 more warnings left out; explain warns of each job."
+    assert "asks for 64 processors" in told[-1]

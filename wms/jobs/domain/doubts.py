@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from posixpath import basename
 from typing import Any, Final, NamedTuple
 
@@ -49,56 +50,65 @@ class Doubtful(NamedTuple):
     files: Sequence[InputFile] = ()
 
 
-def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
-    """Yield a sentence for each doubt about the jobs of one request, those of one kind together."""
+def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
+    """Return a sentence for each doubt about the jobs of one request, with the positions of the jobs that it is about.
+
+    Doubts of one kind stand together.
+    """
+    found: dict[str, list[int]] = {}
     for doubts in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable, _of_quotes):
-        yield from doubts(jobs, surroundings)
+        for position, job in enumerate(jobs):
+            for sentence in doubts(job, surroundings):
+                found.setdefault(sentence, []).append(position)
+    return found
 
 
-def _of_output_data(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
-    placeless = any(job.description["output_data"] and not job.description["output_se"] for job in jobs)
+def _of_output_data(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
+    placeless = job.description["output_data"] and not job.description["output_se"]
     if placeless and not surroundings.stores_output:
         yield "No site has a storage element for output_data today; name one by output_se."
 
 
-def _of_cpu_time(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
-    longest_s = surroundings.longest_segment_s
-    for cpu_time_s in sorted({job.description["cpu_time_s"] for job in jobs}):
-        if cpu_time_s > longest_s:
-            yield (
-                f"cpu_time_s {cpu_time_s} is above the longest segment: the job waits as one of {longest_s} s, "
-                "and may meet a slot that ends before it does."
-            )
+def _of_cpu_time(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
+    cpu_time_s, longest_s = job.description["cpu_time_s"], surroundings.longest_segment_s
+    if cpu_time_s > longest_s:
+        yield (
+            f"cpu_time_s {cpu_time_s} is above the longest segment: the job waits as one of {longest_s} s, "
+            "and may meet a slot that ends before it does."
+        )
 
 
-def _of_middlewares(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Iterator[str]:
+def _of_middlewares(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
     """Directors send no pilots, and the match compares none."""
-    known = sorted(surroundings.middlewares)
-    for middleware in sorted({name for job in jobs for name in job.description["grid_middlewares"]}):
+    for middleware in sorted(job.description["grid_middlewares"]):
         if middleware.casefold() not in surroundings.middlewares:
             yield (
                 f'No computing element has the grid middleware "{middleware}" today; no pilots are sent for what asks '
-                f"for it alone until one does.{did_you_mean(middleware, known)}"
+                f"for it alone until one does.{_nearest(middleware, surroundings.middlewares)}"
             )
 
 
-def _of_priority(jobs: Sequence[Doubtful], _surroundings: Surroundings) -> Iterator[str]:
-    if any(job.description["priority"] == 0 for job in jobs):
+@lru_cache(maxsize=100)
+def _nearest(name: str, known: frozenset[str]) -> str:
+    return did_you_mean(name, sorted(known))
+
+
+def _of_priority(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
+    if job.description["priority"] == 0:
         weight = f"{WEIGHT_OF_PRIORITY[0]:.5f}"
         yield f"Priority 0 has the weight {weight}: the job is matched only when hardly any other job waits beside it."
 
 
-def _of_executable(jobs: Sequence[Doubtful], _surroundings: Surroundings) -> Iterator[str]:
-    for job in jobs:
-        if lacks_executable(job.description, files=job.files):
-            yield (
-                f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
-                "the input sandbox nor the input data brings it; the job fails when it starts."
-            )
+def _of_executable(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
+    if lacks_executable(job.description, files=job.files):
+        yield (
+            f"The executable {shown(job.description['executable'])} is a file of the job's directory, but neither "
+            "the input sandbox nor the input data brings it; the job fails when it starts."
+        )
 
 
-def _of_quotes(jobs: Sequence[Doubtful], _surroundings: Surroundings) -> Iterator[str]:
-    if not all(quotes_are_closed(job.description["arguments"]) for job in jobs):
+def _of_quotes(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
+    if not quotes_are_closed(job.description["arguments"]):
         yield (
             "A quote in arguments is not closed, or a backslash is the last character; the job fails when it starts. "
             "Close it, or put a backslash before the character."

@@ -55,8 +55,10 @@ class Arrival:
     wanted: tuple[WantedJob, ...]
     now: datetime
     errors: dict[str, list[str]] = field(default_factory=dict)
-    #: Ordered, each once.
-    warnings: dict[str, None] = field(default_factory=dict)
+    #: Ordered, each once: the positions in ``wanted`` of the jobs that it is about; none: it is about the request.
+    warnings: dict[str, Sequence[int]] = field(default_factory=dict)
+    #: Warnings beyond the first MAX_WARNINGS.
+    left_out: int = 0
     #: By the references as a job gives them.
     input_sandboxes: dict[tuple[str, ...], tuple[NamedSandbox, ...]] = field(default_factory=dict)
     #: Sites that hold all of the files, by the files as a job gives them.
@@ -90,10 +92,12 @@ class Arrival:
             self.hints[noun, name] = did_you_mean(name, sorted(known))
         return self.hints[noun, name]
 
-    def warn(self, sentence: str) -> None:
+    def warn(self, sentence: str, *, of: Sequence[int] = ()) -> None:
         """Note what the submitter should know though the job is accepted."""
         if len(self.warnings) < MAX_WARNINGS:
-            self.warnings[sentence] = None
+            self.warnings[sentence] = of
+        else:
+            self.left_out += 1
 
     def values(self, name: str) -> frozenset[str]:
         """Return every name that any job lists in a field."""
@@ -218,18 +222,21 @@ def _check_stall_windows(arrival: Arrival) -> None:
 def _warn_of_doubts(arrival: Arrival) -> None:
     """Warn of descriptions that will hardly work as they are meant; alike ones are looked at once."""
     distinct: dict[tuple[object, ...], Doubtful] = {}
-    for wanted in arrival.wanted:
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for position, wanted in enumerate(arrival.wanted):
         description = {name: getattr(wanted.description, name) for name in JUDGED_BY}
         if quotes_are_closed(description["arguments"]):
             description["arguments"] = ""
         about = (*description.values(), wanted.description.input_sandbox)
+        alike.setdefault(about, []).append(position)
         if about not in distinct:
             named = arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
             files = [InputFile(each.file_name, each.sandbox.is_archive) for each in named]
             distinct[about] = Doubtful(description, files)
-    jobs = list(distinct.values())
-    for sentence in doubts_about(jobs, surroundings_of([job.description for job in jobs], vo=arrival.vo)):
-        arrival.warn(sentence)
+    kinds, positions_of = list(distinct.values()), list(alike.values())
+    surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
+    for sentence, doubted in doubts_about(kinds, surroundings).items():
+        arrival.warn(sentence, of=sorted(position for kind in doubted for position in positions_of[kind]))
 
 
 # ---- Input data ------------------------------------------------------------------------------------------------------

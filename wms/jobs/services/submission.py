@@ -5,7 +5,7 @@ At the end every job waits in its queue, but for those that no site may take yet
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -68,7 +68,12 @@ class QueuedJobs(NamedTuple):
     jobs: int
 
 
-#: Tells sentences about jobs that were put into their task queues; who knows what pilots offer stands above.
+def jobs_in_words(first_id: int, jobs: int) -> str:
+    """Return which jobs of a request a warning is about, such as "Job 69 and 2 more"."""
+    return f"Job {first_id}{f' and {jobs - 1} more' if jobs > 1 else ''}"
+
+
+#: Tells sentences, not many, of jobs that were put into their task queues; who knows what pilots offer stands above.
 Doubts = Callable[[Sequence[QueuedJobs]], Iterable[str]]
 
 
@@ -141,13 +146,22 @@ def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> Subm
         )
     waiting = [Demand(job.id, job.priority, asked) for job, asked in jobs if asked is not None]
     task_queue_of = put_in_queues(waiting, now=arrival.now)
-    for sentence in doubts(_by_queue([job for job, _ in jobs], task_queue_of)):
-        arrival.warn(sentence)
+    of_queues = list(doubts(_by_queue([job for job, _ in jobs], task_queue_of)))
     return SubmissionResult(
         job_group_id=submission.pk,
         jobs=[SubmittedJob(job.id, job.status, task_queue_of.get(job.id)) for job, _ in jobs],
-        warnings=list(arrival.warnings),
+        warnings=[*_warnings(arrival, job_ids), *of_queues],
     )
+
+
+def _warnings(arrival: Arrival, job_ids: Sequence[int]) -> Iterator[str]:
+    """Yield what the optimizers warn of; what is not about all jobs of the request names those that it is about."""
+    for sentence, positions in arrival.warnings.items():
+        is_of_all = len(positions) in {0, len(job_ids)}
+        yield sentence if is_of_all else f"{jobs_in_words(job_ids[positions[0]], len(positions))}: {sentence}"
+    if arrival.left_out:
+        warnings = f"{arrival.left_out} more warning{'' if arrival.left_out == 1 else 's'}"
+        yield f"{warnings} left out; explain warns of each job."
 
 
 def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[QueuedJobs]:
