@@ -136,7 +136,8 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
     slots = free_slots(now=now)
     directed = _directed_sites(task_queue)
     of_no_kind = _of_no_kind(task_queue)
-    reasons = {}
+    reasons: dict[int, str] = {}
+    failing: dict[int, CEHealth] = {}
     for ce_id, ce in ces.items():
         if ce.type not in settings.WMS_BACKENDS:
             reasons[ce_id] = f"pilots are sent to no computing element of the type {ce.type}, and {ce} is one"
@@ -148,7 +149,16 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
         elif directed is not None and ce.site_id not in directed:
             reasons[ce_id] = f"no director sends pilots to {ce.site} for jobs of the type {task_queue.job_type}"
         else:
-            reasons[ce_id] = "" if slots.get(ce_id) else _unwell(ce.name, health_of.get(ce_id), now=now)
+            health = health_of.get(ce_id)
+            reasons[ce_id] = "" if slots.get(ce_id) else _unwell(ce.name, health, now=now)
+            if reasons[ce_id] and health is not None and health.failures:
+                failing[ce_id] = health
+    if len(failing) > 1:
+        # One cause, told once: batch systems say much, and mostly the same.
+        names = listed([ces[ce_id].name for ce_id in failing])
+        first = next(iter(failing.values()))
+        words = f"{len(failing)} computing elements fail ({names}), the first with: {_trouble(first)}"
+        reasons |= dict.fromkeys(failing, words)
     return reasons
 
 
@@ -195,8 +205,7 @@ def _unwell(ce: str, health: CEHealth | None, *, now: datetime) -> str:
     if health is None or (health.asked_at is None and not health.failures):
         return f"computing element {ce} has not said yet how many pilots it can take"
     if health.failures:
-        again = f"; it is asked again at {_at(health.ask_after)}" if health.ask_after else ""
-        return f"computing element {ce} fails: {_short(health.trouble)}{again}"
+        return f"computing element {ce} fails: {_trouble(health)}"
     if health.send_after is not None and health.send_after > now:
         return f"the last pilots at computing element {ce} all failed; others are sent from {_at(health.send_after)} on"
     if health.asked_at is None or health.asked_at <= now - WORD_HOLDS_FOR:
@@ -204,6 +213,11 @@ def _unwell(ce: str, health: CEHealth | None, *, now: datetime) -> str:
     if not health.free_slots:
         return f"computing element {ce} had no free slot when it was asked last, at {_at(health.asked_at)}"
     return f"the free slots of computing element {ce} are taken by other pilots that are on their way"
+
+
+def _trouble(health: CEHealth) -> str:
+    again = f"; it is asked again at {_at(health.ask_after)}" if health.ask_after else ""
+    return f"{_short(health.trouble)}{again}"
 
 
 def _full(queue: Queue, *, living: int, waiting: int) -> str:

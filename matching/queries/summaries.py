@@ -154,13 +154,19 @@ def _nothing_fits(asked: Asked, found: Findings) -> str:
         details = ", and it ".join(found.details[name] for name in CONDITIONS if name in names)
         return f"It waits because no queue that serves {vo} fits it: it {details}."
     lacking = [
-        f"{part.queues} {'does' if part.queues == 1 else 'do'} not fit because it {WORDS[part.cause.words].asks(asked)}"
+        f"{part.queues} {'does' if part.queues == 1 else 'do'} not fit because it "
+        f"{_unmet(part.cause.words, asked, found)}"
         for part in headline.parts[:_MOST_PARTS]
     ]
     return (
         f"It waits because none of the {headline.queues} queues that serve {vo} meets all that it asks for together: "
         f"{', '.join(lacking)}."
     )
+
+
+def _unmet(name: str, asked: Asked, found: Findings) -> str:
+    """Return what the job asks; where it is the queues that ask something of jobs, that too."""
+    return found.details[name] if name in {"required_tags", "job_type"} else WORDS[name].asks(asked)
 
 
 _SENTENCES: Final[Mapping[Verdict, Callable[[Asked, Findings], str]]] = MappingProxyType(

@@ -138,7 +138,11 @@ def throttled_in_words(offer: ResourceOffer) -> str:
     """Return why the throttle of the offer's site holds jobs back; empty: it does not."""
     if offer.throttled:
         return f"the throttle of {offer.site} is closed: {offer.throttled}"
-    return f"the throttle of {offer.site} does not take such jobs now" if offer.refused else ""
+    if not offer.refused:
+        return ""
+    # Not the expression itself: it may name other users.
+    why = f": its expression is not TRUE for their {listed(offer.refused_by, last=' and ')}" if offer.refused_by else ""
+    return f"the throttle of {offer.site} does not take such jobs now{why}"
 
 
 def _owner_group(asked: Asked) -> str:
@@ -198,7 +202,11 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
     {
         "owner_group": Words(_owner_group),
         "setup": Words(
-            lambda asked: f"asks for the setup {asked.task_queue.setup}", lambda offer: offer.setup, many="queues offer"
+            lambda asked: f"asks for the setup {asked.task_queue.setup}",
+            lambda offer: offer.setup,
+            # A pilot may be started anywhere with another setup of the VO.
+            one="the pilots that directors send here have",
+            many="the pilots that directors send have",
         ),
         "cpu_time": Words(_cpu_time, lambda offer: f"{offer.cpu_time_s} s", many="queues offer"),
         "pilot_type": Words(

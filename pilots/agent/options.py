@@ -218,28 +218,43 @@ def _url(text: str) -> str:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is less than 0")
     return number
 
 
+# NB: of a ValueError the parser would print the name of the function.
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from error
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from error
+
+
 def _seconds(text: str) -> float:
-    number = float(text)
+    number = _real(text)
     if not 0 <= number <= 10**9:
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
     return number
 
 
 def _factor(text: str) -> float:
-    number = float(text)
+    number = _real(text)
     if not 0 < number <= 1000:
         raise argparse.ArgumentTypeError(f"{text} is no number above 0")
     return number

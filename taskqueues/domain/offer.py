@@ -58,6 +58,8 @@ class ResourceOffer:
     throttled: str = ""
     #: Task queues of which the expression of the site's throttle takes no job.
     refused: tuple[int, ...] = ()
+    #: The attributes of a job at which that expression looks.
+    refused_by: tuple[str, ...] = ()
     #: Limits of this place that are full.
     full_limits: tuple[LimitScope, ...] = ()
 

@@ -34,6 +34,8 @@ _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
 )
 #: The attributes that TARGET has.
 NAMES: Final = tuple(_ATTRIBUTES)
+#: By their names in lower case.
+SPELLED: Final[Mapping[str, str]] = MappingProxyType({name.lower(): name for name in NAMES})
 
 
 def targets_of(task_queue_ids: Collection[int]) -> dict[int, ClassAd]:

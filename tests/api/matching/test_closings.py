@@ -119,7 +119,7 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
     throttle(throttle_policy="custom", throttle_requirements='CurMatches < 5 && TARGET.JobType != "Merge"')
     busy(0)
     merge, user = of_alice(world, job_type="Merge", cpu_time_s=5000), of_alice(world, cpu_time_s=500)
-    why = "the throttle of LCG.CERN.ch does not take such jobs now"
+    why = "the throttle of LCG.CERN.ch does not take such jobs now: its expression is not TRUE for their JobType"
     assert explained(alice, merge)["limits"] == [why]
     assert explained(alice, user)["limits"] == []
     seen = preview(manager, site="LCG.CERN.ch")
@@ -271,7 +271,10 @@ def test_advertised_requirements_about_the_job_hold_under_every_policy(
     merge = of_alice(world, job_type="Merge", cpu_time_s=5000)
     for _ in range(3):
         of_alice(world, cpu_time_s=500)
-    assert explained(alice, merge)["limits"] == ["the throttle of LCG.CERN.ch does not take such jobs now"]
+    looked_at = "GPUs and JobType" if policy == "custom" else "JobType"
+    assert explained(alice, merge)["limits"] == [
+        f"the throttle of LCG.CERN.ch does not take such jobs now: its expression is not TRUE for their {looked_at}"
+    ]
     assert [queue["cpu_time_s"] for queue in preview(manager, site="LCG.CERN.ch")["task_queues"]] == [500]
     assert [matches(pilot) for _ in range(3)] == [201, 201, 204]
     assert preview(manager, site="LCG.CERN.ch")["task_queues"] == []

@@ -159,7 +159,11 @@ def test_a_queue_that_does_not_fit_says_every_reason_and_the_nearest_come_first(
 @pytest.mark.parametrize(
     ("description", "queue", "reason"),
     [
-        ({"setup": "LHCb-Devel"}, {}, "asks for the setup LHCb-Devel; this queue offers LHCb-Production"),
+        (
+            {"setup": "LHCb-Devel"},
+            {},
+            "asks for the setup LHCb-Devel; the pilots that directors send here have LHCb-Production",
+        ),
         (
             {"cpu_time_s": 86_400},
             {"cpu_time_s": 90_000},

@@ -129,6 +129,20 @@ def test_a_computing_element_that_takes_no_pilots_is_why(
     assert summary(alice, world).startswith("It fits 3 of 3 queues and waits for a pilot there")
 
 
+def test_computing_elements_that_fail_are_one_cause(world: World, alice: APIClient) -> None:
+    site = world.queue.ce.site
+    CEHealth.objects.update(failures=1, trouble="ssh: no route to host", ask_after=LATER)
+    for name in ("ce02", "ce03"):
+        ce = factories.make_queue(name=name, ce=factories.make_ce(name=name, site=site)).ce
+        CEHealth.objects.create(ce=ce, failures=1, trouble=f"ssh: no route to {name}", ask_after=LATER)
+    silent = factories.make_queue(name="other", ce=factories.make_ce(name="ce04", site=site)).ce
+    assert summary(alice, world) == (
+        "It fits 4 of 4 queues, but no pilot is there and none is sent at present: at 3 of them, 3 computing elements "
+        f"fail (ce01.cern.ch, ce02, ce03), the first with: ssh: no route to host; it is asked again at {UNTIL}; "
+        f"at 1 of them, computing element {silent} has not said yet how many pilots it can take."
+    )
+
+
 def test_the_words_of_a_computing_element_are_cut(world: World, alice: APIClient) -> None:
     CEHealth.objects.update(failures=1, trouble="Permission denied.\n" + "é" * 400)
     said = summary(alice, world)

@@ -155,3 +155,10 @@ def test_a_queue_fits_exactly_where_a_preview_of_it_says_so(
             assert fit_at[place] is (said["task_queue"] in previewed), (place, job.description)
             fits += fit_at[place]
     assert 10 < fits < 150
+
+
+def test_what_queues_ask_of_jobs_is_told(alice: APIClient, world: World) -> None:
+    Queue.objects.update(processors=1)
+    factories.make_queue(name="gpu", ce=world.queue.ce, processors=8, tags=["GPU"], required_tags=["GPU"])
+    told = explained(alice, of_alice(world, processors=8))["summary"]
+    assert "1 does not fit because it asks for no tag; some queues take only jobs that ask for GPU" in told
