@@ -465,18 +465,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+# NB: of a ValueError the parser would print the name of the function.
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 1 <= seconds <= 86_400:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
     return seconds
 
 
 def _whole(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
 
 
 def _token(options: argparse.Namespace, environment: Mapping[str, str]) -> str:

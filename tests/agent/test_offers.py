@@ -261,3 +261,16 @@ def test_a_payload_within_its_wall_clock_time_is_left_alone(server: ScriptedServ
     assert start().wait() == 0
     assert server.lease.finished is not None
     assert server.lease.finished["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--processors", "two"), ("--gpus", "x"), ("--grace-s", "soon"), ("--speed", "fast")]
+)
+def test_a_wrong_value_is_told_without_the_words_of_the_program(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--server", "http://localhost", "--token-file", "-", option, value])
+    said = capsys.readouterr().err
+    assert f"'{value}' is no " in said
+    assert "invalid" not in said

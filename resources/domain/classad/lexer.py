@@ -4,7 +4,8 @@ Comments are ``// …`` and ``/* … */`` anywhere, and ``# …`` when it is the
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from wms.kernel.errors import RejectedError
@@ -90,15 +91,24 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def at_its_cause(error: ClassAdError, *, text: str, tokens: Iterable[Token]) -> ClassAdError:
+#: Right after a string of several lines, these too show that its closing quote is missing.
+_NEVER_AFTER_A_STRING: Final = frozenset({"name", "string", "integer", "real"})
+
+
+def at_its_cause(error: ClassAdError, *, text: str, tokens: Sequence[Token]) -> ClassAdError:
     """Return *error*, or the error of an earlier string that has no end.
 
     Without its closing quote a string ends at the next opening one, lines later, and only what follows is wrong.
     """
-    for token in tokens:
+    for token, following in zip_longest(tokens, tokens[1:]):
         if token.at >= error.at:
             break
-        if token.kind == "string" and _SWALLOWED.search(token.text):
+        if token.kind != "string" or "\n" not in token.text:
+            continue
+        after = token.at + len(token.text) + len('""')
+        # Of a missing semicolon the next attribute stands apart from the closing quote.
+        touched = following is not None and following.at == after and following.kind in _NEVER_AFTER_A_STRING
+        if touched or _SWALLOWED.search(token.text):
             return ClassAdError(_NO_END, text=text, at=token.at)
     return error
 

@@ -248,3 +248,11 @@ def test_old_pythons_can_read_it_and_it_needs_nothing_but_them() -> None:
     assert imported <= sys.stdlib_module_names
     assert PROGRAM.read_text().startswith("#!/usr/bin/env python3\n")
     assert os.access(PROGRAM, os.X_OK)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--every", "x"), ("--every", "0"), ("--max-jobs", "many")])
+def test_a_wrong_value_is_told_without_the_words_of_the_program(option: str, value: str) -> None:
+    ended = run("LCG.CERN.ch", "--server", "http://localhost", option, value)
+    assert ended.returncode == 2
+    assert f"'{value}' is not a " in ended.stderr
+    assert "invalid" not in ended.stderr

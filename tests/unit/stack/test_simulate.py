@@ -212,3 +212,11 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("days", [0.0, -1.0, 367.0, float("nan"), float("inf")])
 def test_days_are_within_reason(days: float) -> None:
     assert refusal(EXAMPLE, days=days) == "--days must be above 0 and at most 366."
+
+
+@pytest.mark.parametrize(("option", "value"), [("--days", "x"), ("--seed", "1.5")])
+def test_a_wrong_value_is_told_without_the_words_of_the_program(option: str, value: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command("simulate", EXAMPLE, option, value)
+    assert f"'{value}' is not a " in str(refused.value)
+    assert "invalid" not in str(refused.value)

@@ -1,6 +1,7 @@
 """`manage.py simulate FILE [--days 7] [--seed 1] [--json FILE]`: what would these shares and sites give."""
 
 import json
+from argparse import ArgumentTypeError
 from dataclasses import asdict
 from math import isfinite
 from os import environ
@@ -26,8 +27,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/simulation.example.yaml")
-        parser.add_argument("--days", type=float, default=7.0, help=f"simulated; above 0, at most {MAX_DAYS} (7)")
-        parser.add_argument("--seed", type=int, default=1, help="of all chance: the same gives the same outcome (1)")
+        parser.add_argument("--days", type=_number, default=7.0, help=f"simulated; above 0, at most {MAX_DAYS} (7)")
+        parser.add_argument(
+            "--seed", type=_whole_number, default=1, help="of all chance: the same gives the same outcome (1)"
+        )
         parser.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write the outcome there, too")
 
     def handle(self, *, file: Path, days: float, seed: int, json_file: Path | None, **options: object) -> None:  # noqa: ARG002 - Django's
@@ -46,6 +49,21 @@ class Command(BaseCommand):
             self.stdout.write(f"\n{table}")
         if json_file is not None:
             _write(json_file, {"days": days, "seed": seed, **asdict(outcome)})
+
+
+# NB: of a ValueError the parser would print the name of the type.
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is not a number; give one such as 7.") from error
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is not a whole number; give one such as 1.") from error
 
 
 def _write(path: Path, told: dict[str, object]) -> None:
