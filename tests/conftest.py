@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -12,6 +13,10 @@ from tests.clock import reset_clock
 # No example fails because the machine is slow.
 hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("wms")
+
+# Where the tests run in the background, programs that they start would never hear a Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -199,22 +199,12 @@ def remember_sequence(sequence: int) -> None:
     ThrottleState.objects.update(gateways=[{**gateway, "sequence": sequence}])
 
 
-def _as_in_a_terminal() -> None:
-    """Let the program be interrupted also where the tests run in the background, whose children ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_goes_on_until_it_is_told_to_stop(
     how: signal.Signals, live_server: LiveServer, program: Path, token_file: Path, site: Site
 ) -> None:
     command = [sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--every", "1"]
-    with subprocess.Popen(
-        [*command, "--token-file", str(token_file)],
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 - no thread of the tests holds a lock that it needs
-    ) as running:
+    with subprocess.Popen([*command, "--token-file", str(token_file)], stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None
             lines = [running.stdout.readline() for _ in range(3)]

@@ -40,6 +40,7 @@ def scripted() -> Iterator[ScriptedServer]:
 def test_a_pilot_runs_jobs_where_htcondor_put_it(ce: CE, scripted: ScriptedServer) -> None:
     scripted.add_job("/bin/sh", "-c pwd")
     there = CE(pool=ce.pool, description=replace(ce.description, server_url=scripted.url))
+    scripted.configuration["place"] |= {"site": ce.description.site, "ce": ce.description.ce, "queue": "sleep"}
     handle: Handle = there.start(memory_mb=200)
 
     scripted.wait_until(lambda: scripted.leases and scripted.lease.finished, timeout_s=60)
