@@ -149,6 +149,104 @@ RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT (the_queue = ANY (queue_ids) AND (host = '' OR host = the_host)) IS TRUE
 $$;
 
+-- Of the jobs of a level that are held back: the ten that any pilot may have for the longest time, and ten of those that
+-- only avoid other places. Few rows are read, however many the pilot may not have: nothing is sorted, for an index has
+-- each order. (Elsewhere in a claim that would be wrong: its other tables are read by the keys of one job.)
+CREATE FUNCTION wms_held_back_jobs(
+    the_task_queue bigint, the_user_priority smallint, the_queue bigint, the_host text, right_now timestamptz
+) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
+SET enable_sort = off
+AS $$
+BEGIN
+    -- Uses index: queued_job_open_to_all
+    RETURN QUERY
+    SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+     WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+       AND waiting.is_held_back AND greatest(waiting.not_before, waiting.avoided_until) <= right_now
+     ORDER BY greatest(waiting.not_before, waiting.avoided_until), waiting.job_id LIMIT 10;
+    -- Uses index: queued_job_by_avoided_place
+    RETURN QUERY
+    SELECT elsewhere.job_id
+      FROM wms_avoided_places(the_task_queue, the_user_priority) AS place
+     CROSS JOIN LATERAL (
+          SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+           WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+             AND waiting.is_held_back
+             AND coalesce(waiting.avoided_queue_ids, '{}') = place.queue_ids
+             AND coalesce(waiting.avoided_host, '') = place.host
+             AND waiting.not_before <= right_now
+           ORDER BY waiting.not_before, waiting.job_id LIMIT 10
+     ) AS elsewhere
+     WHERE place.first_not_before <= right_now
+       AND NOT wms_is_avoided(place.queue_ids, place.host, the_queue, the_host)
+     LIMIT 10;
+END
+$$;
+
+-- Lock one of those jobs that no other claim holds; null: there is none.
+CREATE FUNCTION wms_lock_held_back_job(
+    the_task_queue bigint, the_user_priority smallint, the_queue bigint, the_host text, right_now timestamptz
+) RETURNS bigint LANGUAGE plpgsql
+SET enable_sort = off
+AS $$
+DECLARE
+    locked bigint;
+BEGIN
+    SELECT waiting.job_id INTO locked FROM taskqueues_queuedjob AS waiting
+     WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+       AND waiting.is_held_back AND greatest(waiting.not_before, waiting.avoided_until) <= right_now
+     ORDER BY greatest(waiting.not_before, waiting.avoided_until), waiting.job_id LIMIT 1
+       FOR UPDATE SKIP LOCKED;
+    IF locked IS NULL THEN
+        SELECT elsewhere.job_id INTO locked
+          FROM wms_avoided_places(the_task_queue, the_user_priority) AS place
+         CROSS JOIN LATERAL (
+              SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
+               WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                 AND waiting.is_held_back
+                 AND coalesce(waiting.avoided_queue_ids, '{}') = place.queue_ids
+                 AND coalesce(waiting.avoided_host, '') = place.host
+                 AND waiting.not_before <= right_now
+               ORDER BY waiting.not_before, waiting.job_id LIMIT 1
+                 FOR UPDATE SKIP LOCKED
+         ) AS elsewhere
+         WHERE place.first_not_before <= right_now
+           AND NOT wms_is_avoided(place.queue_ids, place.host, the_queue, the_host)
+         LIMIT 1;
+    END IF;
+    RETURN locked;
+END
+$$;
+
+-- For whom the jobs of a level are held back, all of which are, and until when; null: there are none any more.
+CREATE FUNCTION wms_held_back_until(
+    the_task_queue bigint, the_user_priority smallint, the_queue bigint, the_host text, right_now timestamptz,
+    OUT held_for text, OUT opens_at timestamptz
+) LANGUAGE plpgsql STABLE
+SET enable_sort = off
+AS $$
+BEGIN
+    SELECT CASE WHEN min(place.first_not_before) > right_now THEN 'delay'
+                WHEN bool_or(place.host <> '' AND place.host = the_host) THEN 'host'
+                ELSE 'place' END,
+           -- As long as all are delayed, the answer holds for every pilot.
+           CASE WHEN min(place.first_not_before) > right_now THEN min(place.first_not_before)
+                ELSE least(
+                    min(place.first_not_before) FILTER (
+                        WHERE NOT wms_is_avoided(place.queue_ids, place.host, the_queue, the_host)
+                    ),
+                    -- Uses index: queued_job_open_to_all
+                    (SELECT greatest(waiting.not_before, waiting.avoided_until)
+                       FROM taskqueues_queuedjob AS waiting
+                      WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
+                        AND waiting.is_held_back
+                      ORDER BY greatest(waiting.not_before, waiting.avoided_until) LIMIT 1)
+                ) END
+      INTO held_for, opens_at
+      FROM wms_avoided_places(the_task_queue, the_user_priority) AS place;
+END
+$$;
+
 CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
@@ -177,8 +275,6 @@ CREATE FUNCTION wms_claim(
 -- Every table is read by a key; the planner might take for empty what was so when it last looked.
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
--- Nor are all jobs of a level read to find the first: those that are held back are in an index in each order.
-SET enable_sort = off
 AS $$
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
@@ -293,57 +389,22 @@ BEGIN
                )
           INTO oldest, some_held_back;
         IF some_held_back THEN
-            -- With the ten that any pilot may have for the longest time, and ten of those that only avoid other places.
             oldest := ARRAY(
                 SELECT candidate.job_id
                   FROM (
                       SELECT unnest(oldest) AS job_id
                       UNION
-                      -- Uses index: queued_job_open_to_all
-                      (SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
-                        WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-                          AND waiting.is_held_back AND greatest(waiting.not_before, waiting.avoided_until) <= right_now
-                        ORDER BY greatest(waiting.not_before, waiting.avoided_until), waiting.job_id LIMIT 10)
-                      UNION
-                      -- Uses index: queued_job_by_avoided_place
-                      (SELECT elsewhere.job_id
-                         FROM wms_avoided_places(the_task_queue, the_user_priority) AS place
-                        CROSS JOIN LATERAL (
-                             SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
-                              WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-                                AND waiting.is_held_back
-                                AND coalesce(waiting.avoided_queue_ids, '{}') = place.queue_ids
-                                AND coalesce(waiting.avoided_host, '') = place.host
-                                AND waiting.not_before <= right_now
-                              ORDER BY waiting.not_before, waiting.job_id LIMIT 10
-                        ) AS elsewhere
-                        WHERE place.first_not_before <= right_now
-                          AND NOT wms_is_avoided(place.queue_ids, place.host, the_queue, pilot.host_name)
-                        LIMIT 10)
+                      SELECT * FROM wms_held_back_jobs(
+                          the_task_queue, the_user_priority, the_queue, pilot.host_name, right_now
+                      )
                   ) AS candidate
                  ORDER BY candidate.job_id LIMIT 10
             );
         END IF;
         many := cardinality(oldest);
         IF many = 0 AND some_held_back THEN
-            SELECT CASE WHEN min(place.first_not_before) > right_now THEN 'delay'
-                        WHEN bool_or(place.host <> '' AND place.host = pilot.host_name) THEN 'host'
-                        ELSE 'place' END,
-                   -- As long as all are delayed, the answer holds for every pilot.
-                   CASE WHEN min(place.first_not_before) > right_now THEN min(place.first_not_before)
-                        ELSE least(
-                            min(place.first_not_before) FILTER (
-                                WHERE NOT wms_is_avoided(place.queue_ids, place.host, the_queue, pilot.host_name)
-                            ),
-                            -- Uses index: queued_job_open_to_all
-                            (SELECT greatest(waiting.not_before, waiting.avoided_until)
-                               FROM taskqueues_queuedjob AS waiting
-                              WHERE waiting.task_queue_id = the_task_queue
-                                AND waiting.user_priority = the_user_priority AND waiting.is_held_back
-                              ORDER BY greatest(waiting.not_before, waiting.avoided_until) LIMIT 1)
-                        ) END
-              INTO claimed.reason, claimed.opens_at
-              FROM wms_avoided_places(the_task_queue, the_user_priority) AS place;
+            SELECT held_for, opens_at INTO claimed.reason, claimed.opens_at
+              FROM wms_held_back_until(the_task_queue, the_user_priority, the_queue, pilot.host_name, right_now);
             -- Null: they have been taken, or withdrawn, since.
             IF claimed.opens_at IS NOT NULL THEN
                 claimed.answer := 'held_back';
@@ -378,28 +439,9 @@ BEGIN
                FOR UPDATE SKIP LOCKED;
         END IF;
         IF claimed.job_id IS NULL AND some_held_back THEN
-            SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
-             WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-               AND waiting.is_held_back AND greatest(waiting.not_before, waiting.avoided_until) <= right_now
-             ORDER BY greatest(waiting.not_before, waiting.avoided_until), waiting.job_id LIMIT 1
-               FOR UPDATE SKIP LOCKED;
-        END IF;
-        IF claimed.job_id IS NULL AND some_held_back THEN
-            SELECT elsewhere.job_id INTO claimed.job_id
-              FROM wms_avoided_places(the_task_queue, the_user_priority) AS place
-             CROSS JOIN LATERAL (
-                  SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
-                   WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
-                     AND waiting.is_held_back
-                     AND coalesce(waiting.avoided_queue_ids, '{}') = place.queue_ids
-                     AND coalesce(waiting.avoided_host, '') = place.host
-                     AND waiting.not_before <= right_now
-                   ORDER BY waiting.not_before, waiting.job_id LIMIT 1
-                     FOR UPDATE SKIP LOCKED
-             ) AS elsewhere
-             WHERE place.first_not_before <= right_now
-               AND NOT wms_is_avoided(place.queue_ids, place.host, the_queue, pilot.host_name)
-             LIMIT 1;
+            claimed.job_id := wms_lock_held_back_job(
+                the_task_queue, the_user_priority, the_queue, pilot.host_name, right_now
+            );
         END IF;
         EXIT WHEN claimed.job_id IS NOT NULL;
         IF NOT may_wait THEN

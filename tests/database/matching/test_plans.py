@@ -1,15 +1,22 @@
 """How the match reads its tables: by keys, never from end to end, whatever their sizes and statistics."""
 
+from datetime import timedelta
 from random import Random
 from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
+from taskqueues.models import QueuedJob
+from taskqueues.queries import free_jobs
 from tests.factories import NOW, make_group, make_job, make_pilot, make_queue, make_user
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import InputSandbox, Sandbox
+from wms.kernel.db import database_now
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,6 +59,64 @@ def test_no_large_table_is_scanned_on_the_path_of_a_match(analysed: str) -> None
     same = uuid4()
     assert [ask(same), ask(same), *(ask() for _ in range(20))] == [1] * 22
     assert sequential_scans() == before
+
+
+def test_a_claim_reads_the_input_sandboxes_of_its_own_job_alone() -> None:
+    group = make_group()
+    other = make_job(group=group, status=JobStatus.HELD)
+    sandboxes = Sandbox.objects.bulk_create(
+        Sandbox(digest=f"{number:064x}", size_bytes=1, is_archive=False, created_at=NOW) for number in range(3000)
+    )
+    InputSandbox.objects.bulk_create(
+        InputSandbox(job=other, sandbox=sandbox, file_name=f"{sandbox.pk}.txt") for sandbox in sandboxes[1:]
+    )
+    job = make_job(group=group)
+    InputSandbox.objects.create(job=job, sandbox=sandboxes[0], file_name="run.sh")
+    analyse()
+    pilot = make_pilot(vo=group.vo, queue=make_queue())
+    before = rows_of_sandboxes()
+    (lease,) = match(
+        OfferRequest(cpu_time_s=300_000), request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1)
+    )
+    assert [given["file_name"] for given in lease.input_sandboxes] == ["run.sh"]
+    assert rows_of_sandboxes() - before < 20
+
+
+def rows_of_sandboxes() -> int:
+    """Return how many rows of the jobs' input sandboxes were found by an index so far."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'jobs_inputsandbox'")
+        ((read,),) = cursor.fetchall()
+    return int(read)
+
+
+def test_what_directors_count_is_in_the_indexes_alone() -> None:
+    queued, now = QueuedJob.objects.get(pk=make_job().pk), database_now()
+    QueuedJob.objects.bulk_create(
+        QueuedJob(
+            job_id=-number,
+            task_queue_id=queued.task_queue_id,
+            user_priority=queued.user_priority,
+            is_held_back=number % 2 == 0,
+            not_before=now + timedelta(seconds=number - 1000) if number % 2 == 0 else None,
+        )
+        for number in range(1, 2001)
+    )
+    analyse()
+    with CaptureQueriesContext(connection) as captured:
+        free = free_jobs(now=now)
+    assert free.of_task_queue == {queued.task_queue_id: 1501}
+    with connection.cursor() as cursor:
+        for query in captured:
+            # The table is small; and how much of it is known to be visible to all is another matter.
+            cursor.execute("SET enable_seqscan = off")
+            cursor.execute("SET enable_bitmapscan = off")
+            cursor.execute(f"EXPLAIN {query['sql']}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            cursor.execute("RESET enable_seqscan")
+            cursor.execute("RESET enable_bitmapscan")
+            assert ("Index Only Scan" in plan) is ("count(" in query["sql"].lower()), plan
 
 
 def analyse() -> None:
