@@ -58,20 +58,22 @@ class Closings:
             full_limits=full,
             throttled="" if throttle.accepting else throttle.why_closed.removesuffix("."),
             refused=self.refused_at(site_id),
-            refused_by=self._looked_at(site_id),
+            refused_by=self._looked_at.get(site_id or 0, ()),
         )
 
     def refused_at(self, site_id: int | None) -> tuple[int, ...]:
         """Return the task queues, of those that were asked about, of which a site's expression takes no job."""
         return self._refused.get(site_id or 0, ())
 
-    def _looked_at(self, site_id: int | None) -> tuple[str, ...]:
-        """Return the attributes of a job at which the expression of a site looks that takes no job of some queue."""
-        if not self.refused_at(site_id):
-            return ()
-        site, state = self.sites[site_id or 0]
-        names = () if state is None else throttle_in(site, state).asks_of_the_job
-        return tuple(SPELLED.get(name, name) for name in names)
+    @cached_property
+    def _looked_at(self) -> Mapping[int, tuple[str, ...]]:
+        """By site whose expression takes no job of some task queue: the attributes of a job at which it looks."""
+        refusing = {pk: self.sites[pk] for pk, refused in self._refused.items() if refused}
+        return {
+            pk: tuple(SPELLED.get(name, name) for name in throttle_in(site, state).asks_of_the_job)
+            for pk, (site, state) in refusing.items()
+            if state is not None
+        }
 
     @cached_property
     def _refused(self) -> Mapping[int, tuple[int, ...]]:
