@@ -32,7 +32,7 @@ _TAIL_BYTES = 1024 * 1024
 #: Of a server's refusal; what is said after it must also fit.
 _SAID = 100
 #: Of the reason why a job ended, however much is to be said of its output.
-_LEAST_SAID = 60
+_LEAST_SAID = 30
 #: Archives on their way.
 _PACKED, _DATA, _WHOLE = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz"
 #: Of an output sandbox at a storage element, whose own limit counts; so does the disk.
