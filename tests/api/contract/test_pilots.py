@@ -214,7 +214,7 @@ def test_a_preview_tells_every_queue_that_fits_and_claims_nothing(alice: Caller,
     (queue,) = seen["task_queues"]
     assert set(queue) == {"id", "owner", "group", "cpu_time_s", "priority", "jobs", "chance"}
     assert queue["chance"] == pytest.approx(1.0)
-    assert [set(condition) for condition in seen["conditions"]] == [{"name", "left"}] * 20
+    assert [set(condition) for condition in seen["conditions"]] == [{"name", "left"}] * 21
     assert job(alice, job_id)["status"] == "Waiting"
     assert alice.refused("POST", "/matches/preview/", {"cpu_time_s": 300_000}, status=403)
 
