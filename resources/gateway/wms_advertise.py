@@ -382,11 +382,12 @@ class Gateway:
 
 def _run(server: Server, gateway: Gateway, *, every: float | None) -> int:
     """Advertise once, or for ever; a server that is away for a while ends nothing."""
-    sequence = 0
+    sequence, is_known = 0, False
     due = time.monotonic()
     while True:
         try:
-            exit_code, sequence = _advertise_once(server, gateway, sequence + 1)
+            exit_code, sequence = _advertise_once(server, gateway, sequence + 1, is_known=is_known)
+            is_known = is_known or exit_code == DONE
         except EndError as error:
             if every is None or error.exit_code != NOT_REACHABLE:
                 raise
@@ -400,15 +401,22 @@ def _run(server: Server, gateway: Gateway, *, every: float | None) -> int:
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _advertise_once(server: Server, gateway: Gateway, sequence: int) -> tuple[int, int]:
+def _advertise_once(server: Server, gateway: Gateway, sequence: int, *, is_known: bool) -> tuple[int, int]:
     """Advertise what is counted now; return the exit code, and the sequence that was sent last.
 
     No clock makes the sequence, for one that was once ahead would lock this gateway out: after a restart the server
-    says which was the last, and what is then counted anew has the next.
+    says which was the last, and what is then counted anew has the next. When the server has accepted an advertisement
+    of this process (*is_known*), a later one that it knows is another program's.
     """
     said, answer = _sent(server, gateway, sequence)
     last = answer.get("last_sequence")
     if answer.get("ignored") and isinstance(last, int) and sequence <= last < MAX_SEQUENCE:
+        if is_known:
+            raise EndError(
+                f'Another program advertises as the gateway "{gateway.name}" of {gateway.site}, and its numbers '
+                "replace these; stop one of them, or give each a name of its own by --gateway.",
+                REFUSED,
+            )
         sequence = last + 1
         said, answer = _sent(server, gateway, sequence)
     if answer.get("ignored"):

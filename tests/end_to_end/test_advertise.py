@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 from resources.domain.words import SiteTokenPurpose
-from resources.gateway.wms_advertise import STATES
+from resources.gateway.wms_advertise import REFUSED, STATES
 from resources.models import Site, ThrottleState
 from resources.services import issue_site_token, revoke_site_token
 from tests.agent.running import INTERPRETERS, marker
@@ -214,3 +214,24 @@ def test_it_goes_on_until_it_is_told_to_stop(
             running.kill()
     assert all("accepts matches" in line for line in lines)
     assert ThrottleState.objects.get().version >= 3
+
+
+def test_of_two_programs_with_one_name_the_earlier_ends_and_says_why(
+    live_server: LiveServer, program: Path, token_file: Path, site: Site
+) -> None:
+    command = [sys.executable, str(program), "LCG.CERN.ch", "--server", live_server.url, "--gateway", "gw1"]
+    command += ["--token-file", str(token_file)]
+    with subprocess.Popen(
+        [*command, "--every", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as earlier:
+        try:
+            assert earlier.stdout is not None
+            assert "accepts matches" in earlier.stdout.readline()
+            for _ in range(3):
+                subprocess.run(command, check=True, timeout=within(60), capture_output=True)
+            _, told = earlier.communicate(timeout=within(60))
+        finally:
+            earlier.kill()
+    assert earlier.returncode == REFUSED
+    assert 'wms-advertise: Another program advertises as the gateway "gw1" of LCG.CERN.ch' in told
+    assert told.endswith("give each a name of its own by --gateway.\n")
