@@ -18,8 +18,6 @@ from wms.kernel.db import DatabaseNow
 
 #: Whose jobs, and where; the configuration file knows no limit of everything either.
 SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
-#: To what, beside a delay between matches.
-_BOUNDS = ("running", "waiting", "cpu_s_per_day")
 
 
 class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
@@ -41,8 +39,6 @@ class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
         vo, group = given.get("vo"), given.get("group")
         if vo and group and group.vo_id != vo.pk:
             self.add_error("group", f"It is a group of {group.vo}; choose one of {vo}, or leave the VO out.")
-        if given.get("delay_s") == 0 and all(given.get(name) is None for name in _BOUNDS):
-            self.add_error("delay_s", "A delay of 0 limits nothing; give a longer one, or limit something else.")
         if not self.errors and not any(given.get(name) for name in SCOPE):
             raise forms.ValidationError("Choose at least one of VO, site, CE, group, user and job type.")
         if given.get("burst") is not None and given.get("delay_s") is None:

@@ -72,7 +72,6 @@ def test_a_limit_does_not_move_to_another_vo(manager: Client, mine: World, their
         ({"vo": "vo", "burst": "2"}, "burst", "It belongs to a delay, which is missing."),
         ({"vo": "vo", "running": "-1"}, "running", "greater than or equal to 0"),
         ({"vo": "vo", "delay_s": "86401"}, "delay_s", "less than or equal to 86400"),
-        ({"vo": "vo", "running": "", "delay_s": "0"}, "delay_s", "A delay of 0 limits nothing"),
         ({"vo": "vo", "group": "group of others"}, "group", "It is a group of "),
     ],
 )

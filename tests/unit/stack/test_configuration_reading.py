@@ -193,7 +193,6 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         ("users:\n- {username: u, password: 123}", "users[0].password: use a text"),
         ("limits:\n- {scope: {}, running: 1}", "limits[0].scope: name at least one of vo, site, ce, group, user and job_type"),
         ("limits:\n- {scope: {user: a}}", "limits[0]: limits nothing; give running, waiting, cpu_s_per_day or delay_s"),
-        ("limits:\n- {scope: {user: a}, delay_s: 0}", "limits[0]: limits nothing; give running, waiting, cpu_s_per_day or"),
         ("limits:\n- {scope: {user: a}, running: 1, burst: 2}", "limits[0].burst: belongs to delay_s, which is missing"),
         ("directors:\n- {name: d, private_fraction: 1.5}", "directors[0].private_fraction: must be from 0 to 1"),
         ("directors:\n- {name: d, private_fraction: .nan}", "directors[0].private_fraction: use a finite number"),

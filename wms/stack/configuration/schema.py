@@ -338,7 +338,7 @@ class LimitEntry(Entry):
         """Yield (key, sentence) for what does not go together."""
         if self.scope == ScopeEntry():
             yield "scope", "name at least one of vo, site, ce, group, user and job_type"
-        if {self.running, self.waiting, self.cpu_s_per_day, self.delay_s or None} == {None}:
+        if {self.running, self.waiting, self.cpu_s_per_day, self.delay_s} == {None}:
             yield "", "limits nothing; give running, waiting, cpu_s_per_day or delay_s"
         if self.burst is not None and self.delay_s is None:
             yield "burst", "belongs to delay_s, which is missing"
