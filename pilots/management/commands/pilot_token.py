@@ -1,5 +1,6 @@
 """`manage.py pilot_token --vo V [--site S [--ce C [--queue Q]]] [--owner U --group G]`: print a pilot's credential."""
 
+from argparse import ArgumentTypeError
 from datetime import timedelta
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -24,11 +25,9 @@ class Command(BaseCommand):
         parser.add_argument("--queue", help="queue of the computing element")
         parser.add_argument("--group", help="a private pilot: runs jobs of this group only")
         parser.add_argument("--owner", help="of a private pilot; may be left out when the group shares jobs")
-        parser.add_argument("--hours", type=int, default=24, help="how long the token is valid (default: 24)")
+        parser.add_argument("--hours", type=_hours, default=24, help="how long the token is valid (default: 24)")
 
     def handle(self, *, vo: str, group: str | None, owner: str | None, hours: int, **options: str | None) -> None:
-        if not 1 <= hours <= MAX_HOURS:
-            raise CommandError(f"--hours must be 1 to {MAX_HOURS}.")
         lifetime = timedelta(hours=hours)
         try:
             made = make_by_hand(
@@ -44,3 +43,10 @@ class Command(BaseCommand):
         # Only the token on standard output, so that a shell can take it: TOKEN=$(manage.py pilot_token …)
         self.stdout.write(made.token)
         self.stderr.write(f"pilot {made.pilot.pk}, until {made.expires_at:%Y-%m-%d %H:%M %Z}")
+
+
+def _hours(text: str) -> int:
+    hours = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_HOURS)) else 0
+    if not 1 <= hours <= MAX_HOURS:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MAX_HOURS}.")
+    return hours

@@ -104,6 +104,7 @@ def test_a_group_that_shares_jobs_needs_no_owner() -> None:
         (["--vo", "lhcb", "--site", "LCG.BANNED.org"], "is banned"),
         (["--vo", "lhcb", "--hours", "0"], "--hours"),
         (["--vo", "lhcb", "--hours", "100000"], "--hours"),
+        (["--vo", "lhcb", "--hours", "soon"], "--hours: 'soon' is not a whole number from 1 to 744."),
     ],
 )
 def test_what_does_not_belong_together_makes_no_pilot(arguments: list[str], sentence: str) -> None:
