@@ -1,20 +1,18 @@
-"""What a job that was given back waits for, in words: a time, and other places first (ADR 33)."""
+"""The delay and the avoided places of a job that was given back, in words (ADR 33)."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from matching.domain.headline import Cause, Ground
 from resources.queries import place_in_words
 from taskqueues.models import QueuedJob
+from wms.kernel.moments import to_the_second
 from wms.kernel.names import listed
-
-_TIME: Final = "%Y-%m-%d %H:%M:%S %Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """What holds a queued job back at present; all is empty when nothing does."""
+    """The delay and the avoided places of a queued job at present; all is empty when it may be matched anywhere."""
 
     #: That no pilot gets it before a time; none: any may now.
     delays: tuple[Cause, ...] = ()
@@ -32,17 +30,17 @@ class Waits:
 
 
 def held_back_of(job_id: int, *, now: datetime) -> Waits:
-    """Return what the job waits for; *now* is by the database's clock."""
+    """Return the delay and the avoided places of a queued job; *now* is by the database's clock."""
     row = QueuedJob.objects.filter(pk=job_id, is_held_back=True).first()
     if row is None or row.not_before is None:
         return Waits()
     delays: tuple[Cause, ...] = ()
     if row.not_before > now:
-        words = f"it was given back by a pilot, and no pilot gets it before {row.not_before:{_TIME}}"
+        words = f"it was given back by a pilot, and no pilot gets it before {to_the_second(row.not_before)}"
         delays = (Cause(Ground.DELAY, words),)
     if row.avoided_until is None or row.avoided_until <= now:
         return Waits(delays=delays)
-    avoided, until = row.avoided_queue_ids or [], f"{row.avoided_until:{_TIME}}"
+    avoided, until = row.avoided_queue_ids or [], to_the_second(row.avoided_until)
     places = listed([place_in_words(queue_id, host=row.avoided_host) for queue_id in avoided])
     return Waits(
         delays=delays,

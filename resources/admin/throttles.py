@@ -15,6 +15,7 @@ from resources.models import SiteThrottle, ThrottleState
 from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding, throttle_of
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.db import DatabaseNow
+from wms.kernel.moments import to_the_second
 
 _KNOWN_LATER = "counted at the next match"
 _NOTHING = "–"
@@ -176,7 +177,7 @@ def _numbers(said: Mapping[str, int]) -> str:
 
 
 def _written(moment: datetime | None) -> str:
-    return _NOTHING if moment is None else f"{moment:%Y-%m-%d %H:%M:%S %Z}"
+    return to_the_second(moment) or _NOTHING
 
 
 def _right_now(site: SiteThrottle) -> datetime:

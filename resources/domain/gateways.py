@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import Ad, Numbers
+from wms.kernel.moments import to_the_second
 
 #: Of one site at a time.
 MOST_GATEWAYS: Final = 16
@@ -55,13 +56,13 @@ class GatewayState:
         if advertisement.sequence is not None and last is not None and advertisement.sequence <= last[0]:
             return (
                 f"Its sequence {advertisement.sequence} is not above {last[0]}, that of the advertisement measured at "
-                f"{_written(self.sequence_at)}; send a higher one, or none, or wait until that one is forgotten at "
-                f"{_written(last[1])}."
+                f"{to_the_second(self.sequence_at)}; send a higher one, or none, or wait until that one is "
+                f"forgotten at {to_the_second(last[1])}."
             )
         if measured_at < self.measured_at:
             return (
-                f"It was measured at {_written(measured_at)}, before the last one, measured at "
-                f"{_written(self.measured_at)}; measure again."
+                f"It was measured at {to_the_second(measured_at)}, before the last one, measured at "
+                f"{to_the_second(self.measured_at)}; measure again."
             )
         return ""
 
@@ -99,7 +100,3 @@ def gateway_states(records: Iterable[Mapping[str, Any]]) -> Sequence[GatewayStat
 
 def _moments(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: record[name] and datetime.fromisoformat(record[name]) for name in _MOMENTS}
-
-
-def _written(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S %Z}"

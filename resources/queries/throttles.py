@@ -9,6 +9,7 @@ from resources.domain.gateways import GatewayState, gateway_states
 from resources.domain.throttles import FIELD_OF_MAXIMUM, Condition, Throttle
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
+from wms.kernel.moments import to_the_second
 
 #: Of an expression it is told only up to here: each more is another evaluation, of what a site may have written.
 MOST_ROOM_TRIED: Final = 20
@@ -117,7 +118,7 @@ def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
     is_closed = site.throttle_when_expired == WhenExpired.CLOSED
     since = "The site has never advertised"
     if state is not None:
-        since = f"What was last known of the site expired at {state.expires_at:%Y-%m-%d %H:%M:%S %Z}"
+        since = f"What was last known of the site expired at {to_the_second(state.expires_at)}"
     return ThrottleStanding(
         policy=ThrottlePolicy(site.throttle_policy),
         accepting=not is_closed,
@@ -141,11 +142,7 @@ def _with_ignored(why_closed: str, state: ThrottleState) -> str:
         return why_closed
     last = max(ignored, key=lambda each: each.ignored_at or each.advertised_at)
     gateway = f" of the gateway {last.name}" if last.name else ""
-    return f"{why_closed} An advertisement{gateway} was ignored at {_written(last.ignored_at)}: {last.why_ignored}"
-
-
-def _written(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}" if moment else ""
+    return f"{why_closed} An advertisement{gateway} was ignored at {to_the_second(last.ignored_at)}: {last.why_ignored}"
 
 
 def _room_left(throttle: Throttle, state: ThrottleState) -> int | None:

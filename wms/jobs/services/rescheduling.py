@@ -16,6 +16,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import demand, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
+from wms.kernel.moments import to_the_second
 
 _MINOR_LENGTH: Final = 255
 
@@ -132,7 +133,7 @@ def reschedule(job_ids: Collection[int], *, source: str, now: datetime) -> tuple
 
 def _with_wait(minor: str, held_back: HeldBack, *, now: datetime) -> str:
     """Return the reason of a reschedule with what the job waits for, within the length of a minor status."""
-    waits = f"waits until {held_back.not_before:%Y-%m-%d %H:%M:%S %Z}" if held_back.not_before > now else ""
+    waits = f"waits until {to_the_second(held_back.not_before)}" if held_back.not_before > now else ""
     if held_back.avoided_queue_ids:
         place = place_in_words(held_back.avoided_queue_ids[-1], host=held_back.avoided_host)
         waits = f"{waits}{', then' if waits else 'goes'} elsewhere than {place} first"
