@@ -6,7 +6,7 @@ from typing import Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import MD5, Cast, Concat
@@ -22,8 +22,8 @@ from resources.domain.words import (
     WhenExpired,
 )
 from resources.validators import valid_parameters, valid_vo_parameters
+from wms.accounts import stall_rule
 from wms.accounts.models import VO, User
-from wms.accounts.validators import valid_stall_window
 from wms.kernel.validators import valid_name
 
 
@@ -194,6 +194,10 @@ class ComputingElement(Level):
     def __str__(self) -> str:
         return self.name
 
+    def accepts(self, pilot_type: str) -> bool:
+        """Return whether pilots of a type (PilotType) may run here."""
+        return not self.pilot_types or pilot_type in self.pilot_types
+
     @property
     def grid_middleware(self) -> str:
         """The name of its grid middleware; letter case does not matter."""
@@ -232,25 +236,15 @@ class Queue(Level):
     required_tags = name_list("Only jobs that ask for all of these may run here.")
     max_waiting_pilots = models.PositiveIntegerField(default=10)
     max_pilots = models.PositiveIntegerField(default=100)
-    stalled_s = models.PositiveIntegerField(
+    stalled_s = stall_rule.stall_window(
         "stalled after, s",
-        null=True,
-        blank=True,
-        validators=[valid_stall_window],
         help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: as the VO says.",
     )
-    stalled_cpu_fraction = models.FloatField(
-        "stalled below, CPU fraction",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+    stalled_cpu_fraction = stall_rule.stalled_cpu_fraction(
         help_text="Part of one core, 0 to 1, that is hardly any; empty: as the VO says.",
     )
-    max_stalled_s = models.PositiveIntegerField(
+    max_stalled_s = stall_rule.stall_window(
         "longest window of jobs, s",
-        null=True,
-        blank=True,
-        validators=[valid_stall_window],
         help_text="Jobs may ask for a window of their own up to this; it can only narrow what the VO allows. "
         "0 or empty: as the VO says.",
     )

@@ -172,7 +172,7 @@ def _places(picture: Picture, *, slots: Mapping[int, int], now: datetime) -> Pla
 
 
 def _accepting(picture: Picture, pilot_type: PilotType) -> Mask:
-    accepted = [not queue.ce.pilot_types or pilot_type in queue.ce.pilot_types for queue in picture.queues]
+    accepted = [queue.ce.accepts(pilot_type) for queue in picture.queues]
     return np.array(accepted, dtype=np.bool_)
 
 

@@ -257,7 +257,7 @@ def refuse_type(ce: ComputingElement, pilot_type: PilotType) -> None:
     Raises:
         PilotTypeRefusedError: it does not.
     """
-    if ce.pilot_types and pilot_type not in ce.pilot_types:
+    if not ce.accepts(pilot_type):
         raise PilotTypeRefusedError(f"{ce.name} accepts {' and '.join(ce.pilot_types)} pilots only.")
 
 

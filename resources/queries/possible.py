@@ -77,7 +77,7 @@ class PossiblePlaces:
     def why_refused(self, pilot_type: PilotType) -> str:
         """Return which computing element accepts no pilots of this type; empty: all do."""
         for ce in self.ces.values():
-            if ce.pilot_types and pilot_type not in ce.pilot_types:
+            if not ce.accepts(pilot_type):
                 return f"{LEVEL_NAMES['ce']} {ce} accepts {' and '.join(ce.pilot_types)} pilots only"
         return ""
 

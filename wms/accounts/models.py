@@ -10,8 +10,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from wms.accounts import stall_rule
 from wms.accounts.domain import GroupProperty
-from wms.accounts.validators import valid_stall_window
 from wms.kernel.validators import valid_name
 
 
@@ -51,25 +51,15 @@ class VO(models.Model):
         help_text="Part of the matches, 0 to 1, in which jobs of all CPU segments compete, not the longest alone: "
         "above 0, so that long jobs cannot starve short ones for ever.",
     )
-    stalled_s = models.PositiveIntegerField(
+    stalled_s = stall_rule.stall_window(
         "stalled after, s",
-        null=True,
-        blank=True,
-        validators=[valid_stall_window],
         help_text="A payload that uses hardly any CPU time for so long is stopped; 0: never; empty: 1800 s.",
     )
-    stalled_cpu_fraction = models.FloatField(
-        "stalled below, CPU fraction",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(0.0), MaxValueValidator(1.0)],
+    stalled_cpu_fraction = stall_rule.stalled_cpu_fraction(
         help_text="Part of one core, 0 to 1, that is hardly any; empty: 0.05.",
     )
-    max_stalled_s = models.PositiveIntegerField(
+    max_stalled_s = stall_rule.stall_window(
         "longest window of jobs, s",
-        null=True,
-        blank=True,
-        validators=[valid_stall_window],
         help_text="Jobs may ask for a window of their own up to this; 0: any, also none; empty: WMS_MAX_STALLED_S.",
     )
 
