@@ -20,7 +20,7 @@ from typing import Final
 
 
 class Ground(IntEnum):
-    """What kind of thing a cause is; of causes that explain the same, the first kind is named first."""
+    """The kind of a cause; of causes that explain equally much, the one of the earlier kind is named first."""
 
     OWNER = auto()
     PRIORITY = auto()
@@ -42,7 +42,7 @@ class Cause:
 
 
 class Verdict(StrEnum):
-    """What the headline is about."""
+    """The standing of a waiting job, as its headline tells it."""
 
     #: The job is never matched, wherever: the causes are the job's own.
     NEVER_DRAWN = auto()

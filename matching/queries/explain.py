@@ -22,7 +22,6 @@ from resources.queries import (
     requirement_kinds,
     requirement_units,
     resolve_place,
-    serves,
     supply_of,
     why_closed,
 )
@@ -32,16 +31,15 @@ from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.judging import CLOSINGS, Judge
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
-from taskqueues.queries import pools_of_queue, queues_of_pools
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
-from taskqueues.services.offers import offer_to, platforms_on_nodes
+from taskqueues.services.offers import offer_to, platforms_on_nodes, read_for
 from wms.accounts.models import VO
 from wms.accounts.queries import is_member
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.queries import description_doubts
-from wms.kernel.memo import Memo, ReadBeforehand, Remembered
+from wms.kernel.memo import Memo, Remembered
 from wms.kernel.names import listed
 
 #: So many queues are told of; those that fit, and then those that nearly do, come first.
@@ -251,11 +249,8 @@ def _places(
     """Yield every queue that serves the VO; without *closings*, throttles and limits are left out."""
     task_queue = asked.task_queue
     vo = task_queue.group.vo
-    pools = queues_of_pools(task_queue.submit_pools, vo) if task_queue.submit_pools else {}
     # Twenty thousand queues are asked about: they are remembered, and what is asked of each is read for all at once.
-    known = ReadBeforehand(
-        {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
-    )
+    known = read_for(task_queue.submit_pools, vo=vo, memo=memo)
     queues = known.ask(queues_at_hand, vo)
     closed = _Closed(task_queue, queues, now=now) if closings else None
     for queue in queues:

@@ -112,9 +112,10 @@ def match(
 
 def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
     """Return in one sentence what the pilot does not get because its queue is not known; empty: it is known."""
-    bond, snapshot = bond_of(pilot_id), index.current()
+    bond = bond_of(pilot_id)
     if bond.queue_id is not None:
         return ""
+    snapshot = index.current()
     now = snapshot.now()
     offer, where = of_pilot(request, bond, now=now, known=Remembered(snapshot.memo))
     return offers.why_narrowed(where, offer, now=now)

@@ -111,7 +111,7 @@ def bond_of(pilot_id: int) -> Bond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """Where a pilot runs, as far as it is known."""
+    """The place of a pilot: the rows that are known of it and, while its queue is not, all where it may be (ADR 27)."""
 
     #: The rows that are known.
     place: Place
@@ -156,8 +156,7 @@ def of_pilot(
         possible=where.possible,
         some_name_software=some_name_software,
     )
-    if where.possible is not None:
-        offer = _with_elsewhere_closed(offer, where, known=known)
+    offer = _with_elsewhere_closed(offer, where, known=known)
     if bond.queue_id is None:
         offer = _with_type_refused(offer, where, pilot_type=_type_of(bond))
     if bond.group_id is not None:

@@ -39,8 +39,8 @@ class _Column(NamedTuple):
     level: Indexes
 
 
-class InForce(NamedTuple):
-    """The value of one parameter at one queue."""
+class ConfiguredValue(NamedTuple):
+    """The value of one parameter that is in force at one queue, and the level that configures it."""
 
     value: Value
     #: Which level said it; the outermost is 0.
@@ -100,12 +100,12 @@ class Supply:
             if column.of_queue[row] != _ABSENT
         }
 
-    def in_force(self, position: int, name: str) -> InForce | None:
+    def in_force(self, position: int, name: str) -> ConfiguredValue | None:
         """Return what is in force under *name* at the queue of that position; None: nothing is."""
         column = self._column(name)
         if column.of_queue[position] == _ABSENT:
             return None
-        return InForce(column.values[column.of_queue[position]], int(column.level[position]))
+        return ConfiguredValue(column.values[column.of_queue[position]], int(column.level[position]))
 
     def in_force_under(self, name: str) -> Mapping[int, Value]:
         """Return {queue: the value in force there} under *name* (canonical); a queue without one is missing."""

@@ -9,7 +9,6 @@ from wms.kernel.db import transaction_required
 
 #: The nodes of a queue report again and again; one of them is enough.
 NOTED_EVERY: Final = timedelta(minutes=1)
-
 #: Of one queue within the time that a report holds for; a pilot that invents names does not fill the table.
 MOST_PLATFORMS: Final = 50
 
@@ -17,11 +16,11 @@ MOST_PLATFORMS: Final = 50
 @transaction_required
 def note_platform(queue: Queue, *, platform: str, host_name: str, now: datetime) -> None:
     """Note that a node of the queue reported this platform; reports that hold no longer go with the first new one."""
-    rows = ReportedPlatform.objects.filter(queue=queue, platform=platform)
+    of_queue = ReportedPlatform.objects.filter(queue=queue)
+    rows = of_queue.filter(platform=platform)
     noted = rows.filter(seen_at__gt=now - NOTED_EVERY).exists()
     if noted or rows.update(seen_at=now, host_name=host_name):
         return
-    of_queue = ReportedPlatform.objects.filter(queue=queue)
     of_queue.filter(seen_at__lte=now - REPORT_HOLDS_FOR).delete()
     if of_queue.count() < MOST_PLATFORMS:
         row = ReportedPlatform(queue=queue, platform=platform, host_name=host_name, seen_at=now)

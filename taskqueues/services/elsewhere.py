@@ -6,15 +6,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from resources.queries import queues_at_hand, serves
+from resources.queries import queues_at_hand
 from taskqueues.domain.columns import Columns, QueueRow
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.held_back import HeldBack, delay_s
 from taskqueues.domain.judging import Judge
-from taskqueues.queries import pools_of_queue, queues_of_pools
-from taskqueues.services.offers import offer_to
+from taskqueues.services.offers import offer_to, read_for
 from wms.accounts.models import VO
-from wms.kernel.memo import Memo, ReadBeforehand
+from wms.kernel.memo import Memo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +102,7 @@ def _fitting(definition: QueueDefinition, *, vo: VO, memo: Memo, now: datetime) 
 
     Throttles and limits are left out: they open by themselves, and a place is not avoided for long.
     """
-    pools = queues_of_pools(list(definition.submit_pools), vo) if definition.submit_pools else {}
-    known = ReadBeforehand(
-        {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
-    )
+    known = read_for(definition.submit_pools, vo=vo, memo=memo)
     judge = Judge(Columns.of([QueueRow(task_queue_id=0, definition=definition, trusted=True)]))
     for queue in known.ask(queues_at_hand, vo):
         if not judge.failed(offer_to(definition, queue, vo=vo, now=now, known=known)):

@@ -11,13 +11,13 @@ from typing import Protocol
 from resources.domain.software import PublishedSoftware
 from resources.domain.words import PilotType
 from resources.models import Queue
-from resources.queries import Place, accepting, compatible_platforms
+from resources.queries import Place, accepting, compatible_platforms, serves
 from resources.queries.possible import PossiblePlaces
 from resources.queries.software import published_software
 from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer
-from taskqueues.queries import pools_of_all, pools_of_queue
+from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools
 from wms.accounts.models import VO
-from wms.kernel.memo import FORGETFUL, Remembered
+from wms.kernel.memo import FORGETFUL, Memo, ReadBeforehand, Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +197,20 @@ class Asking(Protocol):
     @property
     def software(self) -> Sequence[str]:
         """The software that its jobs need."""
+
+
+def read_for(submit_pools: Collection[str], *, vo: VO, memo: Memo) -> ReadBeforehand:
+    """Return the answers that ``offer_to`` needs at each queue of ``queues_at_hand``, read for all of them at once.
+
+    Args:
+        submit_pools: of the task queue.
+        vo: that the queues serve.
+        memo: remembered answers about the configuration.
+    """
+    pools = queues_of_pools(list(submit_pools), vo) if submit_pools else {}
+    return ReadBeforehand(
+        {serves: lambda _site, _vo: True, pools_of_queue: lambda queue, _vo: pools.get(queue.pk, ())}, memo
+    )
 
 
 def offer_to(asking: Asking, queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
