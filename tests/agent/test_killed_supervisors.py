@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import cgroups, errand, payload_records
+from pilots.agent import accounts, cgroups, errand, payload_records
 from pilots.agent.payload_records import PayloadRecord
 from pilots.backends import host
 from tests.agent.conftest import PYTHON, StartAgent
@@ -287,6 +287,27 @@ def test_a_control_group_is_ended_whole(tmp_path: Path) -> None:
     assert shell.wait() == -signal.SIGKILL
     assert processes_with(mark) == []
     assert not group.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_records_in_a_directory_of_another_user_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark, own = marker(), tmp_path / "pilot"
+    monkeypatch.setattr(accounts, "_COMMON", tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    record = _orphan(mark, work_directory=own / "work")
+    monkeypatch.setattr(host, "_PAYLOADS", str(record.parent))
+    os.chown(record.parent, 65534, 65534)
+    try:
+        assert payload_records.end_all(stopped=lambda: None) == 0
+        assert not host._payload_lives(own)
+        assert len(processes_with(mark)) == 2
+        # As root's own they would be obeyed.
+        os.chown(record.parent, 0, 0)
+        assert host._payload_lives(own)
+        _poll(lambda: not processes_with(mark))
+    finally:
+        for pid in processes_with(mark):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _record_file(directory: Path, *, processes: list[tuple[int, int]], cgroup: str = "") -> Path:
