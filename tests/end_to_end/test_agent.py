@@ -285,7 +285,8 @@ def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_die
     dies = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(once))
     other = world.submit(executable="/bin/sh", arguments="-c " + shlex.quote(meet))
     agent = start()
-    world.wait_until(dies, lambda job: processes_with(mark))
+    # The mark stands in the shell's own arguments too: killed before it has noted its first run, it would sleep again.
+    world.wait_until(dies, lambda job: (tmp_path / "again").exists() and processes_with(mark))
 
     os.kill(ancestor_below(agent.process.pid, processes_with(mark)[0]), signal.SIGKILL)
 
