@@ -37,6 +37,9 @@ SECRET_KEY_FALLBACKS = env.list("WMS_SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("WMS_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 #: Origins such as https://wms.example.org of which the portal accepts forms, where a proxy speaks TLS in front of it.
 CSRF_TRUSTED_ORIGINS = env.list("WMS_CSRF_TRUSTED_ORIGINS", default=[])
+#: Addresses and networks of the proxies before this server, separated by commas, such as 10.0.0.5,2001:db8::/64; "unix"
+#: trusts who connects to a Unix socket. Only from them X-Forwarded-For says who the client is.
+WMS_TRUSTED_PROXIES = env.list("WMS_TRUSTED_PROXIES", default=[])
 #: True behind TLS: cookies are then sent over HTTPS only.
 WMS_HTTPS = env.bool("WMS_HTTPS", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = WMS_HTTPS

@@ -13,6 +13,8 @@ from django.apps.config import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from wms.kernel.addresses import not_networks
+
 #: Django's own measure of a secret key that nobody guesses.
 MIN_SECRET_KEY_LENGTH = 50
 MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
@@ -45,7 +47,7 @@ def refuse_unsafe_start() -> None:
     Raises:
         UnsafeStartError: a check below found an error.
     """
-    found = [*check_production(), *check_numbers(), *check_cpu_segments(), *check_leases()]
+    found = [*check_production(), *check_numbers(), *check_cpu_segments(), *check_leases(), *check_trusted_proxies()]
     if found:
         reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in found)
         raise UnsafeStartError(f"The server does not start:\n{reasons}")
@@ -102,6 +104,24 @@ def check_leases(
         )
         for name in ("WMS_LEASE_FIRST_S", "WMS_LEASE_S")
         if getattr(settings, name) <= shortest
+    ]
+
+
+@register()
+def check_trusted_proxies(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return an error if a proxy is named by anything but an address, a network or "unix"."""
+    wrong = not_networks(settings.WMS_TRUSTED_PROXIES)
+    if not wrong:
+        return []
+    return [
+        Error(
+            f"WMS_TRUSTED_PROXIES holds what is no address: {', '.join(wrong)}.",
+            hint="Give IP addresses or networks, such as 10.0.0.5 or 10.0.0.0/24, or unix, separated by commas.",
+            id="wms.E010",
+        )
     ]
 
 

@@ -16,6 +16,7 @@ from wms.accounts.api.authentication import UserCredential
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.api.serializers import GroupOut, GroupQuery, ProfileOut, TokenIn, TokenOut
 from wms.accounts.models import Group
+from wms.kernel.addresses import client_address
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, error_responses
 
@@ -45,7 +46,7 @@ class TokenView(APIView):
         user = services.log_in(
             username=given["username"],
             password=given["password"],
-            address=str(request.META.get("REMOTE_ADDR", "")),
+            address=client_address(request),
             now=now,
         )
         issued = services.issue_token(user, now=now)

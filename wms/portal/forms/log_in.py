@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from wms.accounts import services
+from wms.kernel.addresses import client_address
 from wms.kernel.errors import TooManyError, WmsError
 
 
@@ -21,7 +22,7 @@ class LogInForm(AuthenticationForm):
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if username is None or not password:
             return self.cleaned_data
-        address = "" if self.request is None else str(self.request.META.get("REMOTE_ADDR", ""))
+        address = "" if self.request is None else client_address(self.request)
         try:
             self.user_cache = services.log_in(username=username, password=password, address=address, now=timezone.now())
         except WmsError as error:

@@ -1,0 +1,107 @@
+"""Where a request comes from: the peer of its connection, or the client for whom a trusted proxy speaks."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+#: In WMS_TRUSTED_PROXIES: whoever connects to the server's Unix socket, which only local programs can.
+UNIX = "unix"
+#: Providers give a whole network of this size to one customer, who has any address in it.
+IPV6_BLOCK = 64
+
+
+def client_address(request: HttpRequest | Mapping[str, Any]) -> str:
+    """Return the address of the client that sent *request*: an IP address as text.
+
+    It is the peer of the connection. Where that is a trusted proxy (WMS_TRUSTED_PROXIES), it is the last address of
+    X-Forwarded-For that is no trusted proxy's: each proxy appends the peer it saw, and what stands before is the
+    client's own word. If the header is missing or cannot be read, it is the peer's again.
+
+    Args:
+        request: a request of Django or of REST framework, or a WSGI environment.
+
+    Returns:
+        "" if the peer has no address, which is so at a Unix socket.
+    """
+    meta = _meta(request)
+    peer = _parsed(str(meta.get("REMOTE_ADDR", "")))
+    nearest = "" if peer is None else str(peer)
+    proxies = _trusted(tuple(settings.WMS_TRUSTED_PROXIES))
+    forwarded = str(meta.get("HTTP_X_FORWARDED_FOR", ""))
+    if not forwarded or not _is_trusted(peer, proxies):
+        return nearest
+    farthest = nearest
+    for text in reversed(forwarded.split(",")):
+        address = _parsed(text.strip())
+        if address is None:
+            return nearest
+        farthest = str(address)
+        if not _is_trusted(address, proxies):
+            break
+    return farthest
+
+
+def comes_from_proxy(request: HttpRequest | Mapping[str, Any]) -> bool:
+    """Return whether the peer of the connection is a trusted proxy, whose X-Forwarded-… headers are true."""
+    peer = _parsed(str(_meta(request).get("REMOTE_ADDR", "")))
+    return _is_trusted(peer, _trusted(tuple(settings.WMS_TRUSTED_PROXIES)))
+
+
+def address_block(address: str) -> str:
+    """Return what one client can change its address within: the /64 network of IPv6, of IPv4 the address itself.
+
+    A text that is no IP address is returned as it is.
+    """
+    parsed = _parsed(address)
+    if parsed is None:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    return str(IPv6Network((int(parsed), IPV6_BLOCK), strict=False))
+
+
+def not_networks(entries: Iterable[str]) -> list[str]:
+    """Return those of *entries* that WMS_TRUSTED_PROXIES cannot hold."""
+    return [entry for entry in entries if entry != UNIX and _network(entry) is None]
+
+
+def _meta(request: HttpRequest | Mapping[str, Any]) -> Mapping[str, Any]:
+    # NB: a request of REST framework is no HttpRequest, but has its attributes.
+    return request if isinstance(request, Mapping) else request.META
+
+
+def _parsed(text: str) -> Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    # A server that listens on both families sees IPv4 clients as ::ffff:192.0.2.1.
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=8)
+def _trusted(entries: tuple[str, ...]) -> tuple[bool, tuple[Network, ...]]:
+    """Return whether the peers of a Unix socket are trusted, and which networks are."""
+    networks = (_network(entry) for entry in entries)
+    return UNIX in entries, tuple(network for network in networks if network is not None)
+
+
+def _is_trusted(address: Address | None, proxies: tuple[bool, tuple[Network, ...]]) -> bool:
+    unix, networks = proxies
+    if address is None:
+        return unix
+    return any(address.version == network.version and address in network for network in networks)
