@@ -31,7 +31,8 @@ DEBUG = env.bool("WMS_DEBUG", default=False)
 INSECURE_SECRET_KEY = "insecure-default-key-for-development-only-do-not-use-in-production"  # noqa: S105 - meant to be seen
 #: Signs sessions and the tokens of pilots and jobs: at least 50 random characters, the same on every machine.
 SECRET_KEY = env.str("WMS_SECRET_KEY", default=INSECURE_SECRET_KEY)
-#: Keys of before, separated by commas, whose words are still read. One stays here for WMS_JOB_TOKEN_S or longer.
+#: Previous keys, separated by commas, still accepted; a weak one is refused as a weak WMS_SECRET_KEY is. Keep one here
+#: for WMS_JOB_TOKEN_S, and until `manage.py rotate_key` has re-encrypted what is stored.
 SECRET_KEY_FALLBACKS = env.list("WMS_SECRET_KEY_FALLBACKS", default=[])
 #: Names under which clients and browsers reach the server; requests for other names are refused.
 ALLOWED_HOSTS = env.list("WMS_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])

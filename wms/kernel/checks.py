@@ -62,6 +62,11 @@ def check_production(
     return [] if settings.WMS_EMBEDDED else list(_unsafe())
 
 
+def check_current_key() -> list[CheckMessage]:
+    """Return what is wrong with WMS_SECRET_KEY itself; with WMS_EMBEDDED all of it is allowed."""
+    return [] if settings.WMS_EMBEDDED else list(_weak_key("WMS_SECRET_KEY", settings.SECRET_KEY))
+
+
 @register()
 def check_numbers(
     app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
@@ -132,20 +137,10 @@ def _unsafe() -> Iterator[Error]:
             hint="Unset WMS_DEBUG.",
             id="wms.E001",
         )
-    key = settings.SECRET_KEY
-    if key == settings.INSECURE_SECRET_KEY:
-        yield Error(
-            "WMS_SECRET_KEY is the default, which everybody knows: anybody could make tokens and sessions.",
-            hint=f"Set WMS_SECRET_KEY to at least {MIN_SECRET_KEY_LENGTH} random characters; or, for the system that "
-            "`up` or `demo` runs here, set WMS_DATA_DIR to what its --data-dir names.",
-            id="wms.E002",
-        )
-    elif len(key) < MIN_SECRET_KEY_LENGTH or len(set(key)) < MIN_SECRET_KEY_UNIQUE_CHARACTERS:
-        yield Error(
-            f"WMS_SECRET_KEY is too easy to guess: {len(key)} characters, {len(set(key))} different ones.",
-            hint=f"Set it to at least {MIN_SECRET_KEY_LENGTH} random characters.",
-            id="wms.E003",
-        )
+    yield from _weak_key("WMS_SECRET_KEY", settings.SECRET_KEY)
+    for number, key in enumerate(settings.SECRET_KEY_FALLBACKS, start=1):
+        # By its number: the key itself must not come into a log.
+        yield from _weak_key(f"Key {number} of WMS_SECRET_KEY_FALLBACKS", key, is_previous=True)
     database = settings.DATABASES["default"]
     host = str(database.get("HOST") or database.get("OPTIONS", {}).get("host", ""))
     if is_embedded(host=host, data_dir=settings.WMS_DATA_DIR):
@@ -154,6 +149,27 @@ def _unsafe() -> Iterator[Error]:
             hint="Name a PostgreSQL server of your own, or start the system with `manage.py up`.",
             id="wms.E004",
         )
+
+
+def _weak_key(name: str, key: str, *, is_previous: bool = False) -> Iterator[Error]:
+    """Yield the error on a key that everybody knows or guesses; what a previous key signed is accepted all the same."""
+    if key == settings.INSECURE_SECRET_KEY:
+        flaw, error_id = "is the default, which everybody knows: anybody could make tokens and sessions.", "wms.E002"
+    elif len(key) < MIN_SECRET_KEY_LENGTH or len(set(key)) < MIN_SECRET_KEY_UNIQUE_CHARACTERS:
+        flaw = f"is too easy to guess: {len(key)} characters, {len(set(key))} different ones."
+        error_id = "wms.E003"
+    else:
+        return
+    if is_previous:
+        hint = "Remove it from there; run `manage.py rotate_key` first, if stored secrets were encrypted under it."
+    elif key == settings.INSECURE_SECRET_KEY:
+        hint = (
+            f"Set WMS_SECRET_KEY to at least {MIN_SECRET_KEY_LENGTH} random characters; or, for the system that "
+            "`up` or `demo` runs here, set WMS_DATA_DIR to what its --data-dir names."
+        )
+    else:
+        hint = f"Set it to at least {MIN_SECRET_KEY_LENGTH} random characters."
+    yield Error(f"{name} {flaw}", hint=hint, id=error_id)
 
 
 def is_embedded(*, host: str, data_dir: Path) -> bool:

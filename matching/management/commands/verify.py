@@ -3,15 +3,21 @@
 from django.core.management.base import BaseCommand, CommandError
 
 from matching.queries.invariants import INVARIANTS, violations
+from wms.kernel.secrets import secrets_by_key
 
 
 class Command(BaseCommand):
-    help = "Check the invariants on a live system; changes nothing."
+    help = "Check the invariants on a live system, and which keys stored secrets need; changes nothing."
 
     def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature
         found = list(violations())
         for violation in found:
             self.stdout.write(f"{violation.invariant}, but not {violation.row}.")
-        if found:
-            raise CommandError(f"{len(found)} exceptions to what must always be true.")
+        secrets = secrets_by_key()
+        for name in secrets.previous:
+            self.stdout.write(f"The {name} needs a key of WMS_SECRET_KEY_FALLBACKS; run `manage.py rotate_key`.")
+        for name in secrets.unreadable:
+            self.stdout.write(f"The {name} cannot be read with any key; add its key to WMS_SECRET_KEY_FALLBACKS.")
+        if found or secrets.unreadable:
+            raise CommandError(f"{len(found) + len(secrets.unreadable)} exceptions to what must always be true.")
         self.stdout.write(f"{len(INVARIANTS)} invariants hold.")
