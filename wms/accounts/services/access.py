@@ -1,19 +1,15 @@
-"""Who gets in: log-in with its brake, tokens, and the group that one acts in."""
+"""Who gets in: log-in with its brake, and the group that one acts in."""
 
 import logging
 import math
-import secrets
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.conf import settings
 from django.contrib.auth import authenticate
-from django.db import transaction
 
 from wms.accounts import queries
-from wms.accounts.domain import BRAKE_WINDOW, USER_TOKEN_PREFIX, braked_until, digest_of
-from wms.accounts.models import ApiToken, FailedLogIn, Group, User
-from wms.kernel.errors import ForbiddenError, RejectedError, TooManyError, UnauthenticatedError
+from wms.accounts.domain import BRAKE_WINDOW, braked_until, digest_of
+from wms.accounts.models import FailedLogIn, Group, User
+from wms.kernel.errors import RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
 logger = logging.getLogger(__name__)
@@ -31,12 +27,6 @@ class TooManyFailuresError(TooManyError):
     code = "too_many_failures"
 
 
-class SuspendedError(ForbiddenError):
-    """The user is suspended."""
-
-    code = "suspended"
-
-
 class NotAMemberError(RejectedError):
     """The user is not a member of the group it wants to act in."""
 
@@ -47,17 +37,6 @@ class GroupNeededError(RejectedError):
     """Which group the user acts in does not follow from its memberships."""
 
     code = "group_needed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuedToken:
-    """A new token; the only place where it exists in clear."""
-
-    token: str
-    expires_at: datetime
-
-    def __repr__(self) -> str:
-        return f"IssuedToken(expires_at={self.expires_at!r})"  # never the token: it would reach logs
 
 
 def log_in(*, username: str, password: str, address: str, now: datetime) -> User:
@@ -91,38 +70,6 @@ def log_in(*, username: str, password: str, address: str, now: datetime) -> User
     FailedLogIn.objects.filter(pk=attempt.pk).delete()
     logger.info("login.accepted", extra={"user_id": user.pk, "address": address})
     return user
-
-
-@transaction.atomic(durable=True)
-def issue_token(user: User, *, now: datetime) -> IssuedToken:
-    """Return a new bearer token of *user*, valid for WMS_USER_TOKEN_S; tokens that have expired are removed.
-
-    Raises:
-        SuspendedError: the user is suspended.
-    """
-    if not user.is_active:
-        raise SuspendedError(f"{user.username} is suspended and gets no token.")
-    ApiToken.objects.filter(user=user, expires_at__lte=now).delete()
-    issued = IssuedToken(
-        token=USER_TOKEN_PREFIX + secrets.token_urlsafe(32),
-        expires_at=now + timedelta(seconds=settings.WMS_USER_TOKEN_S),
-    )
-    ApiToken.objects.create(user=user, digest=digest_of(issued.token), created_at=now, expires_at=issued.expires_at)
-    logger.info("token.issued", extra={"user_id": user.pk})
-    return issued
-
-
-def revoke_token(*, token_id: int, now: datetime) -> None:
-    """Make the token open nothing from now on; a token already revoked stays as it is."""
-    if ApiToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now):
-        logger.info("token.revoked", extra={"token_id": token_id})
-
-
-def revoke_tokens_of(user: User, *, now: datetime) -> int:
-    """Revoke every token of *user* and return how many."""
-    revoked = ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
-    logger.info("token.all_revoked", extra={"user_id": user.pk, "tokens": revoked})
-    return revoked
 
 
 def acting_group(user: User, name: str | None) -> Group:
