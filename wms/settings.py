@@ -305,7 +305,13 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {
+            "()": "wms.kernel.log_lines.LineWithFacts",
+            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+            "ours": ["wms", "resources", "taskqueues", "pilots", "matching"],
+        }
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     # DEBUG, INFO, WARNING or ERROR.
     "root": {"handlers": ["console"], "level": env.str("WMS_LOG_LEVEL", default="INFO")},

@@ -1,0 +1,101 @@
+"""Lines of the log: with their facts, each one line, and none with a secret."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from wms.accounts.domain import USER_TOKEN_PREFIX
+from wms.kernel.log_lines import MASK, LineWithFacts, safe_facts, safe_text
+
+FORMATTER = LineWithFacts("%(levelname)s %(name)s %(message)s", ours=["wms"])
+
+
+def line(message: str, *args: object, name: str = "wms.jobs", **extra: object) -> str:
+    logger = logging.getLogger(name)
+    return FORMATTER.format(logger.makeRecord(name, logging.INFO, "file.py", 1, message, args, None, extra=extra))
+
+
+def test_the_facts_follow_the_message() -> None:
+    assert (
+        line("pilot.registered", pilot_id=7, site="LCG.CERN.ch", reason="no room", empty="", tags=["a", "b"])
+        == 'INFO wms.jobs pilot.registered pilot_id=7 site=LCG.CERN.ch reason="no room" empty="" tags=["a","b"]'
+    )
+
+
+def test_facts_of_other_packages_are_left_out() -> None:
+    assert line("Not Found: %s", "/x", name="django.request", status_code=404, request=object()) == (
+        "INFO django.request Not Found: /x"
+    )
+
+
+def test_no_text_begins_a_line_of_its_own_or_moves_the_cursor() -> None:
+    forged = "a\n2026-11-23 INFO wms forged\x1b[2J\u202e\u2028\x00"
+    for written in (line("job.named", job_name=forged), line("job.named: %s", forged)):
+        assert written.isprintable()
+        assert r"\x1b[2J" in written.replace("\\\\", "\\")
+
+
+def fail(sentence: str) -> None:
+    raise ValueError(sentence)
+
+
+def test_no_line_of_a_traceback_looks_like_a_record() -> None:
+    try:
+        fail("bad\n2026-11-23 INFO wms forged\x1b[2J")
+    except ValueError:
+        record = logging.LogRecord("wms", logging.ERROR, "f", 1, "failed", (), sys.exc_info())
+    first, *others = FORMATTER.format(record).split("\n")
+    assert first == "ERROR wms failed"
+    assert others
+    assert all(each.startswith("    ") and each.isprintable() for each in others)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        USER_TOKEN_PREFIX + "uK8z1l0n_g2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2",
+        "wmsp_eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJwaWxvdCI6MX0.c2lnbmF0dXJl",
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJwaWxvdCI6MX0.c2lnbmF0dXJl",
+        "Bearer abcdefgh12345678",
+        "gAAAAABmZ0J1c3RfYV90ZXN0X29mX2Zlcm5ldF90ZXh0",
+        "argon2$argon2id$v=19$m=102400,t=2,p=8$c2FsdA$aGFzaA",
+        "pbkdf2_sha256$870000$salt$hash",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+        "uK8z1l0ng2Qx9VtX5Rr3Yp7Wm4Jc6Hb8Df0Ks2Nv4Ty",
+    ],
+)
+def test_what_looks_like_a_secret_is_masked_wherever_it_stands(secret: str) -> None:
+    written = line("failed", reason=f"refused {secret} here", nested={"of": [secret]})
+    for part in secret.replace("\n", " ").split(" "):
+        assert len(part) < 8 or part not in written
+    assert MASK in written
+
+
+def test_texts_under_names_of_secrets_are_masked_and_their_numbers_are_not() -> None:
+    assert safe_facts(
+        {"password": "hunter2", "token": "x", "token_id": 7, "api_key": ["a"], "options": {"credential": "c"}}
+    ) == {"password": MASK, "token": MASK, "token_id": 7, "api_key": [MASK], "options": {"credential": MASK}}
+
+
+def test_the_password_of_an_address_is_masked() -> None:
+    assert safe_text("postgres://wms:hunter2@db.example.org/wms") == f"postgres://{MASK}@db.example.org/wms"
+
+
+def test_names_and_ids_are_left_as_they_are() -> None:
+    facts = {
+        "sandbox": "sha256:" + "0123456789abcdef" * 4,
+        "job_group": UUID(int=5),
+        "site": "LCG.Karlsruhe-Institute-of-Technology.de",
+        "ce": "ce01.example.org",
+        "until": datetime(2026, 6, 1, tzinfo=UTC),
+        "options": ["identity_file", "host"],
+    }
+    assert MASK not in str(safe_facts(facts))
+
+
+def test_what_is_no_name_is_masked_and_what_is_long_is_cut() -> None:
+    assert safe_facts({"request": object(), "body": b"bytes"}) == {"request": MASK, "body": MASK}
+    assert len(safe_text("a" * 10_000)) == 200
