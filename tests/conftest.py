@@ -9,6 +9,7 @@ from django.conf import settings
 
 from taskqueues.services.index.shared import index
 from tests.clock import reset_clock
+from wms.accounts.security_log import refusals
 
 # No example fails because the machine is slow.
 hypothesis.settings.register_profile("wms", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -31,6 +32,12 @@ def fresh_index() -> Iterator[None]:
     """Have each test begin without an index of the rows of another, and leave no connection of its thread behind."""
     yield
     index.forget()
+
+
+@pytest.fixture(autouse=True)
+def fresh_refusals() -> None:
+    """Have no test count the refusals of another, whose rows are gone."""
+    refusals.forget()
 
 
 @pytest.fixture

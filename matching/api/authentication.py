@@ -27,6 +27,9 @@ class Payload:
     is_authenticated: bool = True
     is_active: bool = True
 
+    def __str__(self) -> str:
+        return f"match {self.match_id}"
+
 
 class JobTokenAuthentication(BearerAuthentication):
     """Bearer tokens of leases; the signature is checked without a query."""

@@ -22,6 +22,9 @@ class PilotPrincipal:
     is_authenticated: bool = True
     is_active: bool = True
 
+    def __str__(self) -> str:
+        return f"pilot {self.pilot_id}"
+
 
 class PilotTokenAuthentication(BearerAuthentication):
     """Bearer tokens of pilots; the signature is checked without a query.

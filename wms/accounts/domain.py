@@ -21,6 +21,63 @@ class GroupProperty(StrEnum):
     JOB_SHARING = "JOB_SHARING"
 
 
+class SecurityEventKind(StrEnum):
+    """The kinds of events that the security log has; a new one needs no migration."""
+
+    LOG_IN_ACCEPTED = "log_in.accepted"
+    LOG_IN_REFUSED = "log_in.refused"
+    #: Too many failed attempts: the password was not looked at, or only after a delay.
+    LOG_IN_BRAKED = "log_in.braked"
+    LOG_OUT = "log_out"
+    #: A request came with a token that is unknown, expired, revoked or of another kind, or without any (401).
+    CREDENTIAL_REFUSED = "credential.refused"
+    #: The caller is known and may not do this (403).
+    ACCESS_REFUSED = "access.refused"
+    #: The caller asked more often than it may (429).
+    RATE_EXCEEDED = "rate.exceeded"
+    #: A bearer token of a user, a pilot's token made by hand, or a site's token.
+    TOKEN_ISSUED = "token.issued"  # noqa: S105 - the name of an event
+    TOKEN_REVOKED = "token.revoked"  # noqa: S105 - the name of an event
+    PASSWORD_CHANGED = "password.changed"  # noqa: S105 - the name of an event
+    #: A link by which a user sets a password once.
+    PASSWORD_LINK_ISSUED = "password_link.issued"  # noqa: S105 - the name of an event
+    SECOND_FACTOR_ADDED = "second_factor.added"
+    SECOND_FACTOR_REMOVED = "second_factor.removed"
+    SECOND_FACTOR_REFUSED = "second_factor.refused"
+    INVITATION_SENT = "invitation.sent"
+    INVITATION_ACCEPTED = "invitation.accepted"
+    INVITATION_DECLINED = "invitation.declined"
+    INVITATION_WITHDRAWN = "invitation.withdrawn"
+    USER_ADDED = "user.added"
+    USER_REMOVED = "user.removed"
+    USER_SUSPENDED = "user.suspended"
+    USER_RESTORED = "user.restored"
+    #: Staff, operator or superuser; memberships; managers of a VO; properties of a group; certificates.
+    RIGHTS_CHANGED = "rights.changed"
+    #: A site, computing element or queue was banned, drained or made active.
+    RESOURCE_STATE_CHANGED = "resource.state_changed"
+    COMPUTING_ELEMENT_CHANGED = "computing_element.changed"
+    STORAGE_ELEMENT_CHANGED = "storage_element.changed"
+    PILOT_REVOKED = "pilot.revoked"
+    CONFIGURATION_APPLIED = "configuration.applied"
+    #: Any other row that somebody added, changed or deleted on a page of the admin.
+    CONFIGURATION_CHANGED = "configuration.changed"
+    KEY_ROTATED = "key.rotated"
+
+
+#: Nothing was changed: these are kept although the transaction of the request is rolled back, and a flood is counted.
+REFUSALS = frozenset(
+    {
+        SecurityEventKind.LOG_IN_REFUSED,
+        SecurityEventKind.LOG_IN_BRAKED,
+        SecurityEventKind.CREDENTIAL_REFUSED,
+        SecurityEventKind.ACCESS_REFUSED,
+        SecurityEventKind.RATE_EXCEEDED,
+        SecurityEventKind.SECOND_FACTOR_REFUSED,
+    }
+)
+
+
 def digest_of(token: str) -> bytes:
     """Return the SHA-256 of *token*, the only form in which it is stored.
 

@@ -211,3 +211,35 @@ class FailedLogIn(models.Model):
 
     def __str__(self) -> str:
         return f"failed log-in {self.pk}"
+
+
+class SecurityEvent(models.Model):
+    """One row is one security-relevant event, or the same refusal several times within a minute.
+
+    Rows are written by ``wms.accounts.security_log`` only, and hold no secret. The names of who did it and of what it
+    was done to are texts, so that the row says the same when the user is deleted.
+    """
+
+    at = models.DateTimeField(help_text="The first time, of a refusal that was repeated.")
+    #: A SecurityEventKind. NB: without choices, so that a further kind needs no migration.
+    kind = models.CharField(max_length=40)
+    actor = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="+")
+    actor_name = models.CharField(
+        "who", max_length=150, blank=True, help_text="Empty: nobody known. With spaces: no user, but a program."
+    )
+    address = models.CharField(max_length=64, blank=True, help_text="Of the client; empty: no request.")
+    target = models.CharField(max_length=250, blank=True, help_text="What it was done to.")
+    facts = models.JSONField(default=dict, blank=True, help_text="Names, ids and states.")
+    times = models.PositiveBigIntegerField(
+        default=1, help_text="Of refusals: so often at least, and less than twice as often, within one minute."
+    )
+
+    class Meta:
+        verbose_name = "security event"
+        indexes = [
+            models.Index(name="security_event_by_time", fields=["at", "id"]),  # the page, the export, the removal
+            models.Index(name="security_event_by_kind", fields=["kind", "at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.target}".rstrip()

@@ -1,0 +1,59 @@
+"""Every refusal of a caller is in the security log, whichever view answered."""
+
+import pytest
+from django.test import Client
+
+from tests.factories import make_token, make_user
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import SecurityEvent
+
+pytestmark = pytest.mark.django_db
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("token", ["wmsu_" + "x" * 43, "wmsp_a.b.c", "wmsj_a.b.c", "nothing"])
+def test_a_bad_token_is_recorded_and_not_what_it_was(client: Client, token: str) -> None:
+    answer = client.get("/api/auth/me/", headers=bearer(token))
+    assert answer.status_code == 401
+    (event,) = SecurityEvent.objects.all()
+    assert (event.kind, event.actor_name, event.address, event.target, event.facts) == (
+        SecurityEventKind.CREDENTIAL_REFUSED,
+        "",
+        "127.0.0.1",
+        "GET /api/auth/me/",
+        {"code": "invalid_token"},
+    )
+
+
+def test_who_comes_without_credentials_is_not_recorded(client: Client) -> None:
+    assert client.get("/api/auth/me/").status_code == 401
+    assert not SecurityEvent.objects.exists()
+
+
+def test_what_a_user_may_not_do_is_recorded(client: Client) -> None:
+    alice = make_user(username="alice")
+    answer = client.post(
+        "/api/matches/preview/", data={}, content_type="application/json", headers=bearer(make_token(alice))
+    )
+    assert answer.status_code == 403
+    (event,) = SecurityEvent.objects.all()
+    assert (event.kind, event.actor, event.target) == (
+        SecurityEventKind.ACCESS_REFUSED,
+        alice,
+        "POST /api/matches/preview/",
+    )
+
+
+def test_so_is_what_a_page_of_the_admin_refuses_inside_its_transaction(client: Client) -> None:
+    bob = make_user(username="bob", staff=True)
+    client.force_login(bob)
+    assert client.post("/admin/accounts/user/add/", data={"username": "eve"}).status_code == 403
+    (event,) = SecurityEvent.objects.all()
+    assert (event.kind, event.actor, event.target) == (
+        SecurityEventKind.ACCESS_REFUSED,
+        bob,
+        "POST /admin/accounts/user/add/",
+    )
