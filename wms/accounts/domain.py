@@ -86,13 +86,44 @@ def digest_of(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """So many failures hold nothing up; from then on the next attempt waits, twice as long after each further failure.
+
+    Args:
+        free: failures without a delay.
+        first_s: delay after the next one, in seconds.
+        longest_s: what it grows to at most.
+        window: a failure counts for so long.
+    """
+
+    free: int
+    first_s: int
+    longest_s: int
+    window: timedelta
+
+
 #: A failed log-in counts for so long.
 BRAKE_WINDOW = timedelta(minutes=5)
+#: A wrong code of a second factor counts longer: there are only a million codes.
+CODE_BRAKE_WINDOW = timedelta(hours=1)
 #: Mistyped passwords of one person are fewer; a machine that guesses is stopped.
 MAX_FAILURES_OF_NAME_AND_ADDRESS = 10
-#: For one name from many addresses, or many names from one address (which may be that of a whole institute).
+#: From so many failures of one name on, at all addresses, each address has fewer free ones.
 MAX_FAILURES_OF_NAME = 100
+#: Many names from one address, which may be that of a whole institute.
 MAX_FAILURES_OF_ADDRESS = 100
+
+OF_NAME_AND_ADDRESS = Limit(free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+#: While somebody guesses at the name from everywhere. NB: the delay never counts from what happened at other addresses,
+#: for then whoever guesses would hold up the true user for ever.
+OF_ATTACKED_NAME_AND_ADDRESS = Limit(free=3, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+#: Short, for others at this address wait too: about as many attempts in the window as are free.
+OF_ADDRESS = Limit(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=BRAKE_WINDOW)
+#: A browser that the user has logged in with before.
+OF_DEVICE = Limit(free=10, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+#: Codes of one account, whoever tries them: only who has its password gets so far.
+OF_CODES = Limit(free=5, first_s=10, longest_s=900, window=CODE_BRAKE_WINDOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +135,23 @@ class Failure:
     same_address: bool
 
 
+def held_until(failures: Iterable[datetime], limit: Limit, *, now: datetime) -> datetime | None:
+    """Return from when on the next attempt is allowed after failures at these times, or None if it is now."""
+    counted = [failed_at for failed_at in failures if failed_at > now - limit.window]
+    beyond = len(counted) - limit.free
+    if beyond < 0:
+        return None
+    until = max(counted) + timedelta(seconds=min(limit.first_s * 2 ** min(beyond, 30), limit.longest_s))
+    return until if until > now else None
+
+
 def braked_until(failures: Iterable[Failure], *, now: datetime) -> datetime | None:
-    """Return from when on the next attempt is allowed, or None if it is now."""
-    newest_first = sorted((f for f in failures if f.failed_at > now - BRAKE_WINDOW), key=lambda f: f.failed_at)[::-1]
-    counted = (
-        ([f for f in newest_first if f.same_name and f.same_address], MAX_FAILURES_OF_NAME_AND_ADDRESS),
-        ([f for f in newest_first if f.same_name], MAX_FAILURES_OF_NAME),
-        ([f for f in newest_first if f.same_address], MAX_FAILURES_OF_ADDRESS),
+    """Return from when on the next attempt of a name at an address is allowed, or None if it is now."""
+    recent = [failure for failure in failures if failure.failed_at > now - BRAKE_WINDOW]
+    is_attacked = sum(failure.same_name for failure in recent) >= MAX_FAILURES_OF_NAME
+    of_both = OF_ATTACKED_NAME_AND_ADDRESS if is_attacked else OF_NAME_AND_ADDRESS
+    ends = (
+        held_until((each.failed_at for each in recent if each.same_name and each.same_address), of_both, now=now),
+        held_until((each.failed_at for each in recent if each.same_address), OF_ADDRESS, now=now),
     )
-    ends = [of_kind[limit - 1].failed_at + BRAKE_WINDOW for of_kind, limit in counted if len(of_kind) >= limit]
-    return max(ends, default=None)
+    return max(filter(None, ends), default=None)

@@ -196,13 +196,16 @@ class ApiToken(models.Model):
 
 
 class FailedLogIn(models.Model):
-    """One row is one log-in that failed, or has not succeeded yet; a few minutes later it is removed.
+    """One row is one log-in that failed, or has not succeeded yet; when it counts no longer it is removed.
 
-    The name is stored as its SHA-256, for people type passwords into the field of the name.
+    The name is stored as its SHA-256, for people type passwords into the field of the name. The address is that of
+    the block (``wms.kernel.addresses.address_block``); a device is a browser that the user has logged in with before.
     """
 
     name_digest = models.BinaryField(max_length=32, editable=False)
     address = models.CharField(max_length=64, editable=False)
+    device = models.CharField(max_length=32, editable=False, default="")
+    of_code = models.BooleanField(editable=False, default=False)  # of a second factor, not of the password
     failed_at = models.DateTimeField()
 
     class Meta:

@@ -78,10 +78,10 @@ def profile_of(user: User) -> Profile:
 
 
 def recent_failures(*, name_digest: bytes, address: str, now: datetime) -> list[Failure]:
-    """Return the failed log-ins that may brake the next one with this name or from this address."""
+    """Return the failed log-ins, by no known device, that may brake the next one of this name or address."""
     # Uses index: failed_log_in_recent
     rows = FailedLogIn.objects.filter(
-        Q(name_digest=name_digest) | Q(address=address), failed_at__gt=now - BRAKE_WINDOW
+        Q(name_digest=name_digest) | Q(address=address), device="", of_code=False, failed_at__gt=now - BRAKE_WINDOW
     ).values_list("failed_at", "name_digest", "address")
     return [
         Failure(failed_at=failed_at, same_name=bytes(name) == name_digest, same_address=where == address)

@@ -37,6 +37,7 @@ class LockKey(IntEnum):
     COUNT_LIMITS = 7
     COUNT_WAITING_JOBS = 8
     REEVALUATE_INPUT_DATA = 9
+    COUNT_LOG_INS = 10
 
 
 class DatabaseNow(Func):

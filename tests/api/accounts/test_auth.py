@@ -314,7 +314,7 @@ def test_who_guesses_passwords_is_stopped_for_a_while(alice: User) -> None:
         assert log_in(password="guess").status_code == 401
     answer = log_in()  # the right one comes too late
     assert (answer.status_code, answer.json()["code"]) == (429, "too_many_failures")
-    assert 290 <= int(answer.headers["Retry-After"]) <= 300
+    assert 1 <= int(answer.headers["Retry-After"]) <= 10
     assert not ApiToken.objects.exists()
 
 

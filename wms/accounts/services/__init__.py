@@ -3,12 +3,13 @@
 from wms.accounts.services.access import (
     GroupNeededError,
     NotAMemberError,
-    TooManyFailuresError,
     WrongCredentialsError,
     acting_group,
     left_for,
     log_in,
 )
+from wms.accounts.services.brake import TooManyFailuresError
+from wms.accounts.services.devices import DEVICE_COOKIE_AGE, device_cookie, device_cookie_name, known_device
 from wms.accounts.services.tokens import (
     IssuedToken,
     SuspendedError,
@@ -18,6 +19,7 @@ from wms.accounts.services.tokens import (
 )
 
 __all__ = [
+    "DEVICE_COOKIE_AGE",
     "GroupNeededError",
     "IssuedToken",
     "NotAMemberError",
@@ -25,7 +27,10 @@ __all__ = [
     "TooManyFailuresError",
     "WrongCredentialsError",
     "acting_group",
+    "device_cookie",
+    "device_cookie_name",
     "issue_token",
+    "known_device",
     "left_for",
     "log_in",
     "revoke_token",

@@ -1,15 +1,14 @@
 """Who gets in: log-in with its brake, and the group that one acts in."""
 
 import logging
-import math
 from datetime import datetime
 
 from django.contrib.auth import authenticate
 
 from wms.accounts import queries
-from wms.accounts.domain import BRAKE_WINDOW, braked_until, digest_of
-from wms.accounts.models import FailedLogIn, Group, User
-from wms.kernel.errors import RejectedError, TooManyError, UnauthenticatedError
+from wms.accounts.models import Group, User
+from wms.accounts.services import brake
+from wms.kernel.errors import RejectedError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
 logger = logging.getLogger(__name__)
@@ -19,12 +18,6 @@ class WrongCredentialsError(UnauthenticatedError):
     """User name and password do not belong together, or the user is suspended; which of them is not told."""
 
     code = "wrong_credentials"
-
-
-class TooManyFailuresError(TooManyError):
-    """Too many failed log-ins with this name or from this address."""
-
-    code = "too_many_failures"
 
 
 class NotAMemberError(RejectedError):
@@ -39,35 +32,29 @@ class GroupNeededError(RejectedError):
     code = "group_needed"
 
 
-def log_in(*, username: str, password: str, address: str, now: datetime) -> User:
+def log_in(*, username: str, password: str, address: str, now: datetime, device: str = "") -> User:
     """Return the user whose name and password these are.
 
-    Takes as long for a name that does not exist as for a wrong password. An attempt counts as failed from its
-    beginning, so that many at once do not slip through the brake together.
+    Takes as long for a name that does not exist as for a wrong password.
 
     Args:
         username: as typed; names differ by letter case.
         password: as typed.
         address: of the caller, for the brake.
         now: from which the window of the brake reaches back.
+        device: a browser that this user has logged in with before (``known_device``); empty: none.
 
     Raises:
         WrongCredentialsError: they do not belong together, or the user is suspended.
         TooManyFailuresError: the brake is on; the password was not looked at.
     """
-    name_digest, address = digest_of(username), address[:64]
-    FailedLogIn.objects.filter(failed_at__lte=now - BRAKE_WINDOW).delete()
-    until = braked_until(queries.recent_failures(name_digest=name_digest, address=address, now=now), now=now)
-    if until is not None:
-        logger.warning("login.braked", extra={"address": address})
-        seconds = math.ceil((until - now).total_seconds())
-        raise TooManyFailuresError(f"Too many failed log-ins; try again in {seconds} seconds.", retry_after_s=seconds)
-    attempt = FailedLogIn.objects.create(name_digest=name_digest, address=address, failed_at=now)
+    brake.remove_old_failures(now=now)
+    attempt = brake.begin(brake.attempt_of_password(username=username, address=address, device=device), now=now)
     user = authenticate(username=username, password=password)
     if not isinstance(user, User):
         logger.warning("login.refused", extra={"address": address})
         raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
-    FailedLogIn.objects.filter(pk=attempt.pk).delete()
+    brake.succeeded(attempt)
     logger.info("login.accepted", extra={"user_id": user.pk, "address": address})
     return user
 

@@ -22,9 +22,16 @@ class LogInForm(AuthenticationForm):
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if username is None or not password:
             return self.cleaned_data
-        address = "" if self.request is None else client_address(self.request)
+        if self.request is None:
+            raise ValueError("who logs in is told by a request")
         try:
-            self.user_cache = services.log_in(username=username, password=password, address=address, now=timezone.now())
+            self.user_cache = services.log_in(
+                username=username,
+                password=password,
+                address=client_address(self.request),
+                device=services.known_device(self.request.COOKIES, username=username),
+                now=timezone.now(),
+            )
         except WmsError as error:
             if isinstance(error, TooManyError):
                 self.retry_after_s = error.retry_after_s

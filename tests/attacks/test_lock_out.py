@@ -1,0 +1,169 @@
+"""Locking other people out by failing to log in as them, and guessing in spite of the brake."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+from tests.factories import make_user
+from wms.accounts import services
+from wms.accounts.domain import digest_of
+from wms.accounts.models import FailedLogIn, User
+
+pytestmark = pytest.mark.django_db
+
+LOG_IN = "/accounts/login/"
+PASSWORD = "correct horse battery staple"
+#: Where everybody seems to be behind a proxy that is not named in WMS_TRUSTED_PROXIES.
+PROXY = "10.0.0.5"
+
+
+@pytest.fixture
+def bob() -> User:
+    return make_user(username="bob", password=PASSWORD)
+
+
+def log_in(browser: Client, username: str, password: str = PASSWORD, **extra: Any) -> Any:
+    return browser.post(LOG_IN, {"username": username, "password": password}, REMOTE_ADDR=PROXY, **extra)
+
+
+def ask_for_token(username: str, password: str = PASSWORD, **extra: Any) -> Any:
+    body = {"username": username, "password": password}
+    return APIClient().post("/api/auth/token/", body, format="json", **{"REMOTE_ADDR": PROXY, **extra})
+
+
+def known_browser(username: str) -> Client:
+    """Return a browser that the user has logged in with before; the session is over."""
+    before = Client()
+    assert log_in(before, username).status_code == 302
+    after = Client()
+    for name, cookie in before.cookies.items():
+        if name.startswith("wms_device_"):
+            after.cookies[name] = cookie.value
+    assert len(after.cookies) == 1
+    return after
+
+
+def guess(username: str, times: int, **extra: Any) -> None:
+    for _ in range(times):
+        assert ask_for_token(username, "guess", **extra).status_code in {401, 429}
+
+
+# ---- others are not locked out ---------------------------------------------------------------------------------------
+
+
+def test_bob_gets_in_with_his_browser_while_somebody_guesses_at_his_name(bob: User) -> None:
+    browser = known_browser("bob")
+    guess("bob", 30)
+    assert log_in(Client(), "bob").status_code == 429
+    assert log_in(browser, "bob").status_code == 302
+
+
+def test_bob_waits_for_seconds_with_a_browser_of_which_nothing_is_known(bob: User) -> None:
+    guess("bob", 10)
+    answer = log_in(Client(), "bob")
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) <= 10
+    FailedLogIn.objects.update(failed_at=datetime.now(tz=UTC) - timedelta(seconds=10))
+    assert log_in(Client(), "bob").status_code == 302
+
+
+def test_a_hundred_random_names_lock_out_nobody(bob: User) -> None:
+    operator = make_user(username="olga", password=PASSWORD, operator=True)
+    browser = known_browser(operator.username)
+    for number in range(110):
+        assert ask_for_token(f"random{number}", "guess").status_code in {401, 429}
+    assert log_in(browser, "olga").status_code == 302
+    # Who comes for the first time waits a moment, and is not sent away for minutes.
+    FailedLogIn.objects.update(failed_at=datetime.now(tz=UTC) - timedelta(seconds=5))
+    assert log_in(Client(), "bob").status_code == 302
+
+
+def test_bob_is_not_locked_out_by_a_thousand_addresses(bob: User) -> None:
+    now = datetime.now(tz=UTC)
+    FailedLogIn.objects.bulk_create(
+        FailedLogIn(name_digest=digest_of("bob"), address=f"198.51.{n // 250}.{n % 250}", failed_at=now)
+        for n in range(1000)
+    )
+    assert ask_for_token("bob", REMOTE_ADDR="192.0.2.1").status_code == 201
+
+
+def test_behind_a_trusted_proxy_each_client_has_an_address_of_its_own(bob: User, settings: Settings) -> None:
+    settings.WMS_TRUSTED_PROXIES = [PROXY]
+    guess("bob", 20, HTTP_X_FORWARDED_FOR="203.0.113.66")
+    assert ask_for_token("bob", HTTP_X_FORWARDED_FOR="203.0.113.66").status_code == 429
+    assert ask_for_token("bob", HTTP_X_FORWARDED_FOR="203.0.113.7").status_code == 201
+
+
+# ---- and who guesses is stopped --------------------------------------------------------------------------------------
+
+
+def test_an_invented_forwarded_address_gives_no_further_tries(bob: User, settings: Settings) -> None:
+    settings.WMS_TRUSTED_PROXIES = [PROXY]
+    answers = [
+        ask_for_token("bob", "guess", REMOTE_ADDR="203.0.113.66", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}")
+        for number in range(11)
+    ]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+
+
+def test_addresses_invented_before_those_of_the_proxy_give_no_further_tries(bob: User, settings: Settings) -> None:
+    settings.WMS_TRUSTED_PROXIES = [PROXY]
+    answers = [
+        ask_for_token("bob", "guess", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}, 203.0.113.66") for number in range(11)
+    ]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+
+
+def test_all_addresses_of_one_customer_count_together(bob: User) -> None:
+    answers = [ask_for_token("bob", "guess", REMOTE_ADDR=f"2001:db8:1:2::{number:x}") for number in range(1, 12)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert ask_for_token("bob", REMOTE_ADDR="2001:db8:1:3::1").status_code == 201
+
+
+def test_who_has_bobs_browser_cannot_guess_there_for_ever(bob: User) -> None:
+    browser = known_browser("bob")
+    answers = [log_in(browser, "bob", "guess").status_code for _ in range(11)]
+    assert answers == [200] * 10 + [429]
+
+
+def test_a_device_cookie_is_good_for_its_account_and_password_only(bob: User) -> None:
+    make_user(username="eve", password=PASSWORD)
+    of_eve = known_browser("eve")
+    (value,) = (cookie.value for cookie in of_eve.cookies.values())
+    forged = Client()
+    forged.cookies[services.device_cookie_name("bob")] = value
+    of_bob = known_browser("bob")
+    bob.set_password("another one altogether")
+    bob.save()
+    guess("bob", 10)
+    assert log_in(forged, "bob", "another one altogether").status_code == 429
+    assert log_in(of_bob, "bob", "another one altogether").status_code == 429
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(bob: User, settings: Settings) -> None:
+    settings.SESSION_COOKIE_SECURE = True
+    browser = Client()
+    log_in(browser, "bob")
+    cookie = browser.cookies[services.device_cookie_name("bob")]
+    assert (cookie["httponly"], cookie["secure"], cookie["samesite"], cookie["path"]) == (True, True, "Strict", LOG_IN)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_guesses_made_at_once_do_not_slip_through_together() -> None:
+    make_user(username="bob", password=PASSWORD)
+
+    def one(_: int) -> int:
+        try:
+            return int(ask_for_token("bob", "guess").status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        answers = list(threads.map(one, range(24)))
+    assert sorted(answers) == [401] * 10 + [429] * 14

@@ -1,0 +1,113 @@
+"""The brake on failed log-ins: what is counted, and when the next attempt is allowed."""
+
+import logging
+import math
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q
+
+from wms.accounts import queries
+from wms.accounts.domain import (
+    BRAKE_WINDOW,
+    CODE_BRAKE_WINDOW,
+    OF_CODES,
+    OF_DEVICE,
+    braked_until,
+    digest_of,
+    held_until,
+)
+from wms.accounts.models import FailedLogIn, User
+from wms.kernel.addresses import address_block
+from wms.kernel.db import LockKey, lock
+from wms.kernel.errors import TooManyError
+
+logger = logging.getLogger(__name__)
+
+
+class TooManyFailuresError(TooManyError):
+    """Too many failed log-ins with this name or from this address."""
+
+    code = "too_many_failures"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A try to log in, by password or, where ``of_code``, by a code of a second factor.
+
+    Args:
+        name_digest: SHA-256 of the name as typed, or of what names the account of a code.
+        address_block: from where; see ``wms.kernel.addresses.address_block``.
+        device: a browser that this account has logged in with before; empty: none that is known.
+    """
+
+    name_digest: bytes
+    address_block: str
+    device: str
+    of_code: bool = False
+
+
+def attempt_of_password(*, username: str, address: str, device: str) -> Attempt:
+    """Return the attempt with *username* from *address*."""
+    return Attempt(name_digest=digest_of(username), address_block=address_block(address)[:64], device=device)
+
+
+def attempt_of_code(user: User, *, device: str) -> Attempt:
+    """Return the attempt with a code of the account of *user*; from where does not count."""
+    return Attempt(name_digest=digest_of(f"user {user.pk}"), address_block="", device=device, of_code=True)
+
+
+def begin(attempt: Attempt, *, now: datetime) -> int:
+    """Count *attempt* as failed and return the row that says so, which ``succeeded`` takes back.
+
+    It counts from its beginning, and attempts are counted one after another, so that many at once do not slip through
+    together. A known device is held up by its own failures only: others who guess at the name, from wherever, do not
+    lock its user out.
+
+    Raises:
+        TooManyFailuresError: the next attempt is not allowed yet; this one is not counted.
+    """
+    with transaction.atomic(durable=True):
+        lock(LockKey.COUNT_LOG_INS)
+        until = _until(attempt, now=now)
+        if until is None:
+            return FailedLogIn.objects.create(
+                name_digest=attempt.name_digest,
+                address=attempt.address_block,
+                device=attempt.device,
+                of_code=attempt.of_code,
+                failed_at=now,
+            ).pk
+    logger.warning("login.braked", extra={"address": attempt.address_block})
+    seconds = math.ceil((until - now).total_seconds())
+    what = "wrong codes" if attempt.of_code else "failed log-ins"
+    raise TooManyFailuresError(f"Too many {what}; try again in {seconds} seconds.", retry_after_s=seconds)
+
+
+def succeeded(row: int) -> None:
+    """Take an attempt back that was counted as failed."""
+    FailedLogIn.objects.filter(pk=row).delete()
+
+
+def remove_old_failures(*, now: datetime) -> None:
+    """Remove what counts no longer."""
+    of_passwords = Q(of_code=False, failed_at__lte=now - BRAKE_WINDOW)
+    FailedLogIn.objects.filter(of_passwords | Q(failed_at__lte=now - CODE_BRAKE_WINDOW)).delete()
+
+
+def _until(attempt: Attempt, *, now: datetime) -> datetime | None:
+    if attempt.of_code:
+        return held_until(_times(attempt, now - CODE_BRAKE_WINDOW), OF_CODES, now=now)
+    if attempt.device:
+        return held_until(_times(attempt, now - BRAKE_WINDOW), OF_DEVICE, now=now)
+    failures = queries.recent_failures(name_digest=attempt.name_digest, address=attempt.address_block, now=now)
+    return braked_until(failures, now=now)
+
+
+def _times(attempt: Attempt, after: datetime) -> list[datetime]:
+    # Uses index: failed_log_in_recent
+    same = FailedLogIn.objects.filter(
+        name_digest=attempt.name_digest, device=attempt.device, of_code=attempt.of_code, failed_at__gt=after
+    )
+    return list(same.values_list("failed_at", flat=True))

@@ -1,0 +1,44 @@
+"""Browsers that a user has logged in with before, known again by a signed cookie."""
+
+import secrets
+from collections.abc import Mapping
+from datetime import timedelta
+from hashlib import sha256
+from typing import Final
+
+from django.core import signing
+
+from wms.accounts.domain import digest_of
+from wms.accounts.models import User
+
+#: A browser that has not been logged in with for so long is a stranger again.
+DEVICE_COOKIE_AGE: Final = timedelta(days=400)
+_SALT: Final = "wms.accounts.devices"
+
+
+def device_cookie_name(username: str) -> str:
+    """Return the name of the cookie of *username*; several people may share a browser."""
+    return f"wms_device_{digest_of(username).hex()[:16]}"
+
+
+def device_cookie(user: User) -> str:
+    """Return a new value of the cookie: it opens nothing, and is void once the password has changed."""
+    return signing.dumps([user.pk, secrets.token_hex(16), _password_mark(user)], salt=_SALT)
+
+
+def known_device(cookies: Mapping[str, str], *, username: str) -> str:
+    """Return the id of the device whose cookie is among *cookies*, or "" if *username* never logged in with it."""
+    value = cookies.get(device_cookie_name(username))
+    if not value:
+        return ""
+    try:
+        pk, device, mark = signing.loads(value, salt=_SALT, max_age=DEVICE_COOKIE_AGE)
+    except (signing.BadSignature, ValueError):
+        return ""
+    user = User.objects.filter(pk=pk, username=username).first()
+    return str(device) if user is not None and secrets.compare_digest(mark, _password_mark(user)) else ""
+
+
+def _password_mark(user: User) -> str:
+    # Of the salted hash, so that it tells nothing of the password.
+    return sha256(f"{_SALT} {user.password}".encode()).hexdigest()[:32]
