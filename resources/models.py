@@ -168,7 +168,7 @@ class ComputingElement(Level):
 
     site = models.ForeignKey(Site, models.CASCADE, related_name="ces", db_index=False)
     name = models.CharField(max_length=128, validators=[valid_name])
-    type = models.CharField(max_length=16, choices=ce_types, default="local")
+    type = models.CharField(max_length=16, choices=ce_types)
     middleware = models.CharField(
         "grid middleware",
         max_length=128,

@@ -9,11 +9,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from pilots.agent_package import agent_package
-from pilots.domain.accounts import payload_users
 from pilots.models import Pilot
 from pilots.queries import Configuration
 from pilots.services.registration import RegisteredPilot, Registration
 from pilots.services.reports import Check, Flaw, NodeCheck
+from resources.domain.ce_options import payload_users
 from resources.models import Queue
 from wms.kernel.rest import Flag, StrictSerializer, Text
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from pilots.backends import options as read
 from pilots.backends.interface import BackendError
 from pilots.backends.ssh_connection import SSHConnection, connection_of
+from resources.domain.ce_options import flaw_of_environment
 
 #: Of one command; a batch system that takes longer is as good as dead.
 TIMEOUT_S = 30.0
@@ -33,7 +33,6 @@ _SHOWN = 300
 #: Shells say so that a signal ended their command; the last signal is number 64.
 _BY_SIGNAL = range(129, 193)
 _SSH_FAILED = 255
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class CommandFailedError(BackendError):
@@ -213,12 +212,7 @@ def _own_environment() -> dict[str, str]:
 
 
 def _environment_of(options: Mapping[str, object]) -> Mapping[str, str]:
+    if flaw := flaw_of_environment(options):
+        raise BackendError(flaw)
     given = options.get("environment", {})
-    if not isinstance(given, Mapping):
-        raise BackendError(f"The option environment must be names with their values; it is {given!r}.")
-    for name, value in given.items():
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-            raise BackendError(f"The option environment must have names of variables; {name!r} is none.")
-        if not isinstance(value, str) or not (value.isprintable() or not value):
-            raise BackendError(f"{name} in the option environment must be a text in one line; it is {value!r}.")
-    return given
+    return given if isinstance(given, Mapping) else {}

@@ -9,11 +9,12 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescription, Doubting
-from pilots.domain.accounts import flaw_of_accounts, of_backend
 from pilots.models import CEHealth, Director
 from pilots.services.slots import slot_of, smallest_slot_of
+from resources.domain.ce_options import flaw_of_accounts, of_backend
 from resources.domain.words import Identity, ResourceState
 from resources.models import ComputingElement
+from resources.services.ce_rules import refusal
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,9 @@ def _made(
 ) -> Backend:
     if flaw := flaw_of_accounts(options, sudo=identity == Identity.SUDO):
         raise BackendError(flaw)
+    # Also of one that was stored before this server refused it, or by other means than a form or a file.
+    if refused := refusal(type_, options, identity):
+        raise BackendError(refused[1])
     if type_ not in settings.WMS_BACKENDS:
         raise BackendError(f"No pilots are sent to CEs of type {type_}; there are: {', '.join(settings.WMS_BACKENDS)}.")
     made: Backend = import_string(settings.WMS_BACKENDS[type_])(

@@ -9,6 +9,7 @@ from resources.domain.definitions import Definition, by_folded_name, misfit_valu
 from resources.domain.words import RequirementKind
 from resources.models import ComputingElement, Queue, Site
 from resources.queries import definitions, misfits_of
+from resources.services.ce_rules import refusal
 from wms.accounts.models import VO
 from wms.kernel.names import composed_all, listed
 
@@ -59,6 +60,20 @@ class LevelForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
             return None if ce is None else ce.site
         site: Site | None = given.get("site") or (row.site if row.site_id else None)
         return site
+
+
+class CEForm(LevelForm):
+    """A computing element that this server would not refuse to serve."""
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse what pilots or payloads could use to reach what is the server's own."""
+        given = super().clean() or self.cleaned_data
+        if not {"type", "options", "identity"} <= given.keys():
+            return given  # shown only, or one of them is wrong already
+        refused = refusal(given["type"], given["options"], given["identity"])
+        if refused is not None:
+            self.add_error(*refused)
+        return given
 
 
 class DefinitionForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter

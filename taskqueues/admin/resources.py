@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from resources.admin.forms import DefinitionForm, LevelForm
+from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.classad import ClassAdError, parse_expression
@@ -32,6 +32,8 @@ from wms.kernel.nudge import nudge
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
+#: On a site that is shown: whether who looks at it may add computing elements.
+_ADDS_CES = "adds_ces"
 
 
 class RefreshingAdmin(VORights, RowLevelAdmin[M]):
@@ -144,6 +146,13 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         """Return the sites with their VOs and the number of their CEs."""
         return super().get_queryset(request).prefetch_related("vos").annotate(ce_count=Count("ces"))
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Site | None:
+        """Return the site, and on it whether who asks may add computing elements."""
+        site = super().get_object(request, object_id, from_field)
+        if site is not None:
+            vars(site)[_ADDS_CES] = self.sees_all(request)
+        return site
+
     def save_model(self, request: HttpRequest, obj: Site, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
         """Save the site, and apply its throttle to what was last advertised."""
         super().save_model(request, obj, form, change)
@@ -178,6 +187,8 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         )
         add = reverse("admin:resources_computingelement_add")
         more = format_html('<a href="{}?site={}">Add one</a>', add, site.pk)
+        if not vars(site).get(_ADDS_CES):
+            more = format_html("{}", "operators add more")
         return format_html("{}{}", format_html_join("", f"{link}, ", rows), more)
 
     @admin.display(description="now")
@@ -218,10 +229,16 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
 
 @admin.register(ComputingElement)
 class ComputingElementAdmin(LevelAdmin[ComputingElement]):
-    """A manager looks after the CEs of the own sites."""
+    """A manager changes the states and the parameters of the CEs of the own sites.
 
+    Which program the server runs for a CE, where and as whom is for operators: so is adding one, and deleting what only
+    they could add again.
+    """
+
+    form = CEForm
+    managers_may = EVERYTHING - {"add", "delete"}
+    for_operators = ("type", "options", "identity")
     fixed_after_creation = ("site", "name")
-    choose_managed = frozenset({"site"})
     list_display = ("name", "site", "type", "state", "state_reason", "state_until", "queue_count")
     list_select_related = ("site",)
     list_filter = ("state", "type", ("site", SeenRelatedFilter))

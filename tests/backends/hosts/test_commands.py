@@ -51,7 +51,7 @@ def test_the_servers_variables_stay_here_and_those_of_the_options_arrive(
 ) -> None:
     monkeypatch.setenv("WMS_SECRET_KEY", "secret-of-the-server")
     monkeypatch.setenv("WMS_STACK_MARK", "marked")
-    own = {"SLURM_CONF": "/etc/it's here/slurm.conf", "EMPTY": ""}
+    own = {"SLURM_CONF": "/etc/it's here/slurm.conf", "LANGUAGE": ""}
     there = commands({**options, "environment": own}, short)
     environment = dict(line.split("=", 1) for line in there.run(["env", "-0"]).split("\0") if line)
     assert {name: environment[name] for name in own} == own
@@ -65,11 +65,11 @@ def test_programs_are_found_in_their_directory_first(
 ) -> None:
     own = tmp_path / "pro grams"
     own.mkdir()
-    (own / "env").write_text('#!/bin/sh\necho ours "$A"\n')
+    (own / "env").write_text('#!/bin/sh\necho ours "$TZ"\n')
     (own / "env").chmod(0o755)
-    there = commands({**options, "programs": str(own), "environment": {"A": "b"}}, short)
+    there = commands({**options, "programs": str(own), "environment": {"TZ": "b"}}, short)
     assert there.run(["env"]) == "ours b\n"
-    assert there.run(["sh", "-c", "echo $A"]) == "b\n"
+    assert there.run(["sh", "-c", "echo $TZ"]) == "b\n"
 
 
 def test_a_command_that_refuses_says_why(options: Mapping[str, object], short: Path) -> None:
@@ -142,8 +142,8 @@ def test_options_that_are_not_common_are_left(options: Mapping[str, object], sho
         ({"host": "h", "known_hosts": 3}, "known_hosts must be a text"),
         ({"environment": "A=b"}, "environment must be names with their values"),
         ({"environment": {"A B": "c"}}, "'A B' is none"),
-        ({"environment": {"A": 1}}, "A in the option environment must be a text"),
-        ({"environment": {"A": "b\nc"}}, "in one line"),
+        ({"environment": {"TZ": 1}}, "TZ in the option environment must be a text"),
+        ({"environment": {"TZ": "b\nc"}}, "in one line"),
         ({"programs": "bin"}, "programs must be a directory's path from / on"),
     ],
 )

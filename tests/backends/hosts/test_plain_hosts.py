@@ -195,7 +195,9 @@ def test_a_pilot_that_cannot_be_started_keeps_no_other_back(plain: Host) -> None
 
 def test_a_pilot_that_cannot_note_its_process_does_not_run(plain: Host) -> None:
     wanted = order()
-    (submission,) = plain.backend(environment={"PATH": "/nowhere"}).submit([wanted])  # as bad as a full disk
+    (plain.place / wanted.stamp).mkdir(parents=True)
+    (plain.place / wanted.stamp / "process").symlink_to("nowhere")  # as bad as a full disk
+    (submission,) = plain.backend().submit([wanted])
     assert submission.batch_id == ""
     assert submission.error.startswith("could not be started: ")
     assert not (plain.place / wanted.stamp / "begun").exists()

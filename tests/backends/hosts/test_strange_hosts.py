@@ -45,8 +45,8 @@ def login(directory: Path, first: str, shell: str = "sh") -> str:
 )
 def test_what_a_login_shell_writes_first_is_no_answer(first: str, tmp_path: Path, short: Path) -> None:
     with no_pilot_left(tmp_path), ssh_host(tmp_path, configuration=login(tmp_path, first)) as host:
-        there, _ = commands_of({**host.options, "environment": {"A": "b c"}}, directory=short)
-        assert there.run(["sh", "-s"], stdin='echo "$A"') == "b c\n"
+        there, _ = commands_of({**host.options, "environment": {"TZ": "b c"}}, directory=short)
+        assert there.run(["sh", "-s"], stdin='echo "$TZ"') == "b c\n"
         assert ask_host(there, {"do": "tail", "path": "/no/such", "size": 1}) == ""
         with pytest.raises(CommandFailedError, match=r"^sh on 127\.0\.0\.1 ended with exit code 3: (Maint.*\n)?no$"):
             there.run(["sh", "-c", "echo no >&2; exit 3"])

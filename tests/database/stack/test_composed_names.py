@@ -33,7 +33,7 @@ sites:
 - name: A
   parameters: {{"{word}": "{word}"}}
   vo_parameters: {{lhcb: {{"Ä{word}": ["{word}", x]}}}}
-  ces: [{{name: c, queues: [{{name: q, cpu_time_s: 300000, tags: ["{word}"], job_types: ["{word}"]}}]}}]
+  ces: [{{name: c, type: local, queues: [{{name: q, cpu_time_s: 300000, tags: ["{word}"], job_types: ["{word}"]}}]}}]
 """.encode()
 
 

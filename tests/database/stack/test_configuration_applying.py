@@ -91,7 +91,7 @@ def test_the_example_warns_of_nothing() -> None:
             'Did you mean "partition"? Until that is mended no pilots are sent there.',
         ),
         (
-            "identity: sudo",
+            "type: local, identity: sudo",
             "Unix accounts of the nodes that the pilot may become. Until that is mended no pilots are sent there.",
         ),
     ],
@@ -144,7 +144,7 @@ def test_a_second_time_changes_nothing() -> None:
 
 
 def test_what_a_queue_does_not_say_of_its_slots_is_nothing_but_the_time_they_last() -> None:
-    slot = "sites: [{name: A, ces: [{name: c, queues: [{name: q, cpu_time_s: 1%s}]}]}]"
+    slot = "sites: [{name: A, ces: [{name: c, type: local, queues: [{name: q, cpu_time_s: 1%s}]}]}]"
     apply(slot % "")
     queue = Queue.objects.get()
     assert (queue.wall_time_s, queue.gpus, queue.disk_mb, queue.container) == (None, 0, 0, False)
@@ -317,7 +317,7 @@ def test_an_unknown_manager_is_left_out_with_a_warning_until_there_is_one() -> N
         ('users: [{username: u, dns: ["/CN=alice"]}]', 'line 1: users[0].dns: "/CN=alice" is a DN of alice; it can be of one user only'),
         ("users: [{username: u, groups: [staff], default_group: other}]", 'line 1: users[0].default_group: "other" must be one of the user\'s groups'),
         ("vos: [{name: lhcb, setup: New}]", 'line 1: vos[0].setup: "New" must be one of setups (Production)'),
-        ("sites: [{name: A, ces: [{name: c, queues: [{name: q, cpu_time_s: 1, required_tags: [x]}]}]}]", "line 1: sites[0].ces[0].queues[0].required_tags: must be among the queue's tags, where x is missing"),
+        ("sites: [{name: A, ces: [{name: c, type: local, queues: [{name: q, cpu_time_s: 1, required_tags: [x]}]}]}]", "line 1: sites[0].ces[0].queues[0].required_tags: must be among the queue's tags, where x is missing"),
         ("limits: [{scope: {ce: twice}, running: 1}]", "line 1: limits[0].scope.ce: name its site too: A, B have one of that name"),
         ("limits: [{scope: {ce: twice, site: C}, running: 1}]", 'line 1: limits[0].scope.ce: the site C has no ce "twice"'),
         ("sites: [{name: A, tokens: {register: used}}]", "line 1: sites[0].tokens.register: this token is in use elsewhere, or was revoked; choose another one"),
@@ -350,7 +350,7 @@ groups:
   - {nam: x, vo: lhcb}
 sites:
   - name: A
-    ces: [{name: c, queues: [{name: q, cpu_time_s: 0}, {name: r, cpu_time_s: 1, required_tags: [x]}]}]
+    ces: [{name: c, type: local, queues: [{name: q, cpu_time_s: 0}, {name: r, cpu_time_s: 1, required_tags: [x]}]}]
 """
     assert [problem.partition(": ")[::2] for problem in map(str, problems_of(text))] == [
         ("line 3", "groups[0].priority: must be from 0 to 1e+12"),

@@ -79,7 +79,7 @@ def test_the_level_decides_then_the_vo_and_lists_replace(
 
     apply(
         f"{BASE}sites: [{{name: A, {said(site)}, "
-        f"ces: [{{name: ce, {said(ce)}, queues: [{{name: q, cpu_time_s: 1, {said(queue)}}}]}}]}}]"
+        f"ces: [{{name: ce, type: local, {said(ce)}, queues: [{{name: q, cpu_time_s: 1, {said(queue)}}}]}}]}}]"
     )
     for vo, in_force in (("lhcb", lhcb), ("atlas", atlas)):
         assert {value for value in "abcdef" if queues(vo, P=value)} == set(in_force)
@@ -93,6 +93,7 @@ sites:
   - name: A
     ces:
       - name: ce
+        type: local
         queues:
           - {name: "8", cpu_time_s: 1, parameters: {P: 8}}
           - {name: "9", cpu_time_s: 1, parameters: {P: 9}}
@@ -204,19 +205,31 @@ def test_a_name_is_known_by_a_definition_or_a_resource_of_the_own_vo(
         ("sites: [{name: A, vos: [atlas]}]", ""),
         ("sites: [{name: A, vo_parameters: {lhcb: {Memory: 1000}}}]", ""),
         ("sites: [{name: A, vo_parameters: {atlas: {Memory: 1000}}}]", "q"),
-        ("sites: [{name: A, ces: [{name: ce, parameters: {Memory: 1000}}]}]", ""),
-        ("sites: [{name: A, ces: [{name: ce, queues: [{name: q, cpu_time_s: 1, parameters: {Memory: 1}}]}]}]", ""),
+        ("sites: [{name: A, ces: [{name: ce, type: local, parameters: {Memory: 1000}}]}]", ""),
+        (
+            (
+                "sites: [{name: A, ces: [{name: ce, type: local, "
+                "queues: [{name: q, cpu_time_s: 1, parameters: {Memory: 1}}]}]}]"
+            ),
+            "",
+        ),
         # What is new says nothing itself, and has all that is said of its site.
-        ("sites: [{name: A, ces: [{name: ce, queues: [{name: r, cpu_time_s: 1}]}]}]", "q r"),
-        ("sites: [{name: A, ces: [{name: other, queues: [{name: r, cpu_time_s: 1}]}]}]", "q r"),
-        ("sites: [{name: B, parameters: {Memory: 9000}, ces: [{name: c, queues: [{name: r, cpu_time_s: 1}]}]}]", "q r"),
+        ("sites: [{name: A, ces: [{name: ce, type: local, queues: [{name: r, cpu_time_s: 1}]}]}]", "q r"),
+        ("sites: [{name: A, ces: [{name: other, type: local, queues: [{name: r, cpu_time_s: 1}]}]}]", "q r"),
+        (
+            (
+                "sites: [{name: B, parameters: {Memory: 9000}, "
+                "ces: [{name: c, type: local, queues: [{name: r, cpu_time_s: 1}]}]}]"
+            ),
+            "q r",
+        ),
         ("sites: [{name: A, status: {state: banned, reason: test}}]", "q"),
     ],
 )
 def test_a_changed_level_reaches_the_pools_at_once(change: str, fitting: str) -> None:
     apply(
         f"{BASE}sites: [{{name: A, vos: [lhcb], parameters: {{Memory: 4000}}, "
-        "ces: [{name: ce, queues: [{name: q, cpu_time_s: 1}]}]}]"
+        "ces: [{name: ce, type: local, queues: [{name: q, cpu_time_s: 1}]}]}]"
     )
     assert queues("lhcb", Memory=4000) == {"q"}
     apply(change)
@@ -265,7 +278,8 @@ DEFINED = f"{BASE}requirement_definitions: [{{name: Memory, kind: capacity, unit
 )
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_capacity_that_is_no_number_is_refused_with_its_line(value: str, problem: str, dry_run: bool) -> None:
-    text = f"{DEFINED}sites:\n- name: A\n  ces:\n  - name: c\n    queues:\n    - name: q\n      cpu_time_s: 1\n"
+    text = f"{DEFINED}sites:\n- name: A\n  ces:\n  - name: c\n    type: local\n"
+    text += "    queues:\n    - name: q\n      cpu_time_s: 1\n"
     text += f"      parameters:\n        Other: x\n        Memory: {value}\n"
     with pytest.raises(ConfigurationError) as refused:
         configure(text.encode(), environ={}, now=NOW, dry_run=dry_run)
@@ -283,7 +297,7 @@ def test_each_level_is_looked_at_for_all_vos_and_for_each(level: str, of_vo: boo
     with pytest.raises(ConfigurationError, match="MEMORY is a capacity in MB"):
         apply(
             f"{DEFINED}sites: [{{name: A{of['site']}, "
-            f"ces: [{{name: c{of['ce']}, queues: [{{name: q, cpu_time_s: 1{of['queue']}}}]}}]}}]"
+            f"ces: [{{name: c, type: local{of['ce']}, queues: [{{name: q, cpu_time_s: 1{of['queue']}}}]}}]}}]"
         )
 
 

@@ -159,9 +159,12 @@ def test_a_ce_with_a_wrong_option_sends_none_and_keeps_no_other_back(
 
 
 def test_pilots_that_end_before_they_registered_are_aborted_and_no_more_are_sent_for_a_while(
-    direction: Direction, queue: Queue, group: Group
+    direction: Direction, queue: Queue, group: Group, tmp_path: Path
 ) -> None:
-    ComputingElement.objects.update(options={"environment": {"PATH": "/nowhere"}})
+    python = tmp_path / "python"  # good enough for what is asked of the host, but not for the agent
+    python.write_text(f'#!/bin/sh\n[ "$2" = -S ] || exit 7\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    ComputingElement.objects.update(options={"python": str(python)})
     submit(group, "-c true")
     until(lambda: Pilot.objects.exclude(ended_at=None).exists(), meanwhile=direction.cycle)
     pilot = Pilot.objects.get()

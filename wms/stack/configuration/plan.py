@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any
 
 import yaml
+from django.conf import settings
 
 from pilots.services.ces import flaw_of_options
 from resources.domain.words import SiteTokenPurpose
+from resources.services.ce_rules import refusal
 from wms.accounts.domain import digest_of
 from wms.kernel.names import did_you_mean
 from wms.stack.configuration.problems import Remark
@@ -73,8 +75,8 @@ class Plan:
 def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
     """Return what *file* changes in *world*; the reading's problems and warnings grow by those of references."""
     _check_uses(reading, world=world)
-    reading.warnings += _doubtful_options(file, world=world)
     made = Plan()
+    _check_options(file, made, world=world, reading=reading)
     for section, identity, entry in _entries(file, world=world):
         _compare(made, section, identity, entry, now=now)
     if "limits" in file.source.lines:
@@ -134,17 +136,25 @@ def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
         reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
 
 
-def _doubtful_options(file: Configuration, *, world: World) -> Iterator[Remark]:
-    """Yield what is wrong with the options of CEs, as far as can be seen from here; their backends ask each time.
+def _check_options(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
+    """Refuse CEs that this server would not serve, and warn of options that their backends would refuse.
 
     They are checked as they will be stored: an entry that leaves out the type of a CE leaves it as it is.
     """
     for site in file.sites:
         for stated in site.ces:
             ce = _merged(world.ces.entries.get((site.name, stated.name)), stated, CEEntry)
-            flaw = flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity)
-            if flaw is not None:
-                yield stated.remark("options", f"{flaw} Until that is mended no pilots are sent there.")
+            if not ce.type:
+                if not stated.source.broken:
+                    kinds = ", ".join(settings.WMS_BACKENDS)
+                    made.problems.append(stated.remark("", f"type is missing; say how pilots get there: {kinds}"))
+                continue
+            if (refused := refusal(ce.type, ce.options, ce.identity)) is not None:
+                field, sentence = refused
+                made.problems.append(stated.remark(field, sentence.rstrip(".")))
+            elif flaw := flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity):
+                sentence = f"{flaw} Until that is mended no pilots are sent there."
+                reading.warnings.append(stated.remark("options", sentence))
 
 
 # ---- Differences -----------------------------------------------------------------------------------------------------

@@ -260,7 +260,8 @@ class CEEntry(Entry):
     children: ClassVar[str] = "queues"
 
     name: Annotated[str, name()]
-    type: Annotated[str, Choice(settings.WMS_BACKENDS)] = "local"
+    #: Empty: left out, which is refused of one that is new; a simulation does not look at it.
+    type: Annotated[str, Choice(settings.WMS_BACKENDS)] = ""
     middleware: Annotated[str, Text(128, empty=True)] = ""
     options: Annotated[Free, Options()] = field(default_factory=dict)
     pilot_types: Annotated[tuple[str, ...], SetOf(Choice(PilotType))] = ()

@@ -1,0 +1,89 @@
+"""What the options of a computing element may say, whatever its backend."""
+
+import pytest
+
+from resources.domain.ce_options import (
+    flaw_of_accounts,
+    flaw_of_environment,
+    gives_other_accounts,
+    of_backend,
+    payload_users,
+    runs_as_the_server,
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "names"),
+    [
+        (["a", "b", "a"], ("a", "b")),
+        ([], ()),
+        ("wms01", ()),
+        ([1], ()),
+        ([""], ()),
+        (
+            ["wms01", "DOMAIN\\wms02", "wms03@example.org", "rooter"],
+            ("wms01", "DOMAIN\\wms02", "wms03@example.org", "rooter"),
+        ),
+        (["wms01", "root"], ()),
+        (["#0"], ()),
+        (["-s"], ()),
+        (["wms01\n"], ()),
+        (["a b"], ()),
+        (None, ()),
+    ],
+)
+def test_accounts_are_a_list_of_names(told: object, names: tuple[str, ...]) -> None:
+    assert payload_users({"payload_users": told}) == names
+    assert (flaw_of_accounts({"payload_users": told}, sudo=True) is None) == bool(names)
+
+
+def test_without_accounts_there_is_no_sudo() -> None:
+    assert flaw_of_accounts({"host": "h"}, sudo=False) is None
+    flaw = flaw_of_accounts({"host": "h"}, sudo=True)
+    assert flaw is not None
+    assert "payload_users" in flaw
+
+
+def test_the_backend_sees_only_its_own_options() -> None:
+    assert of_backend({"host": "h", "payload_users": ["a"]}) == {"host": "h"}
+
+
+@pytest.mark.parametrize(
+    ("type_", "options", "here"),
+    [
+        ("local", {}, True),
+        ("local", {"python": "python3"}, True),
+        ("ssh", {"host": "127.0.0.1"}, True),
+        ("ssh", {"host": "127.8.8.8", "user": "wms"}, True),
+        ("ssh", {"host": "::1"}, True),
+        ("ssh", {"host": "LocalHost"}, True),
+        ("ssh", {"host": "localhost.localdomain"}, True),
+        ("ssh", {"host": "localhost", "user": "wmspilot"}, False),
+        ("ssh", {"host": "ui.example.org"}, False),
+        ("ssh", {}, False),
+        ("slurm", {"host": "localhost"}, False),
+        ("htcondor", {}, False),
+    ],
+)
+def test_pilots_that_are_processes_of_the_server_are_known(type_: str, options: dict[str, object], here: bool) -> None:
+    assert runs_as_the_server(type_, options, account="wms") is here
+
+
+@pytest.mark.parametrize(
+    ("identity", "accounts", "other"),
+    [
+        ("sudo", ["wms01", "wms02"], True),
+        ("sudo", ["wms01", "wms"], False),
+        ("sudo", [], False),
+        ("sudo", "wms01", False),
+        ("environment", ["wms01"], False),
+        ("none", ["wms01"], False),
+    ],
+)
+def test_payloads_have_other_accounts_by_sudo_only(identity: str, accounts: object, other: bool) -> None:
+    assert gives_other_accounts({"payload_users": accounts}, identity, account="wms") is other
+
+
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "TZ", "SLURM_CONF", "CONDOR_CONFIG", "_CONDOR_COLLECTOR_HOST"])
+def test_what_batch_systems_need_is_a_variable_that_may_be_set(name: str) -> None:
+    assert flaw_of_environment({"environment": {name: "x"}}) is None
