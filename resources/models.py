@@ -315,14 +315,35 @@ class RequirementDefinition(models.Model):
         return self.name
 
 
+class StorageElementQuerySet(models.QuerySet["StorageElement"]):
+    """Which storage elements serve whom."""
+
+    def serving(self, vo_id: int) -> Self:
+        """Keep those that name the VO; one that names none serves nobody."""
+        return self.filter(vos=vo_id)
+
+
 class StorageElement(models.Model):
-    """One row is one place where files of jobs are kept; the credential is stored encrypted."""
+    """One row is one place where files of jobs are kept; the credential is stored encrypted.
+
+    It exists only for the VOs that it names: for the jobs, files and managers of others it is as if it were not there.
+    """
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
+    vos = models.ManyToManyField(
+        VO, related_name="storage_elements", blank=True, verbose_name="VOs", help_text="Served; none chosen: nobody."
+    )
     url = models.CharField(
         "URL", max_length=500, help_text="file:// or https://; a file is kept at this, with its logical name after it."
     )
     credential_encrypted = models.BinaryField(default=b"", editable=False)
+    credential_for_pilots = models.BooleanField(
+        default=False,
+        help_text="Pilots with a job that has files here are given the credential, with which they may read and write "
+        "whatever it opens. Otherwise they get none.",
+    )
+
+    objects = StorageElementQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.name

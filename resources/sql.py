@@ -95,11 +95,13 @@ def platforms() -> frozenset[str]:
 
 # ---- Replicas: by thousands, and by the million ----------------------------------------------------------------------
 
-#: Replicas of a storage element that is gone are still there: nobody looks through a million of them to remove it.
+#: Replicas of a storage element that is gone, or no longer serves the VO, are still there: nobody looks through a
+#: million of them to remove it. A storage element that names no VO serves none.
 _HOLDERS: Final = """
 SELECT replica.lfn, array_agg(replica.storage_element_id)
   FROM resources_replica AS replica
-  JOIN resources_storageelement AS element ON element.id = replica.storage_element_id
+  JOIN resources_storageelement_vos AS served
+    ON served.storageelement_id = replica.storage_element_id AND served.vo_id = replica.vo_id
  WHERE replica.vo_id = %s AND replica.lfn = ANY(%s)
  GROUP BY replica.lfn
 """
@@ -108,8 +110,10 @@ _SITES_OF_ELEMENTS: Final = """
 SELECT held.storageelement_id, array_agg(site.name)
   FROM resources_site AS site
   JOIN resources_site_storage_elements AS held ON held.site_id = site.id
+  JOIN resources_storageelement_vos AS element
+    ON element.storageelement_id = held.storageelement_id AND element.vo_id = %(vo_id)s
   LEFT JOIN resources_site_vos AS served ON served.site_id = site.id
- WHERE served.vo_id = %s OR served.vo_id IS NULL
+ WHERE served.vo_id = %(vo_id)s OR served.vo_id IS NULL
  GROUP BY held.storageelement_id
 """
 
@@ -117,6 +121,8 @@ _COPIES: Final = """
 SELECT replica.lfn, element.id, element.name, element.url, replica.size_bytes, replica.checksum
   FROM resources_replica AS replica
   JOIN resources_storageelement AS element ON element.id = replica.storage_element_id
+  JOIN resources_storageelement_vos AS served
+    ON served.storageelement_id = element.id AND served.vo_id = replica.vo_id
  WHERE replica.vo_id = %s AND replica.lfn = ANY(%s)
  ORDER BY replica.lfn, element.name
 """
@@ -217,21 +223,21 @@ class Written(NamedTuple):
 
 
 def holders(*, vo_id: int, lfns: Collection[str]) -> dict[str, frozenset[int]]:
-    """Return {file: ids of the storage elements that hold it}, of those of the files that have a replica."""
+    """Return {file: ids of the storage elements that hold it}, of those of the files that have a replica for the VO."""
     with connection.cursor() as cursor:
         cursor.execute(_HOLDERS, [vo_id, list(lfns)])
         return {lfn: frozenset(elements) for lfn, elements in cursor.fetchall()}
 
 
 def sites_of_elements(*, vo_id: int) -> dict[int, frozenset[str]]:
-    """Return {id of a storage element: names of its sites that serve the VO}."""
+    """Return {id of a storage element that serves the VO: names of its sites that serve the VO}."""
     with connection.cursor() as cursor:
-        cursor.execute(_SITES_OF_ELEMENTS, [vo_id])
+        cursor.execute(_SITES_OF_ELEMENTS, {"vo_id": vo_id})
         return {element: frozenset(sites) for element, sites in cursor.fetchall()}
 
 
 def copies(*, vo_id: int, lfns: Collection[str]) -> list[tuple[str, int, str, str, int | None, str]]:
-    """Return (file, id, name and URL of a storage element, size in bytes, checksum) of each replica."""
+    """Return (file, id, name and URL of a storage element of the VO, size in bytes, checksum) of each replica there."""
     with connection.cursor() as cursor:
         cursor.execute(_COPIES, [vo_id, list(lfns)])
         return [(lfn, pk, name, url, size, checksum) for lfn, pk, name, url, size, checksum in cursor.fetchall()]

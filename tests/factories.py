@@ -240,12 +240,18 @@ def make_storage_element(
     name: str | None = None,
     url: str = "https://storage.example.org/data",
     credential: str = "",
+    for_pilots: bool = True,
     sites: Sequence[Site] = (),
+    vos: Sequence[VO] | None = None,
 ) -> StorageElement:
-    """Return a storage element of the sites."""
+    """Return a storage element of the sites; without *vos* it serves all that there are, with none nobody."""
     element = StorageElement.objects.create(
-        name=name or _name("se"), url=url, credential_encrypted=encrypt(credential) if credential else b""
+        name=name or _name("se"),
+        url=url,
+        credential_encrypted=encrypt(credential) if credential else b"",
+        credential_for_pilots=bool(credential) and for_pilots,
     )
+    element.vos.set(VO.objects.all() if vos is None else vos)
     for site in sites:
         site.storage_elements.add(element)
     return element

@@ -53,7 +53,8 @@ class LeaseDataOut(serializers.Serializer[Any]):
     input_files = InputFileOut(many=True, help_text="In the order of input_data, each once.")
     output = OutputPlaceOut(allow_null=True, help_text="null: there is no output, or no place for it.")
     credentials = serializers.DictField(
-        child=serializers.CharField(), help_text="Bearer tokens by storage element, of those above that want one."
+        child=serializers.CharField(),
+        help_text="Bearer tokens by storage element, of those above whose credential is for pilots.",
     )
 
 

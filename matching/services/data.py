@@ -11,6 +11,7 @@ from django.db import transaction
 from matching.models import Match
 from matching.services import leases
 from matching.services.claim import Claimed
+from matching.services.storage_credentials import credentials_of_lease
 from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
 from resources.models import StorageElement
 from resources.queries.replicas import Copy, copies, elements_of_site
@@ -20,7 +21,6 @@ from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT
 from wms.jobs.models import Job
 from wms.jobs.queries import own_directories
 from wms.kernel.errors import ConflictError, RejectedError
-from wms.kernel.secrets import UndecipherableError, decrypt
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class LeaseData:
     input_files: Mapping[str, Sequence[Copy]]
     #: None: there is no output, or no place for it.
     output: OutputPlace | None
-    #: {storage element: what opens it}, of those named above that want something.
+    #: {storage element: what opens it}, of those named above whose credential an operator gives to pilots.
     credentials: Mapping[str, str]
 
 
@@ -94,7 +94,7 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
         LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
         JobIsOverError: nothing of the job's output counts any more.
         NotOutputOfJobError: the file, or the storage element, is none of this job's.
-        ReplicasError: there is no such storage element.
+        ReplicasError: no such storage element serves the job's VO.
     """
     with transaction.atomic(durable=True):
         job = leases.open_job(match_id)
@@ -141,9 +141,9 @@ def _others_names(job: Job) -> frozenset[str]:
 
 
 def _elements_there(match: Match) -> Sequence[StorageElement]:
-    """Return the storage elements of the site where the pilot of a lease runs; none where that is not known."""
+    """Return the storage elements of the job's VO at the site where the pilot runs; none where that is not known."""
     site_id = match.job.site_id if match.queue is None else match.queue.ce.site_id
-    return [] if site_id is None else elements_of_site(site_id)
+    return [] if site_id is None else elements_of_site(site_id, vo_id=match.job.vo_id)
 
 
 def _may_store(description: Mapping[str, object]) -> bool:
@@ -171,7 +171,7 @@ def _data(
     own: Sequence[StorageElement],
 ) -> LeaseData:
     files = {lfn: nearest.get(lfn, ()) for lfn in job.description["input_data"]}
-    element = _output_element(description, own=own)
+    element = _output_element(description, own=own, vo_id=job.vo_id)
     if element is not None and (others := _others_names(job)):
         logger.warning("job.output_not_its_own", extra={"job_id": job.pk, "lfns": sorted(others)})
         element = None
@@ -180,29 +180,19 @@ def _data(
     if element is not None:
         used.add(element.name)
         place = OutputPlace(storage_element=element.name, url=element.url, path=_directory(job))
-    return LeaseData(input_files=files, output=place, credentials=_credentials(used))
+    return LeaseData(input_files=files, output=place, credentials=credentials_of_lease(used, vo_id=job.vo_id))
 
 
-def _output_element(description: Mapping[str, object], *, own: Sequence[StorageElement]) -> StorageElement | None:
+def _output_element(
+    description: Mapping[str, object], *, own: Sequence[StorageElement], vo_id: int
+) -> StorageElement | None:
     if not _may_store(description):
         return None
     if description.get("output_se"):
-        return StorageElement.objects.filter(name=description["output_se"]).first()
+        return StorageElement.objects.serving(vo_id).filter(name=description["output_se"]).first()
     return next(iter(own), None)
 
 
 def _directory(job: Job) -> str:
     path = job.description.get("output_path")
     return output_directory(path, vo=job.vo.name, username=job.owner.username, job_id=job.pk)
-
-
-def _credentials(names: Iterable[str]) -> dict[str, str]:
-    """Return what opens those of the storage elements that want a credential; only who has a lease is told."""
-    found = {}
-    elements = StorageElement.objects.filter(name__in=list(names)).exclude(credential_encrypted=b"")
-    for element in elements.order_by("name"):
-        try:
-            found[element.name] = decrypt(element.credential_encrypted)
-        except UndecipherableError:
-            logger.exception("storage_element.credential_unreadable", extra={"storage_element": element.name})
-    return found

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.validators import RegexValidator
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -54,22 +54,37 @@ class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run t
 
 @admin.register(StorageElement)
 class StorageElementAdmin(VOLevelAdmin[StorageElement]):
-    """Where files of jobs are kept: operators change it, managers look."""
+    """Where files of jobs are kept: operators change it, managers look at what serves their VO."""
 
     managers_may = frozenset({"view"})
     fixed_after_creation = ("name",)
     form = StorageElementForm
-    list_display = ("name", "url")
     search_fields = ("name",)
     ordering = ("name",)
+    filter_horizontal = ("vos",)
 
-    def seen(self, vos: frozenset[int]) -> Q:  # noqa: ARG002 - every VO's
-        """Return all."""
-        return Q()
+    def seen(self, vos: frozenset[int]) -> Q:
+        """Return those that serve one of the VOs."""
+        served = StorageElement.vos.through.objects.filter(storageelement_id=OuterRef("pk"), vo__in=vos)
+        return Q(Exists(served))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StorageElement]:
+        """Return the storage elements with their VOs."""
+        return super().get_queryset(request).prefetch_related("vos")
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        """Return the columns; which other VOs an element serves is nothing to a manager."""
+        return ("name", "url", "vo_names", "credential_for_pilots") if self.sees_all(request) else ("name", "url")
 
     def get_fields(self, request: HttpRequest, obj: StorageElement | None = None) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the fields; the credential for those who set it."""
-        return ("name", "url", "credential") if self.sees_all(request) else ("name", "url")
+        """Return the fields; VOs and credential for those who set them."""
+        for_operators = ("vos", "credential", "credential_for_pilots")
+        return ("name", "url", *(for_operators if self.sees_all(request) else ()))
+
+    @admin.display(description="VOs")
+    def vo_names(self, element: StorageElement) -> str:
+        """Return which VOs it serves."""
+        return ", ".join(sorted(vo.name for vo in element.vos.all())) or "nobody"
 
     def has_delete_permission(self, request: HttpRequest, obj: StorageElement | None = None) -> bool:
         """Refuse for one that holds files: where these are would be forgotten with it, by a click."""

@@ -45,9 +45,9 @@ def known_ces(vo: VO) -> frozenset[str]:
     return frozenset(ces_of(vo).values_list("name", flat=True))
 
 
-def known_elements() -> frozenset[str]:
-    """Return the names of all storage elements."""
-    return frozenset(StorageElement.objects.values_list("name", flat=True))
+def known_elements(vo: VO) -> frozenset[str]:
+    """Return the names of the storage elements that serve *vo*."""
+    return frozenset(StorageElement.objects.serving(vo.pk).values_list("name", flat=True))
 
 
 def known_platforms() -> frozenset[str]:

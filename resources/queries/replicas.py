@@ -22,17 +22,17 @@ class Copy:
 
 
 def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
-    """Return {file: ids of the storage elements that hold a copy} of those of the files that have one."""
+    """Return {file: ids of the storage elements of the VO that hold a copy} of those of the files that have one."""
     return sql.holders(vo_id=vo_id, lfns=lfns)
 
 
 def element_sites(vo_id: int) -> Mapping[int, frozenset[str]]:
-    """Return {id of a storage element: names of its sites that serve the VO}."""
+    """Return {id of a storage element of the VO: names of its sites that serve the VO}."""
     return sql.sites_of_elements(vo_id=vo_id)
 
 
 def copies(vo_id: int, lfns: Collection[str]) -> Sequence[Copy]:
-    """Return every copy of the files."""
+    """Return every copy of the files at a storage element that serves the VO."""
     return [
         Copy(
             lfn=lfn,
@@ -46,23 +46,21 @@ def copies(vo_id: int, lfns: Collection[str]) -> Sequence[Copy]:
     ]
 
 
-def elements_of_site(site_id: int) -> Sequence[StorageElement]:
-    """Return the storage elements of a site by name."""
-    return list(StorageElement.objects.filter(sites=site_id).order_by("name"))
+def elements_of_site(site_id: int, *, vo_id: int) -> Sequence[StorageElement]:
+    """Return the storage elements of a site that serve the VO, by name."""
+    return list(StorageElement.objects.serving(vo_id).filter(sites=site_id).order_by("name"))
 
 
 def site_layout() -> bytes:
-    """Return a digest of which storage elements belong to which sites, and which VOs these serve.
+    """Return a digest of which storage elements belong to which sites, and which VOs both serve.
 
     Whatever changes it, by whichever page, file or command, changes where jobs with input data may run.
     """
-    sites = Site.objects.filter(storage_elements__isnull=False).distinct().prefetch_related("vos", "storage_elements")
-    layout = [
-        (
-            site.name,
-            sorted(element.pk for element in site.storage_elements.all()),
-            sorted(vo.pk for vo in site.vos.all()),
-        )
-        for site in sites.order_by("name")
-    ]
+    sites = Site.objects.filter(storage_elements__isnull=False)
+    elements = StorageElement.objects.filter(sites__isnull=False, vos__isnull=False)
+    layout = (
+        list(sites.values_list("name", "storage_elements").order_by("name", "storage_elements")),
+        list(sites.filter(vos__isnull=False).values_list("name", "vos").distinct().order_by("name", "vos")),
+        list(elements.values_list("pk", "vos").distinct().order_by("pk", "vos")),
+    )
     return sha256(repr(layout).encode()).digest()

@@ -81,6 +81,10 @@ class _Reader:
         self._errors: dict[str, list[str]] = {}
         self._vos: Mapping[str, int] = dict(VO.objects.values_list("name", "pk"))
         self._elements: Mapping[str, int] = dict(StorageElement.objects.values_list("name", "pk"))
+        #: (VO, name of a storage element that serves it).
+        self._served: frozenset[tuple[int, str]] = frozenset(
+            StorageElement.objects.filter(vos__isnull=False).values_list("vos", "name")
+        )
         if vo_name is not None and vo_name not in self._vos:
             sentence = f'There is no VO "{vo_name}".{did_you_mean(vo_name, sorted(self._vos))}'
             raise ReplicaFileError(sentence, errors={"vo": [sentence]})
@@ -144,13 +148,19 @@ class _Reader:
             return "must have at least an lfn and a storage_element."
         if problem := lfn_problem(lfn):
             return f"has the lfn {shown(lfn)}; it must be {problem}."
-        if element not in self._elements:
-            return f"is wrong: {no_such_element(element[:64], self._elements)}"
         if vo_id is None:
             return (
                 f'is of no VO: there is none called "{vo_of(lfn)}", the first part of {shown(lfn)}; name one by --vo.'
             )
+        if (vo_id, element) not in self._served:
+            return f"is wrong: {self._not_served(element[:64], vo_id)}"
         return _problem_of_content(size, checksum)
+
+    def _not_served(self, element: str, vo_id: int) -> str:
+        vo = next(name for name, pk in self._vos.items() if pk == vo_id)
+        if element in self._elements:
+            return f'the storage element "{element}" does not serve {vo}; name {vo} among its VOs first.'
+        return no_such_element(element, [name for of_vo, name in self._served if of_vo == vo_id], vo=vo)
 
 
 def _problem_of_content(size: str, checksum: str, /) -> str:

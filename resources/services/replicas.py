@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from resources import sql
 from resources.domain.files import GivenReplica, ReplicasError, refused, vo_of
@@ -62,7 +63,9 @@ def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -
     """
     vo = _vo(replicas, vo_name, by=by)
     named = [replica.storage_element for replica in replicas if replica.storage_element]
-    ids = element_ids(named, field="replicas")
+    # Also where the VO has lost its storage element: what was registered there can be forgotten.
+    holding = Replica.objects.filter(vo=vo, lfn__in={replica.lfn for replica in replicas}).values("storage_element")
+    ids = _ids(named, vo=vo, known=StorageElement.objects.filter(Q(vos=vo) | Q(pk__in=holding)).distinct())
     gone = sql.remove(
         [(each.lfn, ids[each.storage_element] if each.storage_element else None) for each in replicas], vo_id=vo.pk
     )
@@ -76,9 +79,10 @@ def record(replicas: Sequence[GivenReplica], *, vo: VO) -> Registered:
     """Write replicas of a VO's files, on whoever's behalf, and mark the files that have a new one.
 
     Raises:
-        ReplicasError: no such storage element.
+        ReplicasError: no such storage element serves the VO.
     """
-    ids = element_ids([replica.storage_element for replica in replicas], field="replicas")
+    named = [replica.storage_element for replica in replicas]
+    ids = _ids(named, vo=vo, known=StorageElement.objects.serving(vo.pk))
     written = sql.register(
         [(each.lfn, ids[each.storage_element], each.size_bytes, each.checksum) for each in replicas], vo_id=vo.pk
     )
@@ -111,26 +115,22 @@ def mark_every_file() -> None:
     sql.mark([""], vo_id=None)
 
 
-def element_ids(names: Collection[str], *, field: str) -> dict[str, int]:
+def no_such_element(name: str, known: Collection[str], *, vo: str) -> str:
+    """Return the sentence on a storage element that there is not, or not for the VO; which of the two is not told."""
+    return f'No storage element that serves {vo} is called "{name}".{did_you_mean(name, sorted(known))}'
+
+
+def _ids(names: Collection[str], *, vo: VO, known: QuerySet[StorageElement]) -> dict[str, int]:
     """Return {name: id} of the storage elements.
 
-    Args:
-        names: in any order.
-        field: of the input, for the error.
-
     Raises:
-        ReplicasError: one is unknown.
+        ReplicasError: one of the names is none of them.
     """
-    known = dict(StorageElement.objects.values_list("name", "pk"))
-    unknown = sorted(set(names) - known.keys())
+    ids = dict(known.values_list("name", "pk"))
+    unknown = sorted(set(names) - ids.keys())
     if unknown:
-        raise refused({field: [no_such_element(name, known) for name in unknown[:MAX_UNKNOWN]]})
-    return known
-
-
-def no_such_element(name: str, known: Collection[str]) -> str:
-    """Return the sentence on a storage element that there is not."""
-    return f'No storage element is called "{name}".{did_you_mean(name, sorted(known))}'
+        raise refused({"replicas": [no_such_element(name, ids, vo=vo.name) for name in unknown[:MAX_UNKNOWN]]})
+    return ids
 
 
 def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User) -> VO:

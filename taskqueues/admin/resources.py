@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 from django.contrib import admin, messages
 from django.db import transaction
-from django.db.models import Count, Model, Q, QuerySet
+from django.db.models import Count, Model, Prefetch, Q, QuerySet
+from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -19,7 +20,7 @@ from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIEL
 from resources.domain.classad import ClassAdError, parse_expression
 from resources.domain.throttles import MAXIMA, needed_by
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
-from resources.models import ComputingElement, Queue, RequirementDefinition, Site
+from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
 from resources.services import issue_site_token
 from resources.services.throttles import recompute
@@ -86,11 +87,12 @@ class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
 
 
 class SiteForm(LevelForm):
-    """A site, with a throttle that has what its policy needs."""
+    """A site, with a throttle that has what its policy needs, and storage elements that serve it."""
 
     def clean(self) -> dict[str, Any]:
         """Check what concerns several fields."""
         given = super().clean() or self.cleaned_data
+        self._check_storage_elements(given)
         policy = ThrottlePolicy(given.get("throttle_policy") or "")
         for name in needed_by(policy, expression="throttle_requirements"):
             if given.get(name) in {None, ""} and name in self.fields:
@@ -101,6 +103,26 @@ class SiteForm(LevelForm):
             except ClassAdError as error:
                 self.add_error("throttle_requirements", f"Not a ClassAd expression: {error}")
         return given
+
+    def _check_storage_elements(self, given: dict[str, Any]) -> None:
+        """Refuse new ones that serve none of the site's VOs, and keep those that the user does not see."""
+        if "storage_elements" not in given:
+            return
+        site = self.instance
+        attached = StorageElement.objects.filter(sites=site.pk) if site.pk else StorageElement.objects.none()
+        before = frozenset(attached.values_list("pk", flat=True))
+        vos = frozenset(vo.pk for vo in given.get("vos", site.vos.all() if site.pk else ()))
+        chosen = StorageElement.objects.filter(pk__in=given["storage_elements"]).prefetch_related("vos")
+        for element in chosen.order_by("name"):
+            served = frozenset(vo.pk for vo in element.vos.all())
+            if element.pk not in before and (served.isdisjoint(vos) if vos else not served):
+                sentence = f"{element} serves no VO of this site; an operator names its VOs on its own page."
+                self.add_error("storage_elements", sentence)
+        offered = self.fields["storage_elements"]
+        if isinstance(offered, ModelMultipleChoiceField) and offered.queryset is not None:
+            hidden = attached.exclude(pk__in=offered.queryset.values("pk"))
+            ids = [*chosen.values_list("pk", flat=True), *hidden.values_list("pk", flat=True)]
+            given["storage_elements"] = StorageElement.objects.filter(pk__in=ids)
 
 
 @admin.register(Site)
@@ -144,7 +166,12 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Site]:
         """Return the sites with their VOs and the number of their CEs."""
-        return super().get_queryset(request).prefetch_related("vos").annotate(ce_count=Count("ces"))
+        sites = super().get_queryset(request).prefetch_related("vos").annotate(ce_count=Count("ces"))
+        if self.sees_all(request):
+            return sites
+        # Of storage elements that do not serve a manager's VOs not even the names are shown.
+        page = self.admin_site.get_model_admin(StorageElement)
+        return sites.prefetch_related(Prefetch("storage_elements", page.get_queryset(request)))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Site | None:
         """Return the site, and on it whether who asks may add computing elements."""

@@ -139,11 +139,11 @@ def theirs() -> World:
 
 
 @pytest.fixture
-def shared() -> Shared:
+def shared(mine: World) -> Shared:
     return Shared(
         site=make_site(name="shared.org"),
         platform=make_platform(name="x86_64-el9"),
-        storage_element=StorageElement.objects.create(name="CERN-DST", url="https://example.org/"),
+        storage_element=make_storage_element(name="CERN-DST", url="https://example.org/", vos=[mine.vo]),
         director=Director.objects.create(name="everywhere"),
     )
 

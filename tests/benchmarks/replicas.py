@@ -64,6 +64,7 @@ def _world() -> tuple[VO, User]:
     Membership.objects.create(user=owner, group=Group.objects.create(name="lhcb_user", vo=vo))
     for number in range(SITES):
         element = StorageElement.objects.create(name=f"SE{number}", url=f"https://se{number}.example.org")
+        element.vos.add(vo)
         Site.objects.create(name=f"LCG.Site{number}.org").storage_elements.add(element)
     return vo, owner
 

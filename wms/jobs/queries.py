@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
-from resources.queries import known_middlewares
+from resources.queries import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
 from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
@@ -133,10 +133,12 @@ def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> S
     """Return what descriptions of jobs of *vo* are compared with; only what they need is read."""
     asked_of_pilots = any(description["grid_middlewares"] for description in descriptions)
     has_output = any(description["output_data"] for description in descriptions)
+    names_element = any(description["output_se"] for description in descriptions)
     return Surroundings(
         middlewares=known_middlewares(vo) if asked_of_pilots else frozenset(),
         longest_segment_s=max(settings.WMS_CPU_SEGMENTS_S),
         stores_output=bool(has_output and element_sites(vo.pk)),
+        elements=known_elements(vo) if names_element else frozenset(),
     )
 
 

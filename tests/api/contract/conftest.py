@@ -21,7 +21,7 @@ users:
   - {username: charlie, password: "c", groups: [lhcb_user]}
 requirement_definitions: [{name: Memory, kind: capacity, unit: MB}]
 platforms: {x86_64-el9: [x86_64-el9, x86_64-el8]}
-storage_elements: [{name: CERN-DST, url: "https://storage.cern.ch/data", credential: "hush"}]
+storage_elements: [{name: CERN-DST, vos: [lhcb], url: "https://storage.cern.ch/data", credential: "hush"}]
 sites:
   - name: LCG.CERN.ch
     vos: [lhcb]

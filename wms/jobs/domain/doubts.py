@@ -39,6 +39,8 @@ class Surroundings:
     longest_segment_s: int
     #: Whether some site of the VO has a storage element for output data.
     stores_output: bool
+    #: Names of the storage elements that serve the VO.
+    elements: frozenset[str]
 
 
 class Doubtful(NamedTuple):
@@ -64,7 +66,14 @@ def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Mappin
 
 
 def _of_output_data(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
-    placeless = job.description["output_data"] and not job.description["output_se"]
+    element = job.description["output_se"]
+    if element and element not in surroundings.elements:
+        # It did when the job was submitted.
+        yield (
+            f'The storage element "{element}" does not serve the VO any more, so the output has no place: jobs with '
+            "output_data are handed back by every pilot. Submit the job again with another output_se."
+        )
+    placeless = job.description["output_data"] and not element
     if placeless and not surroundings.stores_output:
         yield "No site has a storage element for output_data today; name one by output_se."
 

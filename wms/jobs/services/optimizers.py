@@ -188,7 +188,7 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
 
 def _check_output_data(arrival: Arrival) -> None:
     asked = {wanted.description.output_se for wanted in arrival.wanted} - {None}
-    known = known_elements() if asked else frozenset()
+    known = known_elements(arrival.vo) if asked else frozenset()
     lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in _output_lists(arrival)}
     placed = any(lfns_of.values()) or any(wanted.description.output_path for wanted in arrival.wanted)
     own = own_directories(arrival.owner, group=arrival.group, vo=arrival.vo) if placed else ()
@@ -196,7 +196,8 @@ def _check_output_data(arrival: Arrival) -> None:
         element, path = wanted.description.output_se, wanted.description.output_path
         if element is not None and element not in known and not arrival.refused_enough:
             hint = arrival.hint("storage element", element, known=known)
-            arrival.refuse(wanted, "output_se", f'No storage element is called "{element}".{hint}')
+            sentence = f'No storage element of the VO {arrival.vo} is called "{element}".{hint}'
+            arrival.refuse(wanted, "output_se", sentence)
         if path and not is_own(path, directories=own) and not arrival.refused_enough:
             sentence = f"output_path must be below {' or '.join(own)}: other directories are not yours to write to."
             arrival.refuse(wanted, "output_path", sentence)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
 from resources.domain.words import RequirementKind
 from wms.kernel.names import listed
-from wms.stack.configuration.plan import AnySection, Plan, World
+from wms.stack.configuration.plan import Plan, World, entries_after
 from wms.stack.configuration.problems import Remark
 from wms.stack.configuration.reading import Reading
 from wms.stack.configuration.schema import CEEntry, Configuration, DefinitionEntry, QueueEntry, SiteEntry
@@ -36,7 +36,7 @@ def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Read
         world: what is stored.
         reading: its warnings grow.
     """
-    definitions = _after(made, world.definitions)
+    definitions = entries_after(made, world.definitions)
     changed = {
         change.identity: change.entry
         for section, change in made.changes
@@ -62,11 +62,6 @@ def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Read
         made.problems.append(entry.remark("kind", sentence))
 
 
-def _after(made: Plan, section: AnySection) -> Mapping[Identity, object]:
-    """Return the entries of a section as they are to be."""
-    return {**section.entries, **{change.identity: change.entry for of, change in made.changes if of is section}}
-
-
 def _misfits(
     file: Configuration, made: Plan, *, world: World, definitions: Mapping[Identity, object]
 ) -> Iterator[_Misfit]:
@@ -78,9 +73,9 @@ def _misfits(
     if not any(definition.kind is RequirementKind.CAPACITY for definition in by_name.values()):
         return
     stated = _stated(file)
-    sites = _after(made, world.sites)
+    sites = entries_after(made, world.sites)
     for section in (world.sites, world.ces, world.queues):
-        for identity, entry in _after(made, section).items():
+        for identity, entry in entries_after(made, section).items():
             site = sites[identity[:1]]
             if not isinstance(entry, LevelEntry) or not isinstance(site, SiteEntry):
                 continue

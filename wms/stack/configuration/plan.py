@@ -13,11 +13,11 @@ from pilots.services.ces import flaw_of_options
 from resources.domain.words import SiteTokenPurpose
 from resources.services.ce_rules import refusal
 from wms.accounts.domain import digest_of
-from wms.kernel.names import did_you_mean
+from wms.kernel.names import did_you_mean, listed
 from wms.stack.configuration.problems import Remark
 from wms.stack.configuration.reading import Reading, Use
 from wms.stack.configuration.records import Entry, EntryT, Key, keys_of
-from wms.stack.configuration.schema import CEEntry, Configuration, LimitEntry
+from wms.stack.configuration.schema import CEEntry, Configuration, LimitEntry, SiteEntry, StorageElementEntry
 from wms.stack.configuration.sections import Change, Identity, Section
 from wms.stack.configuration.supply import DirectorSection, LimitSection, told_apart
 from wms.stack.configuration.where import (
@@ -45,7 +45,7 @@ class World:
         self.users = UserSection(self.groups)
         self.definitions = DefinitionSection(self.vos)
         self.platforms = PlatformSection()
-        self.storage_elements = StorageElementSection()
+        self.storage_elements = StorageElementSection(self.vos)
         self.sites = SiteSection(self.vos, self.storage_elements)
         self.ces = CESection(self.sites)
         self.queues = QueueSection(self.ces)
@@ -82,6 +82,7 @@ def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) 
     if "limits" in file.source.lines:
         _compare_limits(made, file, world=world, reading=reading, now=now)
     made.problems += [*_taken_dns(made, world=world), *_taken_tokens(file)]
+    _check_attached_elements(made, file, world=world, reading=reading)
     return made
 
 
@@ -281,6 +282,30 @@ def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
                 of_file = entry if identity in planned else planned[owner[dn],]
                 other = owner[dn] if of_file is entry else entry.username
                 yield of_file.remark("dns", f'"{dn}" is a DN of {other}; it can be of one user only')
+
+
+def _check_attached_elements(made: Plan, file: Configuration, *, world: World, reading: Reading) -> None:
+    """Refuse storage elements that a site has and that serve none of its VOs; warn of those that serve nobody yet."""
+    elements: Mapping[Identity, StorageElementEntry] = entries_after(made, world.storage_elements)
+    sites: Mapping[Identity, SiteEntry] = entries_after(made, world.sites)
+    for entry in file.storage_elements:
+        element = elements.get((entry.name,))
+        if element is not None and not element.vos:
+            reading.warnings.append(entry.remark("", "it serves nobody; name the VOs that may use it by vos"))
+    for stated in file.sites:
+        site = sites.get((stated.name,))
+        for name in stated.storage_elements:
+            element = elements.get((name,))
+            if site is None or element is None or not site.vos or not element.vos:
+                continue
+            if {*site.vos}.isdisjoint(element.vos):
+                sentence = f"{name} serves {listed(element.vos)} and none of the site's VOs ({listed(site.vos)})"
+                made.problems.append(stated.remark("storage_elements", sentence))
+
+
+def entries_after(made: Plan, section: AnySection) -> Mapping[Identity, Any]:
+    """Return the entries of a section as they are to be."""
+    return {**section.entries, **{change.identity: change.entry for of, change in made.changes if of is section}}
 
 
 def _taken_tokens(file: Configuration) -> Iterator[Remark]:

@@ -158,8 +158,10 @@ class StorageElementEntry(Entry):
     secrets: ClassVar[frozenset[str]] = frozenset({"credential"})
 
     name: Annotated[str, name()]
+    vos: Annotated[tuple[str, ...], SetOf(NameOf("vo"))] = ()
     url: Annotated[str, _STORAGE_URL]
     credential: Annotated[str | None, _BEARER] = None
+    credential_for_pilots: Annotated[bool, Flag()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,14 +100,23 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
 
     record: ClassVar[type[Entry]] = StorageElementEntry
 
+    def __init__(self, vos: VOSection) -> None:
+        self._vos = vos
+        super().__init__()
+
     def load(self) -> Iterator[tuple[Identity, StorageElement]]:
         """Yield every storage element."""
-        for element in StorageElement.objects.order_by("name"):
+        for element in StorageElement.objects.prefetch_related("vos").order_by("name"):
             yield (element.name,), element
 
     def entry_of(self, row: StorageElement) -> StorageElementEntry:
         """Return the storage element as the file has it."""
-        return StorageElementEntry(name=row.name, url=row.url)
+        return StorageElementEntry(
+            name=row.name,
+            vos=sorted_names(vo.name for vo in row.vos.all()),
+            url=row.url,
+            credential_for_pilots=row.credential_for_pilots,
+        )
 
     def changed_secrets(self, identity: Identity, entry: StorageElementEntry) -> Iterable[str]:
         """Return the credential's key if it is another one, or was encrypted under a key that is lost."""
@@ -124,10 +133,12 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
     def write(self, change: Change[StorageElementEntry]) -> None:
         """Write the storage element."""
         row = self.rows.setdefault(change.identity, StorageElement(name=change.entry.name))
-        row.url = change.entry.url
+        row.url, row.credential_for_pilots = change.entry.url, change.entry.credential_for_pilots
         if change.entry.credential is not None and "credential" in change.changed:
             row.credential_encrypted = encrypt(change.entry.credential)
         row.save()
+        if "vos" in change.changed:
+            row.vos.set([self._vos.rows[name,] for name in change.entry.vos])
 
 
 class SiteSection(Section[SiteEntry, Site]):
