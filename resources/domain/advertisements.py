@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from resources.domain.classad import ClassAd, ClassAdError, evaluate, parse_classad
+from resources.domain.classad import ClassAd, Value, each_value_of, parse_classad
 from resources.domain.throttles import CUR_MATCHES, NUMBERS, Numbers
 
 #: Of jobs and matches; what the column of the room can store.
@@ -54,25 +54,18 @@ def of_classad(
             and column.
     """
     ad = parse_classad(text, by_lines=True)
-    for name in WANT_REEVALUATION:
-        if name.lower() in ad.record.entries and not isinstance(_value_of(ad, name), bool):
+    numbers: dict[str, int] = {}
+    for name, value in each_value_of(ad, (*WANT_REEVALUATION, *NUMBERS)):
+        if name in NUMBERS:
+            numbers[name] = _number(value, ad, name)
+        elif not isinstance(value, bool):
             raise ad.error(name, f"{name} is true or false; or leave it out.")
-    numbers = {name: _number_of(ad, name) for name in NUMBERS if name.lower() in ad.record.entries}
     return Advertisement(
         numbers=numbers, classad=text, sequence=sequence, measured_s_ago=measured_s_ago, gateway=gateway
     )
 
 
-def _number_of(ad: ClassAd, name: str) -> int:
-    value = _value_of(ad, name)
+def _number(value: Value, ad: ClassAd, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_JOBS:
         raise ad.error(name, f"{name} is a whole number from 0 to {MOST_JOBS}.")
     return value
-
-
-def _value_of(ad: ClassAd, name: str) -> object:
-    expression = ad.expression(name)
-    try:
-        return None if expression is None else evaluate(expression, my=ad)
-    except ClassAdError as error:
-        raise ad.error(name, error.problem) from error

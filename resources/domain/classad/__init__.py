@@ -4,7 +4,7 @@ Jobs are described in it (JDL), and a site's throttle may be an expression of it
 meaning departs from HTCondor's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,6 +28,7 @@ __all__ = [
     "Reach",
     "Value",
     "classad_of",
+    "each_value_of",
     "evaluate",
     "is_true",
     "may_be_true",
@@ -158,6 +159,24 @@ def values_of(ad: ClassAd, *, max_steps: int = MAX_STEPS) -> Mapping[str, Value]
     """
     values = evaluate(ad.whole, my=ad, max_steps=max_steps)
     return values if isinstance(values, Mapping) else {}
+
+
+def each_value_of(ad: ClassAd, names: Iterable[str], *, max_steps: int = MAX_STEPS) -> Iterator[tuple[str, Value]]:
+    """Yield name and value of those attributes of *ad* that there are; *max_steps* is for all of them together.
+
+    Raises:
+        ClassAdError: as ``evaluate``; it points at the attribute's name.
+    """
+    evaluation, mine = Evaluation(max_steps=max_steps), Frame(ad.record)
+    for name in names:
+        entry = ad.record.entries.get(name.lower())
+        if entry is None:
+            continue
+        try:
+            value = evaluation.run(entry.node, my=mine, text=ad.text)
+        except ClassAdError as error:
+            raise ad.error(name, error.problem) from error
+        yield name, value
 
 
 def is_true(

@@ -139,6 +139,7 @@ class Evaluation:
             entry = frame.record.entries.get(name)
             if entry is not None:
                 return self._entry(entry, frame)
+            self._steps -= 1
             frame = frame.outer
         return UNDEFINED
 

@@ -12,6 +12,10 @@ from wms.kernel.errors import RejectedError
 
 MAX_BYTES: Final = 64 * 1024
 MAX_INTEGER: Final = 2**63 - 1
+#: Two and a half for each part that a text may have; each takes time, and a text could be nothing else.
+MAX_TOKENS: Final = 25_000
+#: A name is folded and looked up wherever it is meant, which may be at thousands of places.
+MAX_NAME_CHARACTERS: Final = 255
 
 _SHOWN_CHARACTERS: Final = 40
 
@@ -72,7 +76,7 @@ def tokens_of(text: str) -> list[Token]:
     """Return the tokens of *text*, the last one of kind ``end``.
 
     Raises:
-        ClassAdError: the text is too long, cannot be stored, or contains what is no token.
+        ClassAdError: the text or a name is too long, cannot be stored, or contains what is no token.
     """
     _refuse_unstorable(text)
     tokens: list[Token] = []
@@ -83,6 +87,10 @@ def tokens_of(text: str) -> list[Token]:
         kind = _KINDS[group]
         if kind == "wrong":
             raise at_its_cause(ClassAdError(_complaint(text, at), text=text, at=at), text=text, tokens=tokens)
+        if kind == "name" and len(word) > MAX_NAME_CHARACTERS:
+            raise ClassAdError(f"A name has at most {MAX_NAME_CHARACTERS} characters.", text=text, at=at)
+        if len(tokens) >= MAX_TOKENS:
+            raise ClassAdError(f"The text has more than {MAX_TOKENS} words and signs.", text=text, at=at)
         if kind == "string":
             at -= 1  # point at the quote
         tokens.append(new(Token, (kind or word, word, at)))

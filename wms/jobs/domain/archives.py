@@ -57,7 +57,7 @@ def flaw_of_name(name: str) -> str | None:
         return "is empty" if not name else "is that of a directory"
     if "/" in name:
         return "has a slash in it"
-    if any(category(character) in {"Cc", "Cs"} for character in name):
+    if not name.isprintable() and any(category(character) in {"Cc", "Cs"} for character in name):
         return "has a control character or a byte that is not UTF-8 in it"
     if len(name.encode()) > MAX_NAME_BYTES:
         return f"is longer than {MAX_NAME_BYTES} bytes"
@@ -98,7 +98,8 @@ class _Seen:
 
     def add(self, path: tuple[str, ...], kind: MemberKind) -> None:
         """Remember the member and the directories above it."""
-        self.directories.update(path[:length] for length in range(len(path)))
+        if path[:-1] not in self.directories:
+            self.directories.update(path[:length] for length in range(len(path)))
         if kind is MemberKind.DIRECTORY:
             self.directories.add(path)
         elif kind is MemberKind.SYMLINK:
@@ -114,9 +115,11 @@ def _check(member: Member, seen: _Seen) -> None:
     forbidden_bits = SETUID if member.kind is MemberKind.DIRECTORY else SETUID | SETGID
     if member.mode & forbidden_bits and member.kind is not MemberKind.SYMLINK:
         _refuse(member.name, "has a set-user-id or set-group-id bit")
-    for length in range(1, len(path)):
-        if path[:length] in seen.links or path[:length] in seen.files:
-            _refuse(member.name, "lies behind a member that is no directory")
+    # What is known as a directory is neither link nor file, nor is what it lies in.
+    if path[:-1] not in seen.directories:
+        for length in range(1, len(path)):
+            if path[:length] in seen.links or path[:length] in seen.files:
+                _refuse(member.name, "lies behind a member that is no directory")
     if path in (seen.files if member.kind is MemberKind.DIRECTORY else seen.directories):
         _refuse(member.name, "is a directory and something else")
     if path in seen.links:

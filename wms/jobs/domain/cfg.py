@@ -16,18 +16,23 @@ from wms.jobs.domain.jdl import AttributeReader, DescribedJob, Json
 
 MAX_BYTES: Final = 64 * 1024
 MAX_LINES: Final = 10_000
+#: Of all lists together.
+MAX_ELEMENTS: Final = 10_000
+MAX_NAME_CHARACTERS: Final = 255
 #: Of sections in sections; none of ours holds another, but errors should say so, not that a brace is too many.
 MAX_DEPTH: Final = 8
 
 _SECTIONS: Final = frozenset({"requirements", "environment"})
 #: What stands in quotes is passed over, so that a # in it begins no comment.
-_COMMENT: Final = re.compile(r'(?P<quoted>"[^"]*")|(?:^|(?<=[ \t]))#.*')
-_ASSIGNMENT: Final = re.compile(r"(?P<name>[^={}]*?)[ \t]*(?P<operator>\+=|=)[ \t]*(?P<value>.*)")
+_COMMENT: Final = re.compile(r'(?P<quoted>"[^"]*+")|(?:^|(?<=[ \t]))#.*+')
+#: Up to the sign that says what it is. As all repetitions here, it never goes back over what it has read.
+_UP_TO_SIGN: Final = re.compile(r"[^={}]*+")
+_BLANKS: Final = re.compile(r"\s*+")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)?")
 #: Names that jobs may require need not be words.
 _NAME_IN_SECTION: Final = re.compile(r"[^\s={}#\"](?:[^={}#\"]*[^\s={}#\"])?")
-_QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
-_ELEMENT: Final = re.compile(r'\s*(?:(?P<quoted>"(?:[^"]|"")*")(?=\s*(?:,|$))|(?P<plain>[^,]*))\s*(?:,|$)')
+_QUOTED: Final = re.compile(r'"((?:[^"]++|"")*+)"')
+_ELEMENT: Final = re.compile(r'\s*+(?:(?P<quoted>"(?:[^"]++|"")*+")(?=\s*+(?:,|$))|(?P<plain>[^,]*+))\s*+(?:,|$)')
 #: What looks like a number and is none that fits is refused later, not read as a text that nothing offers.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}")
 _REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?")
@@ -53,6 +58,8 @@ class _Option:
     #: Offsets in the text.
     at: int
     value_at: int
+    #: The values as a list, and whether each was quoted; None: nobody asked for it yet.
+    elements: list[tuple[str, bool]] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,33 +116,33 @@ class _Parser:
         return self._open[0]
 
     def _line(self, line: str, at: int) -> None:
-        rest = line.strip()
-        at += len(line) - len(line.lstrip())
-        while rest:
-            taken = self._part(rest, at)
-            at += taken + len(rest[taken:]) - len(rest[taken:].lstrip())
-            rest = rest[taken:].lstrip()
+        line = line.rstrip()
+        begin = _end_of(_BLANKS, line, 0)
+        while begin < len(line):
+            begin = _end_of(_BLANKS, line, self._part(line, begin, at))
 
-    def _part(self, rest: str, at: int) -> int:
-        """Read what comes first in the rest of a line; return how many characters it takes."""
-        if rest[0] == "{":
-            return self._begin(at)
+    def _part(self, line: str, begin: int, line_at: int) -> int:
+        """Read the part of a line that begins at *begin*; return where it ends."""
+        at = line_at + begin
+        if line[begin] == "{":
+            self._begin(at)
+            return begin + 1
         if self._announced is not None:
             raise self._error(f"Write `=` and a value, or a block in braces, after `{self._announced.name}`.", at)
-        if rest[0] == "}":
+        if line[begin] == "}":
             if len(self._open) == 1:
                 raise self._error("This `}` closes nothing; take it out.", at)
             self._open.pop()
-            return 1
-        assignment = _ASSIGNMENT.fullmatch(rest)
-        if assignment is not None:
-            self._set(assignment, at)
-            return len(rest)
-        name = re.split(r"[{}]", rest, maxsplit=1)[0]
+            return begin + 1
+        end = _end_of(_UP_TO_SIGN, line, begin)
+        name = line[begin:end]
+        if line[end : end + 1] == "=":
+            self._set(name, line[end + 1 :].lstrip(" \t"), at, line_at + len(line))
+            return len(line)
         self._announced = _Section(name=self._checked(name.strip(), at), at=at)
-        return len(name)
+        return end
 
-    def _begin(self, at: int) -> int:
+    def _begin(self, at: int) -> None:
         if self._announced is None:
             raise self._error("Give the section a name: `Requirements {`.", at)
         if len(self._open) > MAX_DEPTH:
@@ -143,24 +150,26 @@ class _Parser:
         self._add(self._announced.name, self._announced, self._announced.at)
         self._open.append(self._announced)
         self._announced = None
-        return 1
 
-    def _set(self, assignment: re.Match[str], at: int) -> None:
-        name, value = self._checked(assignment["name"], at), assignment["value"]
+    def _set(self, written: str, value: str, at: int, end: int) -> None:
+        """Take ``written = value``, where *written* ends with ``+`` if it adds to a list; *value* ends at *end*."""
+        adds = written.endswith("+")
+        name = self._checked((written[:-1] if adds else written).rstrip(" \t"), at)
+        value_at = end - len(value)
         # A block on one line: { Memory = 4000 }
         if len(self._open) > 1 and value.endswith("}") and value.count("{") < value.count("}"):
-            self._put(assignment["operator"], name, value[:-1].rstrip(), at, at + assignment.start("value"))
+            self._put(name, value[:-1].rstrip(), at, value_at, adds=adds)
             self._open.pop()
             return
-        self._put(assignment["operator"], name, value, at, at + assignment.start("value"))
+        self._put(name, value, at, value_at, adds=adds)
 
-    def _put(self, operator: str, name: str, value: str, at: int, value_at: int) -> None:
+    def _put(self, name: str, value: str, at: int, value_at: int, *, adds: bool) -> None:
         if value.endswith(";"):
             # Who is used to JDL would run the program "a;".
             hint = "A value ends with its line: take out the `;`, or put the value in double quotes."
             raise self._error(hint, value_at + len(value) - 1)
         known = self._open[-1].entries.get(name.lower())
-        if operator == "+=" and isinstance(known, _Option):
+        if adds and isinstance(known, _Option):
             known.values.append(value)
             return
         self._add(name, _Option(name=name, values=[value], at=at, value_at=value_at), at)
@@ -171,6 +180,8 @@ class _Parser:
         self._open[-1].entries[name.lower()] = entry
 
     def _checked(self, name: str, at: int) -> str:
+        if len(name) > MAX_NAME_CHARACTERS:
+            raise self._error(f"A name has at most {MAX_NAME_CHARACTERS} characters.", at)
         pattern = _NAME if len(self._open) == 1 else _NAME_IN_SECTION
         if not pattern.fullmatch(name):
             raise self._error("Write a name, then `=` and its value: CPUTime = 3600", at)
@@ -189,6 +200,7 @@ class _CfgReader(AttributeReader):
         super().__init__()
         self._entries = section.entries
         self._text = text
+        self._elements_left = MAX_ELEMENTS
 
     def names(self) -> Sequence[str]:
         return [entry.name for entry in self._entries.values()]
@@ -265,6 +277,11 @@ class _CfgReader(AttributeReader):
 
     def _elements(self, option: _Option) -> list[tuple[str, bool]]:
         """Return the elements of a list, and whether each was quoted; an empty value is an empty list."""
+        if option.elements is None:
+            option.elements = self._split(option)
+        return option.elements
+
+    def _split(self, option: _Option) -> list[tuple[str, bool]]:
         found: list[tuple[str, bool]] = []
         for value in filter(None, option.values):
             at = 0
@@ -272,6 +289,9 @@ class _CfgReader(AttributeReader):
                 element = _ELEMENT.match(value, at)
                 if element is None or not (element["quoted"] is not None or element["plain"].strip()):
                     raise self._error(f"`{option.name}` has an empty element; take out a comma.", option.value_at)
+                self._elements_left -= 1
+                if self._elements_left < 0:
+                    raise self._error(f"Lists have at most {MAX_ELEMENTS} elements in all.", option.value_at)
                 quoted = element["quoted"] is not None
                 found.append((_unquoted(element["quoted"]) if quoted else element["plain"].strip(), quoted))
                 at = max(element.end(), at + 1)
@@ -288,6 +308,12 @@ class _CfgReader(AttributeReader):
 
     def _error(self, problem: str, at: int) -> InvalidCfgError:
         return InvalidCfgError(problem, text=self._text, at=at)
+
+
+def _end_of(pattern: re.Pattern[str], line: str, begin: int) -> int:
+    """Return where what *pattern* matches at *begin* ends; it matches everywhere, if only nothing."""
+    found = pattern.match(line, begin)
+    return begin if found is None else found.end()
 
 
 def _unquoted(value: str) -> str:

@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from wms.jobs.domain import description as descriptions
+from wms.jobs.domain.allowance import Allowance
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER, shown
 from wms.kernel.names import did_you_mean
@@ -34,8 +35,6 @@ MAX_PARAMETRIC_JOBS: Final = 10_000
 MAX_SEQUENCES: Final = 100
 #: Of all sequences together; a text of 4 kB could ask for a million.
 MAX_VALUES: Final = 250_000
-#: A 64 kB text can ask for gigabytes of jobs; so much text the descriptions of all of them may have together.
-MAX_EXPANDED_CHARACTERS: Final = 64 * 1024 * 1024
 TEMPLATES: Final = (
     "executable",
     "arguments",
@@ -66,16 +65,21 @@ def is_parametric(data: Mapping[str, object]) -> bool:
     return data.get("parameters") is not None
 
 
-def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
+def parse_all(data: Mapping[str, object], allowance: Allowance | None = None) -> list[JobDescription]:
     """Return the valid descriptions of all jobs that *data* describes; one if it is not parametric.
 
     They are also valid after ``substitute_job_id`` with any job id.
 
+    Args:
+        data: the description.
+        allowance: what the request may still cost, of which this takes its part; None: *data* is all of it.
+
     Raises:
         InvalidDescriptionError: for the first job that is not right.
+        InvalidSubmissionError: the jobs are more than the request may have.
     """
     result: list[JobDescription] = []
-    for number, single in enumerate(expand(data)):
+    for number, single in enumerate(expand(data, allowance)):
         try:
             job = descriptions.parse(single)
             if is_parametric(data):
@@ -90,23 +94,31 @@ def parse_all(data: Mapping[str, object]) -> list[JobDescription]:
     return result
 
 
-def expand(data: Mapping[str, object]) -> list[dict[str, object]]:
+def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> list[dict[str, object]]:
     """Return the descriptions of the single jobs, without ``parameters`` and still unchecked, in order.
 
     A description without ``parameters`` is returned as it is, percent signs included.
 
+    Args:
+        data: the description.
+        allowance: as of ``parse_all``.
+
     Raises:
         InvalidDescriptionError: the parameters are wrong, or a text names a sequence that does not exist.
+        InvalidSubmissionError: the jobs are more than the request may have.
     """
+    allowance = allowance or Allowance()
     single = {field: value for field, value in data.items() if field != "parameters"}
     if not is_parametric(data):
+        allowance.take_jobs(1)
         return [single]
     sequences = _sequences(data["parameters"])
     count = len(next(iter(sequences.values())))
-    expansion = _Expansion(sequences, count=count)
+    allowance.take_jobs(count)
+    expansion = _Expansion(sequences, count=count, allowance=allowance)
     varying = [field for field in TEMPLATES if expansion.has_directive(field, single.get(field))]
     shared = [value for field, value in single.items() if field not in varying]
-    expansion.charge(count * sum(map(_shared_characters, shared)))
+    allowance.take_expanded(count * sum(map(_shared_characters, shared)))
     return [single | {field: expansion.rendered(single[field], number) for field in varying} for number in range(count)]
 
 
@@ -163,22 +175,13 @@ def _refuse_too_long_with_id(job: JobDescription) -> None:
 class _Expansion:
     """Renders the texts of one description for each job number, and counts how much text that makes."""
 
-    def __init__(self, sequences: Mapping[str, list[str]], *, count: int) -> None:
+    def __init__(self, sequences: Mapping[str, list[str]], *, count: int, allowance: Allowance) -> None:
         self._sequences = sequences
         self._numbers = [str(number).zfill(len(str(count - 1))) for number in range(count)]
         self._templates: dict[str, tuple[str | list[str], ...]] = {}
         #: Characters of all texts of a sequence, by its identity: it is kept by self._sequences or self._numbers.
         self._lengths: dict[int, int] = {}
-        self._made = 0
-
-    def charge(self, characters: int) -> None:
-        """Count so much more text, and refuse when it becomes too much."""
-        self._made += characters
-        if self._made > MAX_EXPANDED_CHARACTERS:
-            megabytes = MAX_EXPANDED_CHARACTERS // 2**20
-            raise _refused(
-                f"These jobs would have more than {megabytes} MB of text; shorten it or submit fewer at once."
-            )
+        self._allowance = allowance
 
     def has_directive(self, field: str, value: object) -> bool:
         """Read every text of *value*, and return whether one of them differs from job to job.
@@ -196,7 +199,7 @@ class _Expansion:
                 found = found or len(self._templates[text]) > 1
                 characters += self._characters(text)
         if found:
-            self.charge(characters)
+            self._allowance.take_expanded(characters)
         return found
 
     def rendered(self, value: object, number: int) -> object:

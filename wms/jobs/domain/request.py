@@ -10,6 +10,7 @@ from uuid import UUID
 
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import parametric
+from wms.jobs.domain.allowance import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, JobDescription
 from wms.jobs.domain.fields import shown
@@ -17,9 +18,10 @@ from wms.jobs.domain.jdl import DescribedJob, parse_jdl
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, did_you_mean
 
-MAX_JOBS: Final = 10_000
 #: Reading a list ends when so many fields were found wrong.
 MAX_WRONG_FIELDS: Final = 100
+#: Of all JDL and CFG texts of a list: each 64 kB of them take about 35 ms at worst.
+MAX_TEXT_CHARACTERS: Final = 4 * 1024 * 1024
 #: Fields beside a description; they concern the request.
 ENVELOPE: Final = ("group", "request_id")
 #: {field: what reads the text that stands there instead of the other fields}.
@@ -27,12 +29,6 @@ TEXT_FORMS: Final[Mapping[str, Callable[[str], DescribedJob]]] = MappingProxyTyp
 FORMS: Final = (*TEXT_FORMS, "jobs")
 
 Errors = dict[str, list[str]]
-
-
-class InvalidSubmissionError(RejectedError):
-    """The request around the descriptions is wrong."""
-
-    code = "invalid_submission"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +58,9 @@ def parse_submission(body: object) -> SubmissionIn:
     """Return the request that *body*, a JSON value, makes; at most 10,000 jobs in all.
 
     Raises:
-        InvalidSubmissionError: no object, or group, request id or list are wrong.
-        InvalidDescriptionError: with the errors of all jobs; those of a list are named like ``jobs.3.executable``.
+        InvalidSubmissionError: no object, group, request id or list are wrong, or it is more than an Allowance.
+        InvalidDescriptionError: with the errors of the jobs; those of a list are named like ``jobs.3.executable``, and
+            ``jobs`` says how many were not read because so much was wrong before.
         InvalidJdlError, InvalidCfgError: the only description is a text that cannot be read.
     """
     if not isinstance(body, Mapping):
@@ -74,7 +71,7 @@ def parse_submission(body: object) -> SubmissionIn:
         _refuse_beside("jobs", content)
         wanted, groups = _list(content["jobs"])
     else:
-        wanted, groups = _single(content, path="")
+        wanted, groups = _single(content, path="", allowance=Allowance())
     return SubmissionIn(
         jobs=wanted,
         group=_group(body.get("group"), groups),
@@ -87,33 +84,46 @@ def _list(entries: object) -> tuple[list[WantedJob], set[str]]:
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_JOBS:
         given = f"{len(entries)} of them" if isinstance(entries, list) else shown(entries)
         raise _invalid("jobs", f"jobs must be a list of 1 to {MAX_JOBS} descriptions, not {given}.")
+    _refuse_too_much_text(entries)
     wanted: list[WantedJob] = []
     groups: set[str] = set()
     errors: Errors = {}
+    wrong = 0
+    allowance = Allowance()
     for position, entry in enumerate(entries):
         try:
-            single, named = _entry(entry, path=f"jobs.{position}.")
+            single, named = _entry(entry, path=f"jobs.{position}.", allowance=allowance)
+        except InvalidSubmissionError:
+            raise
         except RejectedError as error:
             errors |= {f"jobs.{position}.{field}": sentences for field, sentences in error.errors.items()}
-            if len(errors) >= MAX_WRONG_FIELDS:
+            wrong += 1
+            if wrong >= MAX_WRONG_DESCRIPTIONS or len(errors) >= MAX_WRONG_FIELDS:
+                if left := len(entries) - position - 1:
+                    errors["jobs"] = [f"So much is wrong that the last {left} descriptions were not read."]
                 break
             continue
         groups |= named
         wanted += single
-        if len(wanted) > MAX_JOBS:
-            raise _invalid("jobs", f"These are more than {MAX_JOBS} jobs in all; submit them in several requests.")
     if errors:
         raise InvalidDescriptionError(errors)
     return wanted, groups
 
 
-def _entry(entry: object, *, path: str) -> tuple[list[WantedJob], set[str]]:
+def _refuse_too_much_text(entries: Sequence[object]) -> None:
+    texts = [entry.get(form) for entry in entries if isinstance(entry, Mapping) for form in TEXT_FORMS]
+    if sum(len(text) for text in texts if isinstance(text, str)) > MAX_TEXT_CHARACTERS:
+        most = f"at most {MAX_TEXT_CHARACTERS // 2**20} MB of JDL and CFG in all"
+        raise _invalid("jobs", f"One request has {most}; submit them in several requests, or as parametric jobs.")
+
+
+def _entry(entry: object, *, path: str, allowance: Allowance) -> tuple[list[WantedJob], set[str]]:
     if not isinstance(entry, Mapping):
         raise InvalidDescriptionError({"description": [f"A description must be an object, not {shown(entry)}."]})
-    return _single(entry, path=path)
+    return _single(entry, path=path, allowance=allowance)
 
 
-def _single(content: Mapping[str, object], *, path: str) -> tuple[list[WantedJob], set[str]]:
+def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -> tuple[list[WantedJob], set[str]]:
     """Read one description, JDL, CFG or JSON, and the groups that it names."""
     groups: set[str] = set()
     for form, parse in TEXT_FORMS.items():
@@ -123,7 +133,7 @@ def _single(content: Mapping[str, object], *, path: str) -> tuple[list[WantedJob
             break
     return [
         WantedJob(description=description, path=path, parametric=parametric.is_parametric(content))
-        for description in parametric.parse_all(content)
+        for description in parametric.parse_all(content, allowance)
     ], groups
 
 

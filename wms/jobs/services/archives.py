@@ -26,6 +26,8 @@ MAX_HEADER_BYTES = 32 * 1024
 MEAN_HEADER_BYTES = 2560
 #: Attributes that hold for all following members are copied to each of them.
 MAX_GLOBAL_ATTRIBUTES = 64
+#: Of one member, with the global ones; tar writes about ten. Each is searched for and compared by tarfile.
+MAX_ATTRIBUTES = 128
 #: `xz -9` needs 65 MiB to unpack; a header can ask for 4 GiB.
 MAX_XZ_MEMORY_BYTES = 128 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
@@ -164,6 +166,8 @@ def _members(content: BinaryIO) -> Iterator[Member]:
     while (info := archive.next()) is not None:
         if len(archive.pax_headers) > MAX_GLOBAL_ATTRIBUTES:
             raise UnsafeArchiveError(f"The archive has more than {MAX_GLOBAL_ATTRIBUTES} global attributes.")
+        if len(info.pax_headers) > MAX_ATTRIBUTES:
+            raise UnsafeArchiveError(f"A member has more than {MAX_ATTRIBUTES} attributes.")
         yield Member(
             name=info.name,
             kind=_kind_of(info),

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from wms.kernel.errors import RejectedError
@@ -15,7 +15,11 @@ MIN_INTEGER = -(2**63)
 
 #: Escapes of NUL and of halves of surrogate pairs, also of the halves of a whole one.
 _SUSPICIOUS = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTAINERS = (dict, list)
+
+#: No value of JSON: the end of an object or list.
+_NOTHING = object()
 
 #: How JSON's types are called in sentences.
 TYPE_NAMES: Mapping[type, str] = {
@@ -137,22 +141,29 @@ def _flaw_of(text: str) -> str:
     """Return why PostgreSQL cannot store *text*, or an empty string."""
     if "\x00" in text:
         return "A string holds the NUL character (\\u0000), which cannot be stored."
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         return "A string holds half of a surrogate pair (\\ud800 to \\udfff); send whole characters."
     return ""
 
 
 def _place_of_flaw(value: object) -> str:
     """Return the dotted name of a text that cannot be stored, or of the object that has a name of that kind."""
-    left: list[tuple[str, object]] = [("", value)]
-    while left:
-        place, item = left.pop()
+    names: list[str | int] = []
+    #: What is left of each object and list that was begun, the outermost first.
+    begun: list[Iterator[tuple[str | int, object]]] = [iter([("", value)])]
+    while begun:
+        del names[len(begun) - 1 :]
+        name, item = next(begun[-1], ("", _NOTHING))
+        if item is _NOTHING:
+            begun.pop()
+            continue
+        names.append(name)
         if isinstance(item, str) and _flaw_of(item):
             break
         if isinstance(item, dict):
             if any(map(_flaw_of, item)):
                 break
-            left += [(f"{place}.{name[:64]}", inner) for name, inner in reversed(item.items())]
+            begun.append(iter(item.items()))
         elif isinstance(item, list):
-            left += [(f"{place}.{position}", inner) for position, inner in reversed(list(enumerate(item)))]
-    return place.removeprefix(".") or "body"
+            begun.append(iter(enumerate(item)))
+    return ".".join(str(name)[:64] for name in names[1:]) or "body"

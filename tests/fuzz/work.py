@@ -1,0 +1,50 @@
+"""How much work something is, counted: the same number each time, whatever else the machine does."""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+from tests.pace import cpu_within
+
+#: One step of a request, for 64 kB, of the reference machine's CPU time.
+STEP_S: Final = 0.1
+#: A step that is not measured but only kept from the squares of 64,000, which take ten times as long.
+FAR_TOO_LONG_S: Final = 1.0
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many functions *work* calls, the library's and the interpreter's own included."""
+    count = 0
+
+    def counted(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def cpu_of(work: Callable[[], object]) -> float:
+    """Return the CPU seconds that *work* takes."""
+    begun_s = time.process_time()
+    work()
+    return time.process_time() - begun_s
+
+
+def refuse_far_too_long(work: Callable[[], object]) -> None:
+    """Assert that *work*, within single calls too, is no matter of seconds; the best of three counts."""
+    most_s = cpu_within(FAR_TOO_LONG_S)
+    assert any(cpu_of(work) < most_s for _ in range(3))
+
+
+def refuse_long(work: Callable[[], object]) -> None:
+    """Assert that *work* is one step: the median of five counts."""
+    assert statistics.median(cpu_of(work) for _ in range(5)) < cpu_within(STEP_S)
