@@ -5,16 +5,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import capfirst
 
-from taskqueues.admin.resources import refresh_soon
+from resources.admin.rights import definitions_of_only, sites_serving_only
 from taskqueues.services.priorities import mark_groups_of
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.models import VO
+from wms.kernel.admin import MOST_PROTECTING
 from wms.kernel.nudge import nudge
 
 
@@ -71,13 +72,14 @@ class VOAdmin(VOLevelAdmin[VO]):
         mark_groups_of(vo_id=obj.pk, now=timezone.now())
         nudge(recalculate_changed_groups)
 
-    def delete_model(self, request: HttpRequest, obj: VO) -> None:
-        """Delete it, and have submit pools refreshed: a site that served no other VO now serves all."""
-        super().delete_model(request, obj)
-        refresh_soon(None)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[VO]) -> None:
-        """Delete them, likewise."""
-        with transaction.atomic():
-            super().delete_queryset(request, queryset)
-            refresh_soon(None)
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+        """Return what a deletion takes along, and what prevents it: whatever serves these VOs alone would serve all."""
+        rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        vos = frozenset(vo.pk for vo in objs)
+        alone = [*sites_serving_only(vos).order_by("name"), *definitions_of_only(vos).order_by("name")]
+        protected += [
+            f"{capfirst(row._meta.verbose_name)}: {row}, which without this VO would serve all. "  # noqa: SLF001 - Django's API
+            "Delete it, or choose another VO for it, first."
+            for row in alone[:MOST_PROTECTING]
+        ]
+        return rows, counts, lacking, protected
