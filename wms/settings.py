@@ -41,9 +41,24 @@ CSRF_TRUSTED_ORIGINS = env.list("WMS_CSRF_TRUSTED_ORIGINS", default=[])
 #: Addresses and networks of the proxies before this server, separated by commas, such as 10.0.0.5,2001:db8::/64; "unix"
 #: trusts who connects to a Unix socket. Only from them X-Forwarded-For says who the client is.
 WMS_TRUSTED_PROXIES = env.list("WMS_TRUSTED_PROXIES", default=[])
-#: True behind TLS: cookies are then sent over HTTPS only.
-WMS_HTTPS = env.bool("WMS_HTTPS", default=False)
+#: Everything comes over HTTPS: browsers are redirected to it, requests below /api/ that do not are refused, and cookies
+#: are sent over it only. TLS is spoken by a proxy of WMS_TRUSTED_PROXIES, which says so in X-Forwarded-Proto.
+WMS_HTTPS = env.bool("WMS_HTTPS", default=not WMS_EMBEDDED)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = WMS_HTTPS
+# Browsers take a name with this prefix over HTTPS from this very host only, not from another one of its domain.
+SESSION_COOKIE_NAME = "__Host-wms_session" if WMS_HTTPS else "wms_session"
+CSRF_COOKIE_NAME = "__Host-wms_csrf" if WMS_HTTPS else "wms_csrf"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")  # what others send is dropped (TrustedTransport)
+SECURE_SSL_REDIRECT = WMS_HTTPS
+# Machines would follow a redirect with a body and a token that were already sent in clear, or with GET; those that
+# watch the health of this process ask it directly.
+SECURE_REDIRECT_EXEMPT = [r"^api/", r"^(healthz|readyz)$"]
+#: So long browsers that were here once ask by HTTPS only, with WMS_HTTPS; 0: they are not told to.
+WMS_HSTS_S = env.int("WMS_HSTS_S", default=365 * 24 * 3600)
+SECURE_HSTS_SECONDS = WMS_HSTS_S if WMS_HTTPS else 0
+# Whether all hosts below this one speak HTTPS, and whether its whole domain is to be built into browsers, is not ours
+# to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # ---- Servers ---------------------------------------------------------------------------------------------------------
 
@@ -141,7 +156,8 @@ WMS_BACKENDS = {
     "ssh": "pilots.backends.ssh.SSHBackend",
     "htcondor": "pilots.backends.htcondor.HTCondorBackend",
 }
-#: Where pilots reach the web server; `up` sets its own.
+#: Where users and pilots reach the web server; `up` sets its own. A production start takes https:// only, or, with
+#: WMS_HTTPS=false, this machine.
 WMS_SERVER_URL = env.str("WMS_SERVER_URL", default="http://127.0.0.1:8000")
 #: The token of one lease, renewed by its reports; it outlives the lease, so that a late report hears why it is refused.
 WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
@@ -209,6 +225,7 @@ INSTALLED_APPS = [
     "wms.stack",
 ]
 MIDDLEWARE = [
+    "wms.kernel.middleware.TrustedTransport",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "wms.accounts.middleware.SecurityRefusals",

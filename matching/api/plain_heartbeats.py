@@ -20,6 +20,7 @@ from matching.api.renewal import renewed_token
 from matching.api.serializers import HeartbeatIn, UsageIn, answer_out
 from matching.services import leases
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
+from wms.kernel.addresses import is_https
 from wms.kernel.rest import load_json
 from wms.kernel.rest.machines import is_plain
 
@@ -65,7 +66,9 @@ class PlainHeartbeats:
 
 
 def _is_ours(environ: "WSGIEnvironment") -> bool:
-    """Return whether the request came to a name of ours."""
+    """Return whether the request came to a name of ours, and over HTTPS where that is required."""
+    if settings.WMS_HTTPS and not is_https(environ):
+        return False
     domain, _ = split_domain_port(environ.get("HTTP_HOST", ""))
     return validate_host(domain, settings.ALLOWED_HOSTS)
 

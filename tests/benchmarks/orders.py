@@ -67,7 +67,7 @@ def run(ready: Surroundings, options: Options) -> Report:
         benchmark="orders",
         sizes={"orders of each kind": options.repeat, "seconds between two heartbeats": settings.WMS_HEARTBEAT_S},
     )
-    port = ready.system.options.port
+    port = ready.system.options.listener.port
     with ready.with_pilots(), person(owner, port=port) as someone:
         jobs = _running(someone, ready.logs, count=count)
         output = _Output(owner, port=port)

@@ -26,7 +26,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     ce = make_ce(site=make_site(vos=[group.vo]), options={"max_idle_s": _MAX_IDLE_S})
     make_queue(ce=ce, max_waiting_pilots=4, max_pilots=4)
     report = Report(benchmark="start", sizes={"jobs": options.repeat, "director's cycle in s": _cycle_s(ready)})
-    with ready.with_pilots(), person(owner, port=ready.system.options.port) as someone:
+    with ready.with_pilots(), person(owner, port=ready.system.options.listener.port) as someone:
         _started_s(someone, ready.logs / "warm-up")
         report.add(
             "from the submission to the payload's start",

@@ -27,6 +27,7 @@ from tests.pace import Deadline
 from wms.stack import services
 from wms.stack.directory import claimed
 from wms.stack.guard import Guard
+from wms.stack.listening import Listener
 from wms.stack.parts import Call, Service
 from wms.stack.services import System
 
@@ -50,10 +51,10 @@ class Surroundings:
     @contextmanager
     def web(self, *, processes: int) -> Iterator["Web"]:
         """Run the web server with so many workers, and what `up` runs beside it: broker, Celery worker and beat."""
-        options = replace(self.system.options, port=_free_port(), web_workers=processes)
+        options = replace(self.system.options, listener=Listener(port=_free_port()), web_workers=processes)
         system = replace(self.system, options=options)
         with running(_background(system), self.logs) as background, running(services._web(system), self.logs) as server:
-            yield Web(port=options.port, server=server, background=background)
+            yield Web(port=options.listener.port, server=server, background=background)
 
     @contextmanager
     def with_pilots(self) -> Iterator[None]:
@@ -103,7 +104,7 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
         sockets = data.sockets()
         guard = Guard(paths=[sockets, directory], keep=[data.cleaning])
         stack.callback(guard.finish)
-        options = services.Options(project=PROJECT, data=directory, port=_free_port(), web_workers=1)
+        options = services.Options(project=PROJECT, data=directory, listener=Listener(port=_free_port()), web_workers=1)
         system, stages = services._embed(options, data, sockets, guard)
         started = {}
         for part in (part for stage in stages for part in stage):

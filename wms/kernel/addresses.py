@@ -54,6 +54,14 @@ def comes_from_proxy(request: HttpRequest | Mapping[str, Any]) -> bool:
     return _is_trusted(peer, _trusted(tuple(settings.WMS_TRUSTED_PROXIES)))
 
 
+def is_https(environ: Mapping[str, Any]) -> bool:
+    """Return whether the request of this WSGI environment came over HTTPS, as the server or a trusted proxy says."""
+    if environ.get("wsgi.url_scheme") == "https":
+        return True
+    scheme = str(environ.get("HTTP_X_FORWARDED_PROTO", "")).split(",", 1)[0].strip()
+    return scheme == "https" and comes_from_proxy(environ)
+
+
 def address_block(address: str) -> str:
     """Return what one client can change its address within: the /64 network of IPv6, of IPv4 the address itself.
 

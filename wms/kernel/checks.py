@@ -5,13 +5,16 @@ manage.py; they call refuse_unsafe_start.
 """
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.apps.config import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
 
 from wms.kernel.addresses import not_networks
 
@@ -26,6 +29,7 @@ TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
 MAY_BE_ZERO = frozenset(
     {
         "WMS_BLACK_HOLE_FAILURES",
+        "WMS_HSTS_S",
         "WMS_MAX_RESCHEDULES",
         "WMS_RESCHEDULE_DELAY_S",
         "WMS_RESCHEDULE_ELSEWHERE_S",
@@ -59,7 +63,24 @@ def check_production(
     **options: Any,  # noqa: ANN401, ARG001
 ) -> list[CheckMessage]:
     """Return what a production start must not have; with WMS_EMBEDDED all of it is allowed."""
-    return [] if settings.WMS_EMBEDDED else list(_unsafe())
+    return [] if settings.WMS_EMBEDDED else [*_unsafe(), *_exposed()]
+
+
+@register(Tags.security, deploy=True)
+def check_proxies(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return a warning if nothing is named that could say that a request came over HTTPS."""
+    if not settings.WMS_HTTPS or settings.WMS_TRUSTED_PROXIES:
+        return []
+    return [
+        checks.Warning(
+            "WMS_HTTPS is on and WMS_TRUSTED_PROXIES is empty: a page behind a proxy is redirected to itself for ever.",
+            hint="Name the address from which the proxy connects, such as 127.0.0.1.",
+            id="wms.W001",
+        )
+    ]
 
 
 def check_current_key() -> list[CheckMessage]:
@@ -170,6 +191,32 @@ def _weak_key(name: str, key: str, *, is_previous: bool = False) -> Iterator[Err
     else:
         hint = f"Set it to at least {MIN_SECRET_KEY_LENGTH} random characters."
     yield Error(f"{name} {flaw}", hint=hint, id=error_id)
+
+
+def _exposed() -> Iterator[Error]:
+    if "*" in settings.ALLOWED_HOSTS:
+        yield Error(
+            "WMS_ALLOWED_HOSTS is *: whatever name a request makes up would be written into links.",
+            hint="Name the hosts under which the server is reached.",
+            id="wms.E012",
+        )
+    url = urlsplit(settings.WMS_SERVER_URL)
+    if url.scheme == "https" or (not settings.WMS_HTTPS and is_loopback(url.hostname or "")):
+        return
+    yield Error(
+        f"WMS_SERVER_URL is {settings.WMS_SERVER_URL}: passwords and tokens would be sent in clear.",
+        hint="Name the https:// address of the proxy that speaks TLS before this server; or, where all of it is on "
+        "this machine, set WMS_HTTPS=false.",
+        id="wms.E011",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches *host*."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_embedded(*, host: str, data_dir: Path) -> bool:

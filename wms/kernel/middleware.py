@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from csp.middleware import CSPMiddleware
+from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -12,11 +13,31 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
+from wms.kernel.addresses import comes_from_proxy
 from wms.kernel.handlers import API, api_error
 from wms.kernel.rest import has_bearer_token
 
 #: Methods that a client may safely be redirected with.
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+class TrustedTransport:
+    """Believe X-Forwarded-Proto of trusted proxies only, and refuse below /api/ what did not come over HTTPS.
+
+    Pages are redirected by Django's SecurityMiddleware, which comes next. A redirect of a machine would come too late,
+    for its token was sent in clear, and would turn what it writes into a read.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        if "HTTP_X_FORWARDED_PROTO" in request.META and not comes_from_proxy(request):
+            del request.META["HTTP_X_FORWARDED_PROTO"]
+        if settings.WMS_HTTPS and request.path.startswith(API) and not request.is_secure():
+            return api_error(HTTPStatus.FORBIDDEN, "https_required", "This server is asked by https:// only.")
+        return self.get_response(request)
 
 
 class StrictRequests:

@@ -1,10 +1,8 @@
 """The parts of the system in the order in which they start, and the one call that runs them all."""
 
 import asyncio
-import http.client
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +14,12 @@ from wms.stack.directory import DataDirectory, claimed
 from wms.stack.errors import StackError
 from wms.stack.guard import Guard
 from wms.stack.launch import launched
+from wms.stack.listening import Listener
 from wms.stack.output import Output
 from wms.stack.parts import Call, Command, Service, Stage
 from wms.stack.servers import POSTGRES_STOP_SIGNAL, PostgresServer, ValkeyServer, environment_of_server
 from wms.stack.supervisor import Supervisor
 
-HOST = "127.0.0.1"
 #: Requests that one web worker answers at once; each thread keeps a connection to the database.
 _WEB_THREADS = 8
 _DATABASE = "wms"
@@ -33,8 +31,8 @@ _LEAVING_S = 15.0
 _CYCLE_S = "2"
 
 
-class PortTakenError(StackError):
-    """Another program listens where the web server should."""
+class AddressNeededError(StackError):
+    """Under which address the system is reached does not follow from where it listens."""
 
 
 class ConfigurationNotReadableError(StackError):
@@ -48,7 +46,7 @@ class Options:
     Args:
         project: the directory of ``manage.py``.
         data: the data directory; made when it is not there.
-        port: where the web server listens, on this machine only.
+        listener: where the web server listens.
         web_workers: processes of the web server.
         configuration: a file to apply before the web server starts.
         defaults: variables of every part but the servers; what this process's own environment says comes first.
@@ -57,16 +55,11 @@ class Options:
 
     project: Path
     data: Path
-    port: int
+    listener: Listener
     web_workers: int
     configuration: Path | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
     stay: bool = True
-
-    @property
-    def address(self) -> str:
-        """The web server's address."""
-        return f"http://{HOST}:{self.port}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +69,11 @@ class System:
     options: Options
     directory: DataDirectory
     environment: Mapping[str, str]
+
+    @property
+    def address(self) -> str:
+        """The web server's address for who is at this machine."""
+        return self.options.listener.url or self.environment["WMS_SERVER_URL"]
 
     def python(self, *arguments: str) -> list[str]:
         """Return the command line of a Python program that ends with the supervisor."""
@@ -108,7 +106,7 @@ def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages
     # Until the supervisor listens, SIGTERM is like Ctrl-C: what was begun is tidied up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with claimed(options.data) as directory:
-        _check_port(options.port)
+        options.listener.check()
         _check_readable(options.configuration)
         sockets = directory.sockets()
         guard = Guard(paths=[sockets, directory.environment_file], keep=[directory.cleaning])
@@ -135,7 +133,10 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
     environment["WMS_DATA_DIR"] = str(directory.path)
     environment.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     environment.setdefault("WMS_SECRET_KEY", directory.secret_key())
-    environment.setdefault("WMS_SERVER_URL", options.address)
+    if options.listener.url:
+        environment.setdefault("WMS_SERVER_URL", options.listener.url)
+    elif "WMS_SERVER_URL" not in environment:
+        raise AddressNeededError("Name the address of the proxy before the socket in WMS_SERVER_URL.")
     environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
     directory.part("static")  # WhiteNoise warns of one that is missing
     servers: list[Service] = []
@@ -196,15 +197,14 @@ def _prepare(system: System) -> Command:
 
 
 def _web(system: System) -> Service:
-    port = str(system.options.port)
-    where = ["--interface", "wsgi", "--no-ws", "--host", HOST, "--port", port]
+    where = ["--interface", "wsgi", "--no-ws", *system.options.listener.server_options]
     how_many = ["--workers", str(system.options.web_workers), "--blocking-threads", str(_WEB_THREADS)]
     care = ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "warning"]
     return Service(
         name="web",
         command=system.python("-m", "granian", *where, *how_many, *care, "wms.wsgi:application"),
         environment=system.environment,
-        is_ready=lambda: _answers(system.options.port),
+        is_ready=system.options.listener.answers,
     )
 
 
@@ -256,29 +256,6 @@ def _celery(system: System, what: str, *arguments: str) -> list[str]:
 def _for_other_commands(system: System) -> dict[str, str]:
     names = ("WMS_DATABASE_URL", "WMS_REDIS_URL", "WMS_SECRET_KEY", "WMS_EMBEDDED", "WMS_DATA_DIR")
     return {name: system.environment[name] for name in names if name in system.environment}
-
-
-def _answers(port: int) -> bool:
-    """Whether the web server answers, and not with a mistake of its own."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
-    try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status < http.HTTPStatus.INTERNAL_SERVER_ERROR
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-
-
-def _check_port(port: int) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was closed a moment ago is free
-        try:
-            trial.bind((HOST, port))
-        except OSError as error:
-            raise PortTakenError(
-                f"Port {port} of {HOST} cannot be used ({error.strerror}): name another one with --port."
-            ) from error
 
 
 def _check_readable(configuration: Path | None) -> None:

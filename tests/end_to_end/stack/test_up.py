@@ -3,6 +3,7 @@
 import http.client
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +24,15 @@ from tests.pace import Deadline, wait_for, within
 class Up:
     """One `up` with its own port."""
 
-    def __init__(self, directory: Path, *, port: int) -> None:
+    def __init__(self, directory: Path, *arguments: str, port: int, **variables: str) -> None:
         self.port = port
         self._log = directory.parent / "up.log"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                command(directory, port=port), env=environment(), stdout=log, stderr=subprocess.STDOUT
+                command(directory, *arguments, port=port),
+                env={**environment(), **variables},
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
 
     @property
@@ -92,6 +96,32 @@ def test_it_answers_keeps_others_out_and_ctrl_c_leaves_nothing(up: Up, directory
     assert not deadline.has_passed()
     assert processes_of(directory.parent) == []
     assert not (directory / "environment").exists()
+
+
+def test_it_listens_at_a_socket_for_a_proxy(directory: Path, port: int) -> None:
+    path = directory.parent / "web.socket"
+    behind = {"WMS_SERVER_URL": "https://wms.example.org", "WMS_HTTPS": "true", "WMS_TRUSTED_PROXIES": "unix"}
+    up = Up(directory, "--listen", f"unix:{path}", port=port, **behind)
+    try:
+        up.wait_until_ready()
+        assert "The system is up at https://wms.example.org" in up.output
+        assert path.stat().st_mode & 0o777 == 0o660
+        assert (status_at(path, "https"), status_at(path, "http")) == (200, 301)
+    finally:
+        up.process.send_signal(signal.SIGINT)
+        assert up.process.wait(timeout=within(30)) == 0
+
+
+def status_at(path: Path, scheme: str) -> int:
+    """Return the status of a page that a proxy asks for at a socket."""
+    connection = http.client.HTTPConnection("localhost", timeout=within(10))
+    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.sock.connect(str(path))
+    try:
+        connection.request("GET", "/accounts/login/", headers={"X-Forwarded-Proto": scheme})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def test_sigkill_leaves_nothing_and_the_next_start_works(up: Up, directory: Path, port: int) -> None:

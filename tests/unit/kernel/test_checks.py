@@ -22,6 +22,7 @@ def production(settings: Settings, tmp_path: Path) -> Settings:
     settings.DEBUG = False
     settings.SECRET_KEY = GOOD_KEY
     settings.WMS_DATA_DIR = tmp_path
+    settings.WMS_SERVER_URL = "https://wms.example.org"
     with pytest.warns(UserWarning, match="Overriding setting DATABASES"):
         settings.DATABASES = dict(SERVER)
     return settings

@@ -16,6 +16,7 @@ from wms.stack.demo.demonstration import Demonstration
 from wms.stack.demo.workload import submissions
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
+from wms.stack.listening import Listener
 from wms.stack.parts import Activity, Stage
 from wms.stack.services import Options, System
 
@@ -72,7 +73,7 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
         options = Options(
             project=project,
             data=data,
-            port=port,
+            listener=Listener(port=port),
             web_workers=2,
             configuration=configuration,
             defaults=_SETTINGS,
@@ -89,8 +90,8 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
 
 def _demonstration(system: System) -> Demonstration:
     return Demonstration(
-        host=services.HOST,
-        port=system.options.port,
+        host=system.options.listener.host,
+        port=system.options.listener.port,
         passwords={log_in.username: log_in.password for log_in in sample.log_ins()},
         watcher=sample.OPERATOR,
         submissions=submissions(),
@@ -134,7 +135,7 @@ def _verdict(demonstration: Demonstration) -> str:
 
 
 def _addresses(system: System) -> list[str]:
-    address = system.options.address
+    address = system.address
     users = sample.log_ins()
     width = max(len(user.password) for user in users)
     return [

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
+from wms.stack.listening import LOOPBACK, Listener
 from wms.stack.services import Options, System, run
 
 #: TCP has no others.
@@ -22,14 +23,37 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_options(parser)
         parser.add_argument(
+            "--listen",
+            default=LOOPBACK,
+            metavar="ADDRESS",
+            help="an IP address of this machine, or unix:PATH for a proxy on it (default: %(default)s)",
+        )
+        parser.add_argument(
             "--config", type=Path, metavar="FILE", help="apply this configuration before the web starts"
         )
 
-    def handle(self, *, port: int, data_dir: Path, web_workers: int, config: Path | None, **_options: object) -> None:
-        options = Options(
-            project=settings.BASE_DIR, data=data_dir, port=port, web_workers=web_workers, configuration=config
-        )
+    def handle(
+        self,
+        *,
+        listen: str,
+        port: int,
+        data_dir: Path,
+        web_workers: int,
+        config: Path | None,
+        **_options: object,
+    ) -> None:
         try:
+            listener = Listener.named(listen, port=port)
+            _refuse_open_doors(listener)
+            options = Options(
+                project=settings.BASE_DIR,
+                data=data_dir,
+                listener=listener,
+                web_workers=web_workers,
+                configuration=config,
+                # Also with embedded servers: there are other machines.
+                defaults={"WMS_HTTPS": "true"} if listener.is_open else {},
+            )
             run(options, greeting=_greeting)
         except StackError as error:
             raise CommandError(str(error)) from error
@@ -37,8 +61,20 @@ class Command(BaseCommand):
             return  # before the supervisor listened: nothing was started yet
 
 
+def _refuse_open_doors(listener: Listener) -> None:
+    """Return if nobody but a proxy that speaks TLS can be served at *listener* from elsewhere.
+
+    Who connects there directly, in clear, is refused or redirected (wms.kernel.middleware.TrustedTransport).
+    """
+    if listener.is_open and not (settings.WMS_HTTPS and settings.WMS_TRUSTED_PROXIES):
+        raise CommandError(
+            f"{listener.host} is reached from other machines, in clear: name the proxies that speak TLS before it in "
+            "WMS_TRUSTED_PROXIES, with WMS_HTTPS=true, or listen at 127.0.0.1 or unix:PATH."
+        )
+
+
 def _greeting(system: System) -> str:
-    address = system.options.address
+    address = system.address
     return (
         f"\nThe system is up at {address} (API: {address}api/docs/, administration: {address}admin/).\n"
         f"Its data are in {system.directory.path}. Ctrl-C stops it.\n"

@@ -1,0 +1,143 @@
+"""Where the web server listens: an address and port, or a Unix socket."""
+
+import http.client
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from typing import Self
+
+from wms.stack.errors import StackError
+
+LOOPBACK = "127.0.0.1"
+#: How a Unix socket is named on the command line, followed by its path.
+UNIX_PREFIX = "unix:"
+#: Linux has no longer ones.
+_MAX_SOCKET_PATH = 107
+#: A proxy under another account is let in by the group of the socket's directory.
+_SOCKET_MODE = "0o660"
+_ANSWER_WITHIN_S = 5.0
+
+
+class PortTakenError(StackError):
+    """Another program listens where the web server should."""
+
+
+class UnreachableAddressError(StackError):
+    """The web server is told to listen where nobody may, or can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """An address of this machine with a port, or, if *path* is given, a Unix socket."""
+
+    host: str = LOOPBACK
+    port: int = 8000
+    path: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """The address for programs of this machine; empty: a Unix socket has none."""
+        return "" if self.path else f"http://{_in_url(self._own_host)}:{self.port}/"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines reach it."""
+        return self.path is None and not ip_address(self.host).is_loopback
+
+    @property
+    def server_options(self) -> list[str]:
+        """Options of granian."""
+        if self.path:
+            return ["--uds", str(self.path), "--uds-permissions", _SOCKET_MODE]
+        return ["--host", self.host, "--port", str(self.port)]
+
+    def check(self) -> None:
+        """Return if the web server can listen here.
+
+        Raises:
+            PortTakenError: another program does.
+            UnreachableAddressError: no socket can be made there.
+        """
+        if self.path:
+            _check_socket(self.path)
+            return
+        family = socket.AF_INET6 if isinstance(ip_address(self.host), IPv6Address) else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was closed a moment ago is free
+            try:
+                trial.bind((self.host, self.port))
+            except OSError as error:
+                raise PortTakenError(
+                    f"Port {self.port} of {self.host} cannot be used ({error.strerror}): name another one with --port."
+                ) from error
+
+    def answers(self) -> bool:
+        """Whether the web server answers, and not with a mistake of its own."""
+        connection = (
+            _UnixConnection(self.path)
+            if self.path
+            else http.client.HTTPConnection(self._own_host, self.port, timeout=_ANSWER_WITHIN_S)
+        )
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status < http.HTTPStatus.INTERNAL_SERVER_ERROR
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    @classmethod
+    def named(cls, text: str, *, port: int) -> Self:
+        """Return the listener of ``--listen``: an IP address or ``unix:PATH``.
+
+        Raises:
+            UnreachableAddressError: it is neither.
+        """
+        if text.startswith(UNIX_PREFIX):
+            return cls(path=Path(text.removeprefix(UNIX_PREFIX)).absolute())
+        try:
+            return cls(host=str(ip_address(text)), port=port)
+        except ValueError as error:
+            sentence = f"{text!r} is no place to listen at: give an IP address of this machine, or {UNIX_PREFIX}PATH."
+            raise UnreachableAddressError(sentence) from error
+
+    @property
+    def _own_host(self) -> str:
+        """Where this machine reaches the listener; one of all addresses is reached at the loopback's."""
+        address = ip_address(self.host)
+        if not address.is_unspecified:
+            return self.host
+        return "::1" if isinstance(address, IPv6Address) else LOOPBACK
+
+
+def _check_socket(path: Path) -> None:
+    if not path.parent.is_dir() or len(str(path).encode()) > _MAX_SOCKET_PATH:
+        sentence = f"name a path of at most {_MAX_SOCKET_PATH} bytes in a directory that exists."
+        raise UnreachableAddressError(f"{path} cannot be a socket: {sentence}")
+    if not path.exists():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        try:
+            trial.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()  # of a server that was killed
+        except OSError as error:
+            raise UnreachableAddressError(f"{path} cannot be used ({error.strerror}): name another path.") from error
+        else:
+            raise PortTakenError(f"Another program listens at {path}: name another path with --listen.")
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_ANSWER_WITHIN_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
