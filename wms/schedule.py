@@ -56,6 +56,8 @@ BEAT: dict[str, Entry] = {
     "serve-ces": every(settings.WMS_DIRECTOR_CYCLE_S, "pilots.serve_ces"),
     # Logs of pilots are kept for 30 days (WMS_PILOT_LOG_S): an hour more or less is nothing.
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
+    # WMS_SECURITY_LOG_DAYS: an hour more or less is nothing.
+    "remove-old-security-events": every(3600, "accounts.remove_old_security_events"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }

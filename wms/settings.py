@@ -170,6 +170,8 @@ WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 102
 WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
 #: Longest window of the stall rule that jobs may ask for, where their VO says nothing; 0: any, also none.
 WMS_MAX_STALLED_S = env.int("WMS_MAX_STALLED_S", default=24 * 3600)
+#: What the security log has recorded is removed after so many days: as long as an incident may take to be noticed.
+WMS_SECURITY_LOG_DAYS = env.int("WMS_SECURITY_LOG_DAYS", default=365)
 #: An archive may not unpack to more than this on a worker node.
 WMS_SANDBOX_MAX_UNPACKED_BYTES = env.int("WMS_SANDBOX_MAX_UNPACKED_BYTES", default=200 * 1024 * 1024)
 #: RFC 7 §3: an unused SubmitPool may be needed again "soon after"; keep it this long.
@@ -228,7 +230,7 @@ MIDDLEWARE = [
     "wms.kernel.middleware.TrustedTransport",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "wms.accounts.middleware.SecurityRefusals",
+    "wms.accounts.middleware.SecurityLog",
     "wms.kernel.middleware.PageRules",
     "wms.kernel.middleware.StrictRequests",
     "whitenoise.middleware.WhiteNoiseMiddleware",

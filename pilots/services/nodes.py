@@ -9,6 +9,8 @@ from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from pilots.models import BlackHole, Pilot
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.security_log import record
 from wms.kernel.errors import ForbiddenError
 
 logger = logging.getLogger(__name__)
@@ -146,7 +148,7 @@ def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> Revoked:
         if rows.update(revoked_at=now, status_reason=f"Revoked by {by}"[:_REASON_LENGTH]):
             revoked += 1
             ce_ids.add(Pilot.objects.values_list("queue__ce", flat=True).get(pk=pilot_id))
-            logger.info("pilot.revoked", extra={"pilot_id": pilot_id, "by": by})
+            record(SecurityEventKind.PILOT_REVOKED, target=f"pilot {pilot_id}")
     return Revoked(pilots=revoked, ce_ids=frozenset(ce_id for ce_id in ce_ids if ce_id is not None))
 
 

@@ -17,7 +17,9 @@ from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.queries import Place, resolve_place
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, Membership, User
+from wms.accounts.security_log import record
 from wms.kernel.errors import ConflictError, ForbiddenError, RejectedError
 from wms.kernel.names import did_you_mean
 
@@ -213,8 +215,19 @@ def make_by_hand(
         started_at=started_at,
         last_seen_at=started_at,
     )
-    logger.info("pilot.made_by_hand", extra={"pilot_id": pilot.pk, "vo": vo.name, "site": at.site})
-    return _with_token(pilot, now=now, lifetime=lifetime)
+    issued = _with_token(pilot, now=now, lifetime=lifetime)
+    record(
+        SecurityEventKind.TOKEN_ISSUED,
+        target=f"pilot {pilot.pk}",
+        vo=vo.name,
+        group=group_name,
+        owner=owner_name,
+        site=at.site,
+        ce=at.ce,
+        queue=at.queue,
+        expires_at=issued.expires_at,
+    )
+    return issued
 
 
 def _place_of(at: WantedPlace, *, vo: VO) -> Place:

@@ -14,6 +14,7 @@ from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL
 from resources.models import Platform, Replica, SiteToken, StorageElement
 from resources.services import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
+from wms.accounts.domain import SecurityEventKind
 from wms.kernel.admin import SeenRelatedFilter
 from wms.kernel.secrets import encrypt
 
@@ -59,6 +60,7 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
     managers_may = frozenset({"view"})
     fixed_after_creation = ("name",)
     form = StorageElementForm
+    kind = SecurityEventKind.STORAGE_ELEMENT_CHANGED
     search_fields = ("name",)
     ordering = ("name",)
     filter_horizontal = ("vos",)

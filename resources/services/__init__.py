@@ -1,17 +1,17 @@
 """Changes of resources: their state, and the tokens and credentials that belong to them."""
 
-import logging
 from datetime import datetime
 from secrets import token_urlsafe
 
+from django.db import transaction
+
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import ComputingElement, Queue, Site, SiteToken
-from wms.accounts.domain import digest_of
+from wms.accounts.domain import SecurityEventKind, digest_of
 from wms.accounts.models import User
+from wms.accounts.security_log import record
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, RejectedError
-
-logger = logging.getLogger(__name__)
 
 #: Of tokens that are made here; one that a configuration file sets may have any spelling.
 SITE_TOKEN_PREFIX = "wmss_"  # noqa: S105 - not a secret
@@ -57,10 +57,25 @@ def set_state(
     level.state, level.state_reason, level.state_until = state, reason, until
     level.state_changed_by, level.state_changed_at = by, now
     level.save(update_fields=["state", "state_reason", "state_until", "state_changed_by", "state_changed_at"])
-    logger.info(
-        "resource.state_set",
-        extra={"level": type(level).__name__, "id": level.pk, "state": state, "by": by and by.pk},
+    record(
+        SecurityEventKind.RESOURCE_STATE_CHANGED,
+        actor=by,
+        target=full_name(level),
+        state=state,
+        reason=reason,
+        until=until,
     )
+
+
+def full_name(level: Site | ComputingElement | Queue) -> str:
+    """Return which level it is, such as "computing element ce1 at site LCG.CERN.ch"."""
+    match level:
+        case Site():
+            return f"site {level.name}"
+        case ComputingElement():
+            return f"computing element {level.name} at {full_name(level.site)}"
+        case Queue():
+            return f"queue {level.name} of {full_name(level.ce)}"
 
 
 def _check_state(*, state: ResourceState, reason: str, until: datetime | None, now: datetime) -> None:
@@ -83,16 +98,25 @@ def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) ->
 
     Tokens that the site had before stay valid, so that they can be exchanged in peace.
     """
-    token = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
-    SiteToken.objects.create(site=site, purpose=purpose, digest=digest_of(token), created_at=now)
-    logger.info("site.token_issued", extra={"site": site.pk, "purpose": purpose})
-    return token
+    plain = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
+    with transaction.atomic():
+        token = SiteToken.objects.create(site=site, purpose=purpose, digest=digest_of(plain), created_at=now)
+        _record_token(SecurityEventKind.TOKEN_ISSUED, token)
+    return plain
 
 
 def revoke_site_token(*, token_id: int, now: datetime) -> None:
     """Make the token open nothing from now on; a token already revoked stays as it is."""
-    if SiteToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now):
-        logger.info("site.token_revoked", extra={"token_id": token_id})
+    with transaction.atomic():
+        token = SiteToken.objects.select_for_update(of=("self",)).select_related("site").filter(pk=token_id).first()
+        if token is None or token.revoked_at is not None:
+            return
+        SiteToken.objects.filter(pk=token_id).update(revoked_at=now)
+        _record_token(SecurityEventKind.TOKEN_REVOKED, token)
+
+
+def _record_token(kind: SecurityEventKind, token: SiteToken) -> None:
+    record(kind, target=full_name(token.site), token_id=token.pk, purpose=token.purpose)
 
 
 @transaction_required
@@ -106,9 +130,13 @@ def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: da
     """
     wanted = digest_of(plain)
     configured = SiteToken.objects.filter(site=site, purpose=purpose, configured=True)
-    configured.exclude(digest=wanted).delete()
-    token, _ = SiteToken.objects.get_or_create(
+    for replaced in configured.exclude(digest=wanted).select_related("site"):
+        _record_token(SecurityEventKind.TOKEN_REVOKED, replaced)
+        replaced.delete()
+    token, is_new = SiteToken.objects.get_or_create(
         digest=wanted, defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now}
     )
     if token.site_id != site.pk or token.purpose != purpose or token.revoked_at is not None:
         raise TokenTakenError("This token is in use elsewhere, or was revoked; choose another one.")
+    if is_new:
+        _record_token(SecurityEventKind.TOKEN_ISSUED, token)

@@ -12,6 +12,7 @@ from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Group
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.nudge import nudge
@@ -36,6 +37,9 @@ class GroupAdmin(VOLevelAdmin[Group]):
 
     constraint_words = MappingProxyType(
         {"group_priority_is_finite_and_not_negative": ("priority", "Give a number from 0 to 1e12.")}
+    )
+    kinds_of_fields = MappingProxyType(
+        dict.fromkeys(("properties", "memberships"), SecurityEventKind.RIGHTS_CHANGED),
     )
     managers_may = EVERYTHING
     choose_managed = frozenset({"vo"})

@@ -22,11 +22,12 @@ from resources.domain.throttles import MAXIMA, needed_by
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
-from resources.services import issue_site_token
+from resources.services import full_name, issue_site_token
 from resources.services.throttles import recompute
 from taskqueues.services import submit_pools, targets
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
 from wms.kernel.nudge import nudge
@@ -85,6 +86,10 @@ class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
 
     form = LevelForm
 
+    def full_name(self, row: Model) -> str:
+        """Return what the security log calls it, with the levels above."""
+        return full_name(row) if isinstance(row, Site | ComputingElement | Queue) else super().full_name(row)
+
 
 class SiteForm(LevelForm):
     """A site, with a throttle that has what its policy needs, and storage elements that serve it."""
@@ -130,6 +135,7 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
     """A manager looks after the sites that serve the own VO only; those shared with others change operators."""
 
     form = SiteForm
+    kinds_of_fields = MappingProxyType({"storage_elements": SecurityEventKind.STORAGE_ELEMENT_CHANGED})
     managers_may = EVERYTHING - {"delete"}  # banning is enough, and jobs keep the name of where they ran
     fixed_after_creation = ("name",)
     list_display = ("name", "state", "state_reason", "state_until", "vo_names", "ce_count", "throttle_policy")
@@ -263,6 +269,7 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
     """
 
     form = CEForm
+    kind = SecurityEventKind.COMPUTING_ELEMENT_CHANGED
     managers_may = EVERYTHING - {"add", "delete"}
     for_operators = ("type", "options", "identity")
     fixed_after_creation = ("site", "name")

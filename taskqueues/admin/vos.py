@@ -14,6 +14,7 @@ from resources.admin.rights import definitions_of_only, sites_serving_only
 from taskqueues.services.priorities import mark_groups_of
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.rights import VOLevelAdmin
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import MOST_PROTECTING
 from wms.kernel.nudge import nudge
@@ -39,6 +40,7 @@ class VOAdmin(VOLevelAdmin[VO]):
             "vo_stalled_cpu_fraction_is_0_to_1": ("stalled_cpu_fraction", "Give a number from 0 to 1."),
         }
     )
+    kinds_of_fields = MappingProxyType({"managers": SecurityEventKind.RIGHTS_CHANGED})
     managers_may = frozenset({"view", "change"})
     fixed_after_creation = ("name",)
     for_operators = ("name", "managers")

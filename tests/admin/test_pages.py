@@ -23,7 +23,7 @@ from resources.models import (
 )
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import make_user
-from wms.accounts.models import VO, ApiToken, Group, User
+from wms.accounts.models import VO, ApiToken, Group, SecurityEvent, User
 from wms.jobs.models import Job
 from wms.kernel.admin import RowLevelAdmin
 
@@ -66,7 +66,7 @@ def names(models_: Any) -> list[str]:
 
 
 def test_every_model_with_a_page_is_in_a_table_of_this_test() -> None:
-    assert set(OURS) == {*OF_A_VO, *SHARED, ApiToken}
+    assert set(OURS) == {*OF_A_VO, *SHARED, ApiToken, SecurityEvent}
 
 
 def test_every_constraint_that_a_form_may_meet_has_words() -> None:
@@ -140,7 +140,7 @@ def test_who_may_add(model: type[models.Model], operator: Client, manager: Clien
     assert manager.get(address(model, "add")).status_code == (200 if model in MANAGERS_ADD else 403)
 
 
-@pytest.mark.parametrize("model", [ApiToken, *OF_A_VO], ids=names([ApiToken, *OF_A_VO]))
+@pytest.mark.parametrize("model", [ApiToken, SecurityEvent, *OF_A_VO], ids=names([ApiToken, SecurityEvent, *OF_A_VO]))
 def test_staff_that_manages_nothing_sees_nothing(model: type[models.Model], mine: Any) -> None:
     client = Client()
     client.force_login(make_user(staff=True))
@@ -165,6 +165,7 @@ def test_the_menu_of_a_manager_has_no_tokens_of_users(manager: Client) -> None:
     page = manager.get("/admin/").content.decode()
     assert "Groups" in page
     assert "Api tokens" not in page
+    assert "Security events" not in page
 
 
 @pytest.mark.parametrize(

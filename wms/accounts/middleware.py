@@ -1,15 +1,18 @@
-"""Every answer that refuses a caller is recorded here, so that no view can forget it."""
+"""What the security log needs of every request."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
+from django.contrib.auth.signals import user_logged_out
+from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.security_log import record
-from wms.accounts.services import TooManyFailuresError, WrongCredentialsError
+from wms.accounts.models import User
+from wms.accounts.security_log import has_refusal, record
+from wms.kernel.callers import current_request
 
 _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
     {
@@ -18,14 +21,21 @@ _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
         HTTPStatus.TOO_MANY_REQUESTS: SecurityEventKind.RATE_EXCEEDED,
     }
 )
-#: Whoever comes without any credentials is told to log in; what log-in refuses, it records itself.
-_NOT_RECORDED: Final = frozenset({"not_authenticated", WrongCredentialsError.code, TooManyFailuresError.code})
+#: Whoever comes without any credentials is told to log in: that refuses nobody.
+_NOT_AUTHENTICATED: Final = "not_authenticated"
 
 
-class SecurityRefusals:
-    """Record answers of 401, 403 and 429 in the security log.
+@receiver(user_logged_out)
+def record_log_out(*, user: User | None, request: HttpRequest, **of_signal: object) -> None:  # noqa: ARG001 - Django's own
+    """Record that a user ended a session."""
+    if user is not None:
+        record(SecurityEventKind.LOG_OUT, actor=user, request=request)
 
-    It stands outside of all transactions of views, which a refusal rolls back.
+
+class SecurityLog:
+    """Record answers of 401, 403 and 429 in the security log, and have it know for whom a view works.
+
+    A refusal is seen here whichever view answered, outside of its transaction, which is rolled back.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -33,11 +43,15 @@ class SecurityRefusals:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer the request."""
-        answer = self.get_response(request)
+        before = current_request.set(request)
+        try:
+            answer = self.get_response(request)
+        finally:
+            current_request.reset(before)
         kind = _KIND_OF.get(answer.status_code)
         if kind is not None:
             data = getattr(answer, "data", None)
             code = str(data.get("code", "")) if isinstance(data, Mapping) else ""
-            if code not in _NOT_RECORDED:
+            if code != _NOT_AUTHENTICATED and not has_refusal(request):
                 record(kind, request=request, target=f"{request.method} {request.path}", code=code)
         return answer

@@ -7,8 +7,11 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
+from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
@@ -17,10 +20,13 @@ from rest_framework.request import Request
 from wms.accounts.domain import REFUSALS, SecurityEventKind
 from wms.accounts.models import SecurityEvent, User
 from wms.kernel.addresses import address_block, client_address
+from wms.kernel.callers import current_command, current_request
 from wms.kernel.log_lines import Fact, escaped, safe_facts, safe_text
 
 logger = logging.getLogger(__name__)
 
+#: In the META of a request of which a refusal is recorded.
+_RECORDED: Final = "wms.refusal_recorded"
 #: The same refusal is one row for so long, and counted in it.
 REFUSALS_WINDOW_S: Final = 60.0
 #: So many different refusals have rows of their own in each window and process; further ones are counted by kind.
@@ -56,45 +62,58 @@ def record(
 
     Args:
         kind: what happened.
-        actor: the user who did it; by default that of *request*. A text names what is no user (``command_line``).
+        actor: the user who did it, or a text that names what is no user; by default the user of *request*, or the
+            command of ``manage.py`` that runs.
         address: of the client; by default that of *request*.
         target: what it was done to, such as "user bob" or "CE x at site y".
-        request: where actor and address are taken from.
+        request: where actor and address are taken from; by default the one that this thread answers.
         facts: names, ids and states; of changed options their names.
 
     Raises:
         RuntimeError: a refusal inside a transaction.
     """
-    if request is not None:
-        user = getattr(request, "user", None)
-        actor = actor or (user if isinstance(user, User) else str(user) if _is_machine(user) else None)
-        address = address or client_address(request)
+    request = request or current_request.get()
+    if actor is None:
+        actor = _caller(request)
+    if not address and request is not None:
+        address = client_address(request)
     event = _Event(
         kind=kind,
         actor_id=actor.pk if isinstance(actor, User) else None,
-        actor_name=escaped(actor.username if isinstance(actor, User) else actor or "")[:150],
+        actor_name=escaped(actor.username if isinstance(actor, User) else actor)[:150],
         address=escaped(address)[:64],
         target=safe_text(target),
         facts=safe_facts(facts),
     )
     if kind in REFUSALS:
+        if request is not None:
+            request.META[_RECORDED] = True
         refusals.count(event)
     else:
         _write(event)
 
 
-def command_line(command: str) -> str:
-    """Return the actor's name for what ``manage.py`` *command* does; nobody's user name has a space."""
-    return f"manage.py {command}"
+def has_refusal(request: HttpRequest) -> bool:
+    """Return whether a refusal of *request* has been recorded, so that its answer need not be."""
+    return _RECORDED in request.META
 
 
-def _is_machine(user: object) -> bool:
-    """Return whether a pilot, a job or a site sent the request."""
-    return bool(getattr(user, "is_authenticated", False)) and not isinstance(user, User)
+def _caller(request: HttpRequest | Request | None) -> User | str:
+    """Return the user of the request; else, with a space in it that no user name has, the machine or the command."""
+    if request is None:
+        command = current_command.get()
+        return f"manage.py {command}" if command else ""
+    user = getattr(request, "user", None)
+    if isinstance(user, User):
+        return user
+    return str(user) if getattr(user, "is_authenticated", False) else ""
 
 
 def _write(event: _Event) -> int:
-    _log(event, times=1)
+    if event.kind in REFUSALS:
+        _log(event, times=1)
+    else:
+        transaction.on_commit(partial(_log, event, times=1), robust=True)
     row = SecurityEvent.objects.create(
         at=timezone.now(),
         kind=event.kind,
@@ -115,6 +134,13 @@ def _log(event: _Event, *, times: int) -> None:
     if event.facts:
         facts["facts"] = event.facts
     logger.log(logging.WARNING if event.kind in REFUSALS else logging.INFO, "security.%s", event.kind, extra=facts)
+
+
+def remove_old(*, now: datetime) -> int:
+    """Remove the events that are older than WMS_SECURITY_LOG_DAYS, and return how many."""
+    # Uses index: security_event_by_time
+    old = SecurityEvent.objects.filter(at__lte=now - timedelta(days=settings.WMS_SECURITY_LOG_DAYS))
+    return old.delete()[0]
 
 
 @dataclass(slots=True)

@@ -6,9 +6,10 @@ to managers, and that only with the rows of the VOs that one manages.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
 from django import forms
 from django.apps import apps
@@ -25,11 +26,13 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
+from wms.kernel.log_lines import changed_names
 from wms.kernel.names import composed
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
 M = TypeVar("M", bound=Model)
 What = Literal["view", "add", "change", "delete"]
+Recorded = Literal["added", "changed", "deleted"]
 EVERYTHING: frozenset[What] = frozenset({"view", "add", "change", "delete"})
 #: So many rows that prevent a deletion are named; the others are counted.
 MOST_PROTECTING = 20
@@ -168,6 +171,38 @@ def _as_sentence(name: str) -> str:
     return f"This must hold: {name.replace('_', ' ')}."
 
 
+# ---- The security log ------------------------------------------------------------------------------------------------
+
+#: What the form of a request changed, between two of Django's hooks.
+_changes: "WeakKeyDictionary[HttpRequest, Mapping[str, object]]" = WeakKeyDictionary()
+
+
+def changes_of(form: Any, formsets: Iterable[Any], *, named: Callable[[Model], str]) -> dict[str, object]:  # noqa: ANN401 - forms of any model
+    """Return what a form and the tables of its page changed: {field: what}.
+
+    That is the new value of a flag or choice, the names added and removed of a list or object ("+a", "-b"), and of
+    anything else that it was "changed": texts and numbers may be secrets, names of options are not.
+    """
+    changes = {name: change for name in form.changed_data if (change := _change_of(form, name)) != []}
+    for formset in formsets:
+        added = [f"+{named(row)}" for row in formset.new_objects]
+        changed = [f"~{named(row)}" for row, _ in formset.changed_objects]
+        removed = [f"-{named(row)}" for row in formset.deleted_objects]
+        if rows := [*added, *changed, *removed]:
+            changes[str(formset.model._meta.verbose_name_plural)] = rows  # noqa: SLF001 - Django's API
+    return changes
+
+
+def _change_of(form: Any, name: str) -> object:  # noqa: ANN401 - a form of any model
+    field, before, after = form.fields.get(name), form.initial.get(name), form.cleaned_data.get(name)
+    if isinstance(after, bool):
+        return after
+    names = changed_names(before, after)
+    if names is not None:
+        return names
+    return str(after) if isinstance(field, forms.ChoiceField) else "changed"
+
+
 # ---- Rights ----------------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +241,21 @@ class RowRights:
     def visible(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
         """Keep the rows that the user sees."""
         return rows if self.sees_all(request) else rows.filter(self.seen(self.managed_vos(request)))
+
+    def short_name(self, row: Model) -> str:
+        """Return what the security log calls a row of a table on the page."""
+        return str(row)
+
+    def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
+        """Write to the security log what the user did with the row.
+
+        Args:
+            request: of the user.
+            row: after the change; before its deletion.
+            what: was done.
+            changes: what a form has changed (``changes_of``).
+        """
+        raise NotImplementedError
 
     def changeable(self, request: HttpRequest, rows: QuerySet[M]) -> QuerySet[M]:
         """Keep the rows that the user may change."""
@@ -361,6 +411,34 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         named = _named(protected, hidden)
         return _without_kinds(rows, kinds), shown, set(lacking) - _names_of_ledgers(self.admin_site), named
 
+    def construct_change_message(
+        self,
+        request: HttpRequest,
+        form: Any,  # noqa: ANN401 - of any model
+        formsets: Any,  # noqa: ANN401 - likewise
+        add: bool = False,  # noqa: FBT001, FBT002 - Django's own
+    ) -> Any:  # noqa: ANN401 - Django's own
+        """Return Django's description of what the form changed, and remember ours for the security log."""
+        _changes[request] = changes_of(form, formsets or (), named=self.short_name)
+        return super().construct_change_message(request, form, formsets, add)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Record what was added, in Django's history and in the security log."""
+        self.record(request, obj, "added", _changes.pop(request, {}))
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Record what a form changed; actions of lists call services, which record what they do."""
+        if changes := _changes.pop(request, {}):
+            self.record(request, obj, "changed", changes)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Record what is about to be deleted."""
+        for row in queryset:
+            self.record(request, row, "deleted", {})
+        return super().log_deletions(request, queryset)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
         """Return the rows that the user sees."""
         return self.visible(request, super().get_queryset(request))
@@ -379,6 +457,7 @@ class RowLevelAdmin(_Fields, GenericModelAdmin[M]):
         filters: Iterable[Any] = self.get_list_filter(request)
         names = {item if isinstance(item, str) else item[0] for item in filters if isinstance(item, str | tuple)}
         known = {name.partition("__")[0] for name in names} | {self.date_hierarchy, "id", "pk"}
+        known |= {item.parameter_name for item in filters if hasattr(item, "parameter_name")}
         return lookup.partition("__")[0] in known and super().lookup_allowed(lookup, value, request)
 
     def has_module_permission(self, request: HttpRequest) -> bool:

@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any, Final
@@ -62,6 +62,21 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def changed_names(before: object, after: object) -> list[str] | None:
+    """Return which names differ between two objects ("+a", "~b", "-c") or two lists; None: *after* is neither."""
+    if isinstance(after, Mapping):
+        old = before if isinstance(before, Mapping) else {}
+        signs = {
+            name: "~" if name in old and name in after else "+" if name in after else "-" for name in {*old, *after}
+        }
+        return [f"{sign}{name}" for name, sign in sorted(signs.items()) if sign != "~" or old[name] != after[name]]
+    if isinstance(after, Iterable) and not isinstance(after, str | bytes):
+        had = {str(each) for each in before} if isinstance(before, Iterable) and not isinstance(before, str) else set()
+        has = {str(each) for each in after}
+        return [*(f"+{each}" for each in sorted(has - had)), *(f"-{each}" for each in sorted(had - has))]
+    return None
 
 
 def _safe(name: str, value: object) -> Fact:

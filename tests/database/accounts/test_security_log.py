@@ -1,6 +1,7 @@
 """The security log: changes with their transaction, refusals without, floods counted, never a secret."""
 
 import logging
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -9,17 +10,20 @@ from django.test import RequestFactory
 from tests.factories import make_user
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import SecurityEvent
-from wms.accounts.security_log import MAX_REFUSALS_IN_WINDOW, command_line, record
+from wms.accounts.security_log import MAX_REFUSALS_IN_WINDOW, record
+from wms.kernel.callers import current_command
 from wms.kernel.log_lines import MASK
 
 pytestmark = pytest.mark.django_db
 
 
-def test_who_from_where_and_what_in_the_table_and_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_from_where_and_what_in_the_table_and_in_the_log(
+    caplog: pytest.LogCaptureFixture, django_capture_on_commit_callbacks: Any
+) -> None:
     alice = make_user(username="alice")
     request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7")
     request.user = alice
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO), django_capture_on_commit_callbacks(execute=True):
         record(SecurityEventKind.RIGHTS_CHANGED, request=request, target="user bob", operator=True)
     (event,) = SecurityEvent.objects.all()
     assert (event.kind, event.actor, event.actor_name, event.address, event.target, event.facts, event.times) == (
@@ -50,7 +54,9 @@ def test_the_record_stays_when_the_user_is_deleted() -> None:
 
 
 def test_a_command_is_no_user() -> None:
-    record(SecurityEventKind.TOKEN_ISSUED, actor=command_line("token"), target="user bob")
+    before = current_command.set("token")
+    record(SecurityEventKind.TOKEN_ISSUED, target="user bob")
+    current_command.reset(before)
     (event,) = SecurityEvent.objects.all()
     assert (event.actor, event.actor_name, event.address) == (None, "manage.py token", "")
 

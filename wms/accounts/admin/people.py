@@ -1,5 +1,6 @@
 """Pages for users."""
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib import admin
@@ -12,6 +13,7 @@ from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest, HttpResponse
 
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Membership, User, UserDN
 from wms.kernel.admin import EVERYTHING, What
 
@@ -82,6 +84,17 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     """
 
     managers_may = frozenset({"view", "add", "change"})
+    kinds_of_rows = MappingProxyType(
+        {"added": SecurityEventKind.USER_ADDED, "deleted": SecurityEventKind.USER_REMOVED},
+    )
+    kinds_of_fields = MappingProxyType(
+        {
+            **dict.fromkeys(
+                ("operator", "is_staff", "is_superuser", "memberships", "DNs"), SecurityEventKind.RIGHTS_CHANGED
+            ),
+            "password": SecurityEventKind.PASSWORD_CHANGED,
+        }
+    )
     fixed_after_creation = ("username",)
     list_display = (
         "username",
@@ -110,6 +123,12 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         "date_joined",
     )
     of_operators = ("password", "operator", "is_staff", "is_superuser")
+
+    def kind_of(self, field: str, value: object) -> SecurityEventKind:
+        """Return which kind of event it is; whether a user is active is two kinds."""
+        if field == "is_active":
+            return SecurityEventKind.USER_RESTORED if value else SecurityEventKind.USER_SUSPENDED
+        return super().kind_of(field, value)
 
     def seen(self, vos: frozenset[int]) -> Q:
         """Return the members of the VOs' groups."""

@@ -1,14 +1,18 @@
 """Who asks on a page of the admin, and which VOs that person manages."""
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from django import forms
 from django.db.models import Exists, Field, Model, OuterRef, Q
 from django.http import HttpRequest
 
-from wms.accounts.models import User
-from wms.kernel.admin import ReadOnlyAdmin, RowLevelAdmin, RowLevelInline, RowRights
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import Membership, User
+from wms.accounts.security_log import record
+from wms.kernel.admin import ReadOnlyAdmin, Recorded, RowLevelAdmin, RowLevelInline, RowRights
 
 M = TypeVar("M", bound=Model)
 
@@ -17,7 +21,17 @@ _managed_vos: "WeakKeyDictionary[HttpRequest, frozenset[int]]" = WeakKeyDictiona
 
 
 class VORights(RowRights):
-    """Rights of operators, and of managers of VOs, who have to be staff as well to come here."""
+    """Rights of operators, and of managers of VOs, who have to be staff as well to come here.
+
+    What they do is written to the security log.
+    """
+
+    #: Which kind of security event it is if a row is changed …
+    kind: ClassVar[SecurityEventKind] = SecurityEventKind.CONFIGURATION_CHANGED
+    #: … added or deleted, where that is another one …
+    kinds_of_rows: ClassVar[Mapping[Recorded, SecurityEventKind]] = MappingProxyType({})
+    #: … or one of these fields is changed. Rows of a table on the page are a field of the table's name.
+    kinds_of_fields: ClassVar[Mapping[str, SecurityEventKind]] = MappingProxyType({})
 
     def sees_all(self, request: HttpRequest) -> bool:
         """Return whether an operator asks."""
@@ -32,6 +46,29 @@ class VORights(RowRights):
         if request not in _managed_vos:
             _managed_vos[request] = frozenset(user.managed_vos.values_list("pk", flat=True))
         return _managed_vos[request]
+
+    def full_name(self, row: Model) -> str:
+        """Return what the security log calls the row, such as "user bob"."""
+        return f"{row._meta.verbose_name} {row}"  # noqa: SLF001 - Django's API
+
+    def short_name(self, row: Model) -> str:
+        """Return what the security log calls a row of a table on the page."""
+        return f"{row.user} in {row.group}" if isinstance(row, Membership) else str(row)
+
+    def record(self, request: HttpRequest, row: Model, what: Recorded, changes: Mapping[str, object]) -> None:
+        """Write what the user did to the security log: one event for each kind, with the changes of that kind."""
+        target = self.full_name(row)
+        if what != "changed":
+            record(self.kinds_of_rows.get(what, self.kind), request=request, target=target, what=what, changes=changes)
+            return
+        kinds = {field: self.kind_of(field, value) for field, value in changes.items()}
+        for kind in dict.fromkeys(kinds.values()):
+            of_kind = {field: value for field, value in changes.items() if kinds[field] is kind}
+            record(kind, request=request, target=target, what=what, changes=of_kind)
+
+    def kind_of(self, field: str, value: object) -> SecurityEventKind:  # noqa: ARG002 - for subclasses
+        """Return which kind of event the change of a field is."""
+        return self.kinds_of_fields.get(field, self.kind)
 
 
 class VOLevelAdmin(VORights, RowLevelAdmin[M]):

@@ -1,17 +1,16 @@
 """Who gets in: log-in with its brake, and the group that one acts in."""
 
-import logging
 from datetime import datetime
 
 from django.contrib.auth import authenticate
 
 from wms.accounts import queries
+from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Group, User
+from wms.accounts.security_log import record
 from wms.accounts.services import brake
 from wms.kernel.errors import RejectedError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
-
-logger = logging.getLogger(__name__)
 
 
 class WrongCredentialsError(UnauthenticatedError):
@@ -49,13 +48,14 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
         TooManyFailuresError: the brake is on; the password was not looked at.
     """
     brake.remove_old_failures(now=now)
-    attempt = brake.begin(brake.attempt_of_password(username=username, address=address, device=device), now=now)
+    wanted = brake.attempt_of_password(username=username, address=address, device=device)
+    attempt = brake.begin(wanted, now=now)
     user = authenticate(username=username, password=password)
     if not isinstance(user, User):
-        logger.warning("login.refused", extra={"address": address})
+        record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=wanted.target)
         raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
     brake.succeeded(attempt)
-    logger.info("login.accepted", extra={"user_id": user.pk, "address": address})
+    record(SecurityEventKind.LOG_IN_ACCEPTED, actor=user, address=address)
     return user
 
 

@@ -1,6 +1,5 @@
 """The brake on failed log-ins: what is counted, and when the next attempt is allowed."""
 
-import logging
 import math
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,16 +13,16 @@ from wms.accounts.domain import (
     CODE_BRAKE_WINDOW,
     OF_CODES,
     OF_DEVICE,
+    SecurityEventKind,
     braked_until,
     digest_of,
     held_until,
 )
 from wms.accounts.models import FailedLogIn, User
+from wms.accounts.security_log import record
 from wms.kernel.addresses import address_block
 from wms.kernel.db import LockKey, lock
 from wms.kernel.errors import TooManyError
-
-logger = logging.getLogger(__name__)
 
 
 class TooManyFailuresError(TooManyError):
@@ -40,22 +39,37 @@ class Attempt:
         name_digest: SHA-256 of the name as typed, or of what names the account of a code.
         address_block: from where; see ``wms.kernel.addresses.address_block``.
         device: a browser that this account has logged in with before; empty: none that is known.
+        target: whose account, for the security log.
     """
 
     name_digest: bytes
     address_block: str
     device: str
+    target: str
     of_code: bool = False
 
 
 def attempt_of_password(*, username: str, address: str, device: str) -> Attempt:
     """Return the attempt with *username* from *address*."""
-    return Attempt(name_digest=digest_of(username), address_block=address_block(address)[:64], device=device)
+    # What is no user's name is not recorded: people type passwords there.
+    exists = User.objects.filter(username=username).exists()
+    return Attempt(
+        name_digest=digest_of(username),
+        address_block=address_block(address)[:64],
+        device=device,
+        target=f"user {username}" if exists else "no such user",
+    )
 
 
 def attempt_of_code(user: User, *, device: str) -> Attempt:
     """Return the attempt with a code of the account of *user*; from where does not count."""
-    return Attempt(name_digest=digest_of(f"user {user.pk}"), address_block="", device=device, of_code=True)
+    return Attempt(
+        name_digest=digest_of(f"user {user.pk}"),
+        address_block="",
+        device=device,
+        target=f"user {user.username}",
+        of_code=True,
+    )
 
 
 def begin(attempt: Attempt, *, now: datetime) -> int:
@@ -79,7 +93,7 @@ def begin(attempt: Attempt, *, now: datetime) -> int:
                 of_code=attempt.of_code,
                 failed_at=now,
             ).pk
-    logger.warning("login.braked", extra={"address": attempt.address_block})
+    record(SecurityEventKind.LOG_IN_BRAKED, address=attempt.address_block, target=attempt.target)
     seconds = math.ceil((until - now).total_seconds())
     what = "wrong codes" if attempt.of_code else "failed log-ins"
     raise TooManyFailuresError(f"Too many {what}; try again in {seconds} seconds.", retry_after_s=seconds)

@@ -1,6 +1,5 @@
 """Bearer tokens of users: issued, revoked."""
 
-import logging
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,11 +7,10 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from wms.accounts.domain import USER_TOKEN_PREFIX, digest_of
+from wms.accounts.domain import USER_TOKEN_PREFIX, SecurityEventKind, digest_of
 from wms.accounts.models import ApiToken, User
+from wms.accounts.security_log import record
 from wms.kernel.errors import ForbiddenError
-
-logger = logging.getLogger(__name__)
 
 
 class SuspendedError(ForbiddenError):
@@ -47,18 +45,23 @@ def issue_token(user: User, *, now: datetime) -> IssuedToken:
         expires_at=now + timedelta(seconds=settings.WMS_USER_TOKEN_S),
     )
     ApiToken.objects.create(user=user, digest=digest_of(issued.token), created_at=now, expires_at=issued.expires_at)
-    logger.info("token.issued", extra={"user_id": user.pk})
+    record(SecurityEventKind.TOKEN_ISSUED, target=f"user {user.username}", expires_at=issued.expires_at)
     return issued
 
 
 def revoke_token(*, token_id: int, now: datetime) -> None:
     """Make the token open nothing from now on; a token already revoked stays as it is."""
-    if ApiToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now):
-        logger.info("token.revoked", extra={"token_id": token_id})
+    with transaction.atomic():
+        token = ApiToken.objects.select_for_update(of=("self",)).select_related("user").filter(pk=token_id).first()
+        if token is None or token.revoked_at is not None:
+            return
+        ApiToken.objects.filter(pk=token_id).update(revoked_at=now)
+        record(SecurityEventKind.TOKEN_REVOKED, target=f"user {token.user.username}", token_id=token_id)
 
 
 def revoke_tokens_of(user: User, *, now: datetime) -> int:
     """Revoke every token of *user* and return how many."""
-    revoked = ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
-    logger.info("token.all_revoked", extra={"user_id": user.pk, "tokens": revoked})
+    with transaction.atomic():
+        revoked = ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
+        record(SecurityEventKind.TOKEN_REVOKED, target=f"user {user.username}", tokens=revoked)
     return revoked

@@ -1,6 +1,5 @@
 """`manage.py configure`: a file is read wholly, then compared, then written in one transaction."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +13,9 @@ from wms.stack.configuration.misfits import note_misfits
 from wms.stack.configuration.plan import Plan, World, plan
 from wms.stack.configuration.problems import ConfigurationError, Remark, Unreadable
 from wms.stack.configuration.reading import Place, Reading
+from wms.stack.configuration.recording import record_changes
 from wms.stack.configuration.records import RecordOf
 from wms.stack.configuration.schema import Configuration
-
-logger = logging.getLogger(__name__)
 
 #: What decides where a job is eligible.
 _OF_ELIGIBILITY = frozenset({"parameters", "vo_parameters", "vos", "kind"})
@@ -54,12 +52,11 @@ def configure(source: bytes, *, environ: Mapping[str, str], now: datetime, dry_r
         reading, world = Reading(environ), World()
         made = _planned(node, reading=reading, world=world, now=now)
         _write(made, world=world, now=now)
+        record_changes(made, world=world)
         if dry_run:
             transaction.set_rollback(True)
     # Beat would do it in seconds; who configures may submit at once.
     submit_pools.refresh_stale(now=now)
-    if made.differences and not dry_run:
-        logger.info("configuration.applied", extra={"changes": len(made.differences)})
     return Outcome(differences=tuple(made.differences), warnings=tuple(sorted(set(reading.warnings))))
 
 

@@ -1,0 +1,61 @@
+"""The page of the security log, which nobody changes."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from wms.accounts.admin.rights import VOLevelLedger
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import SecurityEvent
+
+#: What the filter by time offers: {days: words}.
+_PERIODS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days", "365": "Past year"}
+
+
+class KindFilter(admin.SimpleListFilter):
+    """By kind, of which the column knows no choices."""
+
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ANN401, ARG002 - Django's own
+        """Return every kind."""
+        return sorted((kind.value, kind.value) for kind in SecurityEventKind)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:  # noqa: ARG002
+        """Keep the events of the kind."""
+        return queryset if self.value() is None else queryset.filter(kind=self.value())
+
+
+class PeriodFilter(admin.SimpleListFilter):
+    """By how long ago it was."""
+
+    title = "time"
+    parameter_name = "days"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ANN401, ARG002 - Django's own
+        """Return the periods."""
+        return list(_PERIODS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:  # noqa: ARG002
+        """Keep the events of the period."""
+        days = self.value()
+        return queryset.filter(at__gt=timezone.now() - timedelta(days=int(days))) if days in _PERIODS else queryset
+
+
+@admin.register(SecurityEvent)
+class SecurityEventAdmin(VOLevelLedger[SecurityEvent]):
+    """Operators read it; `manage.py security_log` exports it."""
+
+    operators_may = frozenset({"view"})
+    managers_may = frozenset()
+    list_display = ("at", "kind", "actor_name", "address", "target", "times", "facts")
+    list_filter = (KindFilter, PeriodFilter)
+    search_fields = ("actor_name__exact", "address__startswith", "target__icontains")
+    search_help_text = "A user name, the beginning of an address, or a part of what it was done to."
+    ordering = ("-at", "-id")
+    fields = ("at", "kind", "actor_name", "actor", "address", "target", "facts", "times")

@@ -1,0 +1,83 @@
+"""`manage.py security_log`: print the security log, oldest first."""
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import SecurityEvent
+from wms.kernel.names import did_you_mean
+
+_COLUMNS = ("at", "kind", "actor_name", "address", "target", "facts", "times")
+
+
+class Command(BaseCommand):
+    help = "Print the security log, oldest first: JSON, one event in each line, or CSV."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--since",
+            metavar="WHEN",
+            default="1d",
+            help="a date, a time in UTC, or a period such as 12h or 30d (default: 1d)",
+        )
+        parser.add_argument(
+            "--kind", action="append", default=[], metavar="KIND", help="only this kind; may be repeated"
+        )
+        parser.add_argument("--user", default=None, help="only what this user did")
+        parser.add_argument("--format", choices=["json", "csv"], default="json", help="default: json")
+
+    def handle(self, *, since: str, kind: list[str], user: str | None, format: str, **options: object) -> None:  # noqa: A002, ARG002 - Django's
+        kinds = sorted(SecurityEventKind)
+        if unknown := [name for name in kind if name not in kinds]:
+            raise CommandError(f'There is no kind "{unknown[0]}".{did_you_mean(unknown[0], kinds)}')
+        events = SecurityEvent.objects.filter(at__gte=_moment(since)).order_by("at", "id")
+        events = events.filter(kind__in=kind) if kind else events
+        events = events if user is None else events.filter(actor_name=user)
+        rows = events.values(*_COLUMNS).iterator(chunk_size=1000)
+        (_as_csv if format == "csv" else _as_json)(self.stdout, rows)
+
+
+def _moment(since: str) -> datetime:
+    """Return the moment that *since* names.
+
+    Raises:
+        CommandError: it names none.
+    """
+    number, unit = since[:-1], since[-1:]
+    hours = {"h": 1, "d": 24}.get(unit)
+    if hours is not None and number.isascii() and number.isdigit() and len(number) <= 5:
+        return timezone.now() - timedelta(hours=hours * int(number))
+    try:
+        moment, day = parse_datetime(since), parse_date(since)
+    except ValueError:
+        moment = day = None
+    if moment is None and day is not None:
+        moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    if moment is None:
+        raise CommandError(f'"{since}" is no time: write 2026-06-01, 2026-06-01T12:00:00Z, 12h or 30d.')
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _as_json(output: OutputWrapper, rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        output.write(json.dumps({**row, "at": row["at"].isoformat()}))
+
+
+def _as_csv(output: OutputWrapper, rows: Iterable[Mapping[str, Any]]) -> None:
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in rows:
+        facts = json.dumps(row["facts"])
+        writer.writerow([row["at"].isoformat(), *(_cell(row[name]) for name in _COLUMNS[1:5]), facts, row["times"]])
+
+
+def _cell(text: str) -> str:
+    """Return *text* such that no spreadsheet takes it for a formula."""
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
