@@ -36,6 +36,8 @@ BEAT: dict[str, Entry] = {
     "refresh-stale-submit-pools": every(5, "taskqueues.refresh_stale_submit_pools"),
     # RFC 7: unused pools are "cleaned up by a dedicated agent running at regular intervals".
     "remove-unused-submit-pools": every(900, "jobs.remove_unused_submit_pools"),
+    # Each sandbox is looked at once in WMS_SANDBOX_GRACE_S, which is hours.
+    "remove-unused-sandboxes": every(600, "jobs.remove_unused_sandboxes"),
     # DESIGN §3.1: a job whose input data are resolved later goes on soon after; a run without changes is two reads.
     "reevaluate-input-data": every(5, "jobs.reevaluate_input_data"),
     # DESIGN §3.5: "A pilot that its CE reports as ended loses its leases at once".

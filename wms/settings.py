@@ -165,6 +165,12 @@ WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
 #: A sandbox is for scripts and small files; data belong on storage elements.
 WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 1024)
+#: What a user may have uploaded as sandboxes and not deleted with its jobs, each content once; outputs of jobs do not
+#: count.
+WMS_SANDBOX_QUOTA_BYTES = env.int("WMS_SANDBOX_QUOTA_BYTES", default=1024 * 1024 * 1024)
+#: A sandbox that no job names, or only deleted jobs, is kept so long after its upload, and is removed within as long
+#: again.
+WMS_SANDBOX_GRACE_S = env.int("WMS_SANDBOX_GRACE_S", default=24 * 3600)
 #: A payload that writes more to standard output, or to standard error, is ended: nobody reads so much, and only its end
 #: could be kept. 0: no limit.
 WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)

@@ -8,6 +8,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
+from django.utils import timezone
 
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
@@ -158,6 +159,10 @@ class Job(models.Model):
                 KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA
             ),
             models.Index(name="job_with_input_data", fields=["id"], condition=_PLACED_WITH_INPUT_DATA),
+            # Whether a job needs an output sandbox that is about to be removed.
+            models.Index(
+                name="job_of_output_sandbox", fields=["output_sandbox"], condition=Q(output_sandbox__isnull=False)
+            ),
             # The jobs to be let in when a quota of waiting jobs has room, by what quotas look at.
             models.Index(
                 name="job_that_waits_for_room",
@@ -229,6 +234,9 @@ class Sandbox(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     is_archive = models.BooleanField(help_text="Unpacked in the job's directory; a single file is put there as it is.")
     created_at = models.DateTimeField()
+    check_use_at = models.DateTimeField(
+        default=timezone.now, db_index=True, help_text="When to look next whether anything needs it."
+    )
 
     def __str__(self) -> str:
         return f"sha256:{self.digest}"
@@ -240,6 +248,7 @@ class SandboxUpload(models.Model):
     sandbox = models.ForeignKey(Sandbox, models.CASCADE, related_name="uploads", db_index=False)
     owner = models.ForeignKey(User, models.CASCADE, related_name="sandbox_uploads")
     file_name = models.CharField(max_length=255)
+    is_output = models.BooleanField(default=False, help_text="Of a job, stored by its pilot; not in the user's quota.")
     uploaded_at = models.DateTimeField()
 
     class Meta:

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import pools, reevaluation
+from wms.jobs.services import pools, reevaluation, sandbox_upkeep
 from wms.kernel.nudge import nudge
 
 
@@ -20,6 +20,12 @@ def remove_unused_submit_pools() -> None:
 def reevaluate_input_data() -> None:
     """Every 5 seconds, and when a file comes or goes that jobs read: they move to where it is now (PIL §2.2)."""
     reevaluation.reevaluate(now=timezone.now())
+
+
+@shared_task(name="jobs.remove_unused_sandboxes", ignore_result=True, acks_late=True)
+def remove_unused_sandboxes() -> None:
+    """Every 10 minutes: the sandboxes that no job needs, and that nobody uploaded lately."""
+    sandbox_upkeep.remove_unused(now=timezone.now())
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:

@@ -38,6 +38,10 @@ class LockKey(IntEnum):
     COUNT_WAITING_JOBS = 8
     REEVALUATE_INPUT_DATA = 9
     COUNT_LOG_INS = 10
+    #: Of one user's uploads, by the user's id.
+    SANDBOX_QUOTA = 11
+    #: Of one content, by the beginning of its digest; after SANDBOX_QUOTA.
+    SANDBOX_FILE = 12
 
 
 class DatabaseNow(Func):

@@ -173,7 +173,7 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
     references = arrival.values("input_sandbox")
     if not references:
         return
-    nameable = sandboxes.nameable(references, owner=arrival.owner, group=arrival.group)
+    nameable = sandboxes.held(sandboxes.nameable(references, owner=arrival.owner, group=arrival.group))
     for wanted in arrival.wanted:
         named = wanted.description.input_sandbox
         if named in arrival.input_sandboxes or arrival.refused_enough:

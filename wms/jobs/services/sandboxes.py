@@ -1,25 +1,24 @@
 """Sandboxes: small files that travel with a job, stored once for each content under the SHA-256 of it (DESIGN §5)."""
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, BinaryIO
-from uuid import uuid4
 
 from django.conf import settings
 from django.core.files import File
-from django.core.files.storage import FileSystemStorage, Storage, storages
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from wms.accounts.models import Group, Membership, User
+from wms.jobs import sql
 from wms.jobs.domain.archives import SandboxTooLargeError, flaw_of_name
 from wms.jobs.models import InputSandbox, Job, Sandbox, SandboxUpload
+from wms.jobs.services import sandbox_files, sandbox_upkeep
 from wms.jobs.services.archives import check_output_archive, is_safe_archive
+from wms.kernel.db import transaction_required
 from wms.kernel.errors import NotFoundError, RejectedError
 
 CHUNK_BYTES = 1024 * 1024
@@ -67,9 +66,8 @@ def reference_of(sandbox: Sandbox) -> str:
 def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> NamedSandbox:
     """Store what *owner* uploaded, unless the same content is stored already, and let the owner name it in jobs.
 
-    The file is there before the row: a crash between the two leaves a file that the next upload of it uses.
-
     Raises:
+        SandboxQuotaError: what *owner* has stored would be more than the quota.
         BadFileNameError: the name is none for a single file.
         SandboxTooLargeError: the content, or what it unpacks to, is larger than the settings allow.
         UnsafeArchiveError, DamagedArchiveError: it is an archive that cannot be unpacked safely.
@@ -78,9 +76,9 @@ def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> 
         raise BadFileNameError(f"The file's name {flaw}.", errors={"file": [f"The name {flaw}."]})
     digest, size_bytes = _measure(content)
     is_archive = is_safe_archive(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
-    _store(content, digest=digest, size_bytes=size_bytes)
     new = Sandbox(digest=digest, size_bytes=size_bytes, is_archive=is_archive, created_at=now)
-    return NamedSandbox(sandbox=_record(new, owner=owner, file_name=file_name, now=now), file_name=file_name)
+    sandbox = _keep(new, content, owner=owner, file_name=file_name, now=now)
+    return NamedSandbox(sandbox=sandbox, file_name=file_name)
 
 
 def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
@@ -94,9 +92,8 @@ def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
     """
     digest, size_bytes = _measure(content)
     check_output_archive(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
-    _store(content, digest=digest, size_bytes=size_bytes)
     new = Sandbox(digest=digest, size_bytes=size_bytes, is_archive=True, created_at=now)
-    return _record(new, owner=job.owner, file_name=output_name(job.pk), now=now)
+    return _keep(new, content, owner=job.owner, file_name=output_name(job.pk), is_output=True, now=now)
 
 
 def output_of(job: Job, *, reference: str) -> Sandbox:
@@ -113,9 +110,15 @@ def output_of(job: Job, *, reference: str) -> Sandbox:
         .first()
     )
     if uploaded is None:
-        sentence = "No such output was uploaded for this job; upload it first."
-        raise UnusableSandboxError(sentence, errors={"output_sandbox": [sentence]})
+        raise _no_such_output()
+    if not sql.held_sandboxes([uploaded.sandbox_id]):
+        raise _no_such_output()
     return uploaded.sandbox
+
+
+def _no_such_output() -> UnusableSandboxError:
+    sentence = "No such output was uploaded for this job; upload it first."
+    return UnusableSandboxError(sentence, errors={"output_sandbox": [sentence]})
 
 
 def output_name(job_id: int) -> str:
@@ -149,7 +152,7 @@ def input_sandbox_of(job: Job, *, digest: str) -> InputSandbox:
 
 def open_content(sandbox: Sandbox) -> "File[Any]":
     """Return the stored content, open for reading; the caller closes it."""
-    return _storage().open(_stored_name(sandbox.digest))
+    return sandbox_files.open_stored(sandbox.digest)
 
 
 def nameable(references: Iterable[str], *, owner: User, group: Group) -> Mapping[str, NamedSandbox]:
@@ -175,6 +178,13 @@ def nameable(references: Iterable[str], *, owner: User, group: Group) -> Mapping
     return {
         reference_of(found.sandbox): NamedSandbox(sandbox=found.sandbox, file_name=found.file_name) for found in newest
     }
+
+
+@transaction_required
+def held(found: Mapping[str, NamedSandbox]) -> Mapping[str, NamedSandbox]:
+    """Return those that are still stored, which nobody removes until the end of the transaction."""
+    ids = sql.held_sandboxes(named.sandbox.pk for named in found.values())
+    return {reference: named for reference, named in found.items() if named.sandbox.pk in ids}
 
 
 def resolve(
@@ -226,43 +236,49 @@ def _measure(content: BinaryIO) -> tuple[str, int]:
     return sha256.hexdigest(), size_bytes
 
 
-def _storage() -> Storage:
-    return storages["sandboxes"]
+def _keep(
+    new: Sandbox, content: BinaryIO, *, owner: User, file_name: str, now: datetime, is_output: bool = False
+) -> Sandbox:
+    """Store a content that has been looked into, and its row.
+
+    The file is there before the row: a crash between the two leaves a file that the next upload of it uses.
+    """
+    new.check_use_at = now + sandbox_upkeep.grace()
+    if not is_output:
+        # Before anything is written; it counts again, and exactly, when the row is.
+        with transaction.atomic():
+            sandbox_upkeep.refuse_beyond_quota(new, owner=owner)
+    sandbox_files.store(content, digest=new.digest, size_bytes=new.size_bytes)
+    try:
+        sandbox = _record(new, owner=owner, file_name=file_name, is_output=is_output, now=now)
+    except sandbox_upkeep.SandboxQuotaError:
+        sandbox_files.discard_unless_known(new.digest)
+        raise
+    # It may have been removed as unused before the row came; nobody removes it from now on.
+    sandbox_files.store(content, digest=new.digest, size_bytes=new.size_bytes)
+    return sandbox
 
 
-def _stored_name(digest: str) -> str:
-    return f"{digest[:2]}/{digest[2:]}"
+def _record(new: Sandbox, *, owner: User, file_name: str, is_output: bool, now: datetime) -> Sandbox:
+    """Return the row of the content, inserted unless another upload was faster, and note who may name it.
 
-
-def _store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
-    """Put the content where readers find it, in one step: whoever sees the name sees all of it."""
-    storage, name = _storage(), _stored_name(digest)
-    if storage.exists(name) and storage.size(name) == size_bytes:
-        return
-    content.seek(0)
-    if not isinstance(storage, FileSystemStorage):
-        # An object store: an object appears as a whole or not at all.
-        stored_as = storage.save(name, File(content))
-        if stored_as != name:  # another upload of the same was faster
-            storage.delete(stored_as)
-        return
-    written = Path(storage.path(storage.save(f"incoming/{uuid4().hex}", File(content))))
-    with written.open("rb") as file:
-        os.fsync(file.fileno())  # or a power cut could leave the name and lose the content
-    published = Path(storage.path(name))
-    published.parent.mkdir(parents=True, exist_ok=True)
-    written.replace(published)
-
-
-@transaction.atomic(durable=True)
-def _record(new: Sandbox, *, owner: User, file_name: str, now: datetime) -> Sandbox:
-    """Return the row of the content, inserted unless another upload was faster, and note who may name it."""
-    Sandbox.objects.bulk_create([new], ignore_conflicts=True)
-    sandbox = Sandbox.objects.get(digest=new.digest)
-    SandboxUpload.objects.bulk_create(
-        [SandboxUpload(sandbox=sandbox, owner=owner, file_name=file_name, uploaded_at=now)],
-        update_conflicts=True,
-        unique_fields=["sandbox", "owner", "file_name"],
-        update_fields=["uploaded_at"],
-    )
+    Raises:
+        SandboxQuotaError: what *owner* uploaded would be more than the quota; nothing was noted.
+    """
+    with transaction.atomic(durable=True):
+        if not is_output:
+            sandbox_upkeep.refuse_beyond_quota(new, owner=owner)
+        sandbox_files.hold(new.digest)
+        while True:
+            Sandbox.objects.bulk_create([new], ignore_conflicts=True)
+            sandbox = Sandbox.objects.filter(digest=new.digest).first()
+            if sandbox is not None and sql.held_sandboxes([sandbox.pk]):
+                break
+            # It was removed in between: insert it again.
+        SandboxUpload.objects.bulk_create(
+            [SandboxUpload(sandbox=sandbox, owner=owner, file_name=file_name, is_output=is_output, uploaded_at=now)],
+            update_conflicts=True,
+            unique_fields=["sandbox", "owner", "file_name"],
+            update_fields=["uploaded_at"],
+        )
     return sandbox

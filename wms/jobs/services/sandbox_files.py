@@ -1,0 +1,81 @@
+"""Files of sandboxes in the store: each content once, under its SHA-256; written and removed as a whole."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from uuid import uuid4
+
+from django.core.files import File
+from django.core.files.storage import FileSystemStorage, Storage, storages
+from django.db import transaction
+
+from wms.jobs.models import Sandbox
+from wms.kernel.db import LockKey, lock, transaction_required
+
+#: Where files are written before they have their names; a process that is killed leaves one there.
+INCOMING: Final = "incoming"
+
+
+def store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
+    """Put the content where readers find it, in one step: whoever sees the name sees all of it."""
+    storage, name = _storage(), _stored_name(digest)
+    if storage.exists(name) and storage.size(name) == size_bytes:
+        return
+    content.seek(0)
+    if not isinstance(storage, FileSystemStorage):
+        # An object store: an object appears as a whole or not at all.
+        stored_as = storage.save(name, File(content))
+        if stored_as != name:  # another upload of the same was faster
+            storage.delete(stored_as)
+        return
+    written = Path(storage.path(storage.save(f"{INCOMING}/{uuid4().hex}", File(content))))
+    with written.open("rb") as file:
+        os.fsync(file.fileno())  # or a power cut could leave the name and lose the content
+    published = Path(storage.path(name))
+    published.parent.mkdir(parents=True, exist_ok=True)
+    written.replace(published)
+
+
+def open_stored(digest: str) -> "File[Any]":
+    """Return the stored content, open for reading; the caller closes it."""
+    return _storage().open(_stored_name(digest))
+
+
+@transaction_required
+def hold(digest: str) -> None:
+    """Wait while the content's file is being removed, and keep others from it until the end of the transaction."""
+    lock(LockKey.SANDBOX_FILE, of=int(digest[:7], 16))
+
+
+@transaction.atomic(durable=True)
+def discard_unless_known(digest: str) -> None:
+    """Remove the file of a content that has no row.
+
+    An upload of the same content that stored nothing, because the file was there, looks again after its row is in.
+    """
+    hold(digest)
+    if not Sandbox.objects.filter(digest=digest).exists():
+        _storage().delete(_stored_name(digest))
+
+
+def remove_unfinished(*, before: datetime) -> None:
+    """Remove what processes that were killed had begun to write."""
+    storage = _storage()
+    if not storage.exists(INCOMING):
+        return
+    for name in storage.listdir(INCOMING)[1]:
+        path = f"{INCOMING}/{name}"
+        try:
+            if storage.get_modified_time(path) < before:
+                storage.delete(path)
+        except FileNotFoundError:  # it has its name by now
+            continue
+
+
+def _storage() -> Storage:
+    return storages["sandboxes"]
+
+
+def _stored_name(digest: str) -> str:
+    return f"{digest[:2]}/{digest[2:]}"
