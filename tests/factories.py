@@ -22,7 +22,7 @@ from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.segments import cpu_segment_s
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.queueing import rounding
-from wms.accounts.domain import USER_TOKEN_PREFIX, GroupProperty, digest_of
+from wms.accounts.domain import USER_TOKEN_PREFIX, GroupProperty, TokenScope, digest_of
 from wms.accounts.models import VO, ApiToken, Group, Membership, User, UserDN
 from wms.jobs.domain.description import as_json
 from wms.jobs.domain.description import parse as parse_description
@@ -114,12 +114,20 @@ def _member(owner: User | None, group: Group) -> User:
     return owner
 
 
-def make_token(user: User, *, expires_at: datetime | None = None, revoked_at: datetime | None = None) -> str:
-    """Return a bearer token of *user*, for the real clock by default, as the API measures it."""
+def make_token(
+    user: User,
+    *,
+    scope: TokenScope = TokenScope.MANAGE,
+    expires_at: datetime | None = None,
+    revoked_at: datetime | None = None,
+) -> str:
+    """Return a bearer token of *user*, for the real clock by default, as the API measures it; used a moment ago."""
     token = USER_TOKEN_PREFIX + _name("token")
     ApiToken.objects.create(
         user=user,
         digest=digest_of(token),
+        scope=scope,
+        last_used_at=datetime.now(tz=UTC),
         expires_at=expires_at or datetime.now(tz=UTC) + timedelta(days=1),
         revoked_at=revoked_at,
     )

@@ -2,7 +2,9 @@
 
 from csp.decorators import csp_update
 from django.contrib import admin
+from django.contrib.auth.decorators import login_required
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from wms.kernel import handlers
@@ -27,6 +29,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
     path("admin/login/", admin_log_in),
+    path("admin/password_change/", login_required(RedirectView.as_view(pattern_name="portal:password"))),
     path("admin/", admin.site.urls),
     path("", include("wms.kernel.urls")),
     path("", include("wms.portal.urls")),

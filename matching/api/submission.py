@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from matching.services.submission import submit
 from wms.accounts.api.permissions import user_of
+from wms.accounts.domain import TokenScope
 from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.api.outputs import SubmissionOut
 from wms.jobs.api.views import JobListView
@@ -18,6 +19,8 @@ from wms.kernel.rest import error_responses
 
 class JobsView(JobListView):
     """All jobs that the caller may see, and submission."""
+
+    token_scope = TokenScope.SUBMIT
 
     @extend_schema(
         operation_id="jobs_submit",

@@ -78,6 +78,28 @@ REFUSALS = frozenset(
 )
 
 
+class TokenScope(StrEnum):
+    """What a user's token may be used for; each scope includes those above it."""
+
+    #: Whatever the user may see.
+    READ = "read"
+    #: Also: submit jobs, upload sandboxes, and act on the user's own jobs.
+    SUBMIT = "submit"
+    #: Whatever the user may do.
+    MANAGE = "manage"
+
+    def includes(self, other: "TokenScope") -> bool:
+        """Return whether a token of this scope may do what *other* allows."""
+        scopes = list(TokenScope)
+        return scopes.index(self) >= scopes.index(other)
+
+
+#: The last use of a token is written at most so often: a match must not wait for it.
+LAST_USE_STEP = timedelta(minutes=10)
+#: A token of `manage.py token` may live so long.
+MAX_TOKEN_DAYS = 3660
+
+
 def digest_of(token: str) -> bytes:
     """Return the SHA-256 of *token*, the only form in which it is stored.
 

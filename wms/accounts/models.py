@@ -1,5 +1,7 @@
 """Who: virtual organisations, users with their DNs, groups with their priority, and bearer tokens."""
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Self
 
 from django.conf import settings
@@ -11,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from wms.accounts import stall_rule
-from wms.accounts.domain import GroupProperty
+from wms.accounts.domain import GroupProperty, TokenScope
 from wms.kernel.validators import valid_name
 
 
@@ -138,12 +140,21 @@ class User(AbstractUser):
     """One row is one person or service that logs in; the identity that jobs belong to (DESIGN §3.1).
 
     ``is_active`` False means suspended: no log-in, no token, and none of the waiting jobs is matched.
+
+    Tokens, one-time links and sessions end with the password and with a suspension, whatever changes the row: triggers
+    (migration 0008) revoke tokens and links, and sessions hold a hash of the password and of ``suspensions``.
     """
 
     operator = models.BooleanField(default=False, help_text="Runs the system: sees and manages every VO.")
     default_group = models.ForeignKey(
         Group, models.SET_NULL, null=True, blank=True, related_name="+", help_text="Acted in when none is named."
     )
+    suspensions = models.PositiveIntegerField(
+        default=0, editable=False, help_text="How often suspended; a trigger counts."
+    )
+
+    #: Set for the requests of a token whose scope is ``submit``.
+    acts_on_own_jobs_only = False
 
     def __str__(self) -> str:
         return self.username
@@ -152,6 +163,18 @@ class User(AbstractUser):
     def is_operator(self) -> bool:
         """Whether this user sees and manages everything."""
         return self.operator or self.is_superuser
+
+    def get_session_auth_hash(self) -> str:
+        """Return what a session of this user holds; another one ends the session."""
+        return self._of_this_suspension(super().get_session_auth_hash())
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        """Yield the same under the secret keys of before."""
+        for digest in super().get_session_auth_fallback_hash():
+            yield self._of_this_suspension(digest)
+
+    def _of_this_suspension(self, digest: str) -> str:
+        return f"{digest}.{self.suspensions}" if self.suspensions else digest
 
 
 class UserDN(models.Model):
@@ -182,17 +205,55 @@ class Membership(models.Model):
         return f"user {self.user_id} in group {self.group_id}"
 
 
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    """Which tokens open anything."""
+
+    def live(self, *, now: datetime) -> Self:
+        """Keep those that are neither expired nor revoked."""
+        return self.filter(expires_at__gt=now, revoked_at__isnull=True)
+
+
 class ApiToken(models.Model):
     """One row is one bearer token of a user; only its SHA-256 is stored."""
 
     user = models.ForeignKey(User, models.CASCADE, related_name="api_tokens")
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    name = models.CharField(max_length=100, blank=True, help_text="What the user calls it.")
+    scope = models.CharField(
+        max_length=16,
+        choices=[(scope, scope) for scope in TokenScope],
+        default=TokenScope.MANAGE,
+        help_text="What it may be used for.",
+    )
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="To some minutes; empty: never.")
     revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ApiTokenQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="api_token_scope_is_known", condition=Q(scope__in=list(TokenScope))),
+        ]
 
     def __str__(self) -> str:
         return f"token {self.pk}"
+
+
+class PasswordLink(models.Model):
+    """One row is a link by which a user sets a password once; only its SHA-256 is stored.
+
+    A user has one at most: a newer link replaces it, and it goes with a change of the password and with a suspension.
+    """
+
+    user = models.OneToOneField(User, models.CASCADE, related_name="password_link")
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"password link of user {self.user_id}"
 
 
 class FailedLogIn(models.Model):

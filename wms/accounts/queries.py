@@ -4,11 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from wms.accounts import sql
 from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
-from wms.accounts.models import FailedLogIn, Group, Membership, User
+from wms.accounts.models import ApiToken, FailedLogIn, Group, Membership, User
 from wms.accounts.sql import Bearer
 
 
@@ -27,6 +27,11 @@ class Profile:
 def bearer_of(token: str, *, now: datetime) -> Bearer | None:
     """Return the user of *token*, or None if it is unknown, expired, revoked or its user suspended."""
     return sql.bearer_of(digest_of(token), now=now)
+
+
+def live_tokens(user: User, *, now: datetime) -> QuerySet[ApiToken]:
+    """Return the tokens of *user* that open something."""
+    return ApiToken.objects.live(now=now).filter(user=user)
 
 
 def groups_of(user: User) -> tuple[Group, ...]:

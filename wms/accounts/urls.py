@@ -6,6 +6,8 @@ from wms.accounts.api import views
 
 urlpatterns: list[URLPattern] = [
     path("auth/token/", views.TokenView.as_view(), name="auth-token"),
+    path("auth/tokens/", views.TokenListView.as_view(), name="auth-tokens"),
+    path("auth/tokens/<int:pk>/", views.TokenRevocationView.as_view(), name="auth-token-revoke"),
     path("auth/me/", views.ProfileView.as_view(), name="auth-me"),
     path("auth/revoke/", views.RevokeView.as_view(), name="auth-revoke"),
     path("groups/", views.GroupListView.as_view(), name="groups"),

@@ -56,6 +56,10 @@ class JobQuerySet(models.QuerySet["Job"]):
         sharing = Group.objects.sharing().filter(memberships__user=actor)
         return self.filter(Q(owner=actor) | Q(group__in=sharing) | Q(vo__in=VO.objects.filter(managers=actor)))
 
+    def changeable_by(self, actor: User) -> Self:
+        """Keep those that the actor may act on: whoever may see a job may, but not by a token of scope ``submit``."""
+        return self.filter(owner=actor) if actor.acts_on_own_jobs_only else self.visible_to(actor)
+
     def placed_with_input_data(self) -> Self:
         """Keep those that wait, or are Checking, and read files."""
         return self.filter(_PLACED_WITH_INPUT_DATA)

@@ -33,6 +33,7 @@ class Header:
     may_administer: bool
     #: Managers and operators; who has private pilots finds them at the jobs that they ran.
     sees_pilots: bool
+    has_password: bool
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -66,6 +67,7 @@ def header_of(user: User) -> Header:
         acts_in=acts_in,
         may_administer=user.is_active and user.is_staff,
         sees_pilots=queries.is_manager(user),
+        has_password=user.has_usable_password(),
     )
 
 

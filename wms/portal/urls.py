@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from wms.portal.views import actions, jobs, pilots, submit
+from wms.portal.views import account, actions, jobs, pilots, submit
 from wms.portal.views.log_in import LogInView
 
 app_name = "portal"
@@ -12,6 +12,11 @@ urlpatterns: list[URLPattern] = [
     path("", RedirectView.as_view(pattern_name="portal:jobs"), name="home"),
     path("accounts/login/", LogInView.as_view(), name="log-in"),
     path("accounts/logout/", LogoutView.as_view(), name="log-out"),
+    path("accounts/password/", account.PasswordView.as_view(), name="password"),
+    path("accounts/password/link/", account.set_password_by_link, name="password-by-link"),
+    path("accounts/password/link/<str:secret>/", account.open_password_link, name="password-link"),
+    path("accounts/tokens/", account.tokens, name="tokens"),
+    path("accounts/tokens/<int:pk>/revoke/", account.revoke_token, name="token-revoke"),
     path("jobs/", jobs.job_list, name="jobs"),
     path("jobs/actions/", actions.act_on_jobs, name="jobs-actions"),
     path("jobs/submit/", submit.submit_form, name="submit"),

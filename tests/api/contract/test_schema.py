@@ -16,6 +16,8 @@ from django.test import Client
 ADDRESSES = [
     "POST /api/auth/token/",
     "GET /api/auth/me/",
+    "GET /api/auth/tokens/",
+    "DELETE /api/auth/tokens/{id}/",
     "POST /api/jobs/",
     "GET /api/jobs/",
     "GET /api/jobs/summary/",

@@ -32,12 +32,14 @@ OPEN_TO_ALL: Final = frozenset({"GET pilot-agent", "GET pilot-script", "GET gate
 DOCUMENTATION: Final = frozenset({"schema", "docs"})
 #: Pages that are open to who is not logged in, and those that send there.
 OPEN_PAGES: Final = frozenset(
-    {"healthz", "readyz", "portal:home", "portal:log-in", "portal:log-out", "/admin/login/", "admin:login",
+    {"healthz", "readyz", "portal:home", "portal:log-in", "portal:log-out",
+     "portal:password-link", "portal:password-by-link", "/admin/login/", "admin:login",
      "admin:logout"}
 )  # fmt: skip
 
 OF_USERS: Final = frozenset(
-    {"GET auth-me", "POST auth-revoke", "GET groups", "GET jobs", "POST jobs", "GET jobs-summary", "POST jobs-bulk",
+    {"GET auth-me", "POST auth-revoke", "GET auth-tokens", "GET groups",
+     "GET jobs", "POST jobs", "GET jobs-summary", "POST jobs-bulk",
      "POST sandboxes", "GET replicas", "GET sites", "GET task-queues", "GET submit-pools",
      "GET submit-pools-eligible"}
 )  # fmt: skip
@@ -56,9 +58,19 @@ OF_PILOTS: Final = frozenset(
 )
 REGISTRATION: Final = frozenset({"POST pilot-register"})
 
+#: A token may end itself.
+OF_READERS: Final = frozenset({"POST auth-revoke"})
+
+
+def reading(opened: frozenset[str]) -> frozenset[str]:
+    return frozenset(asked for asked in opened if asked.startswith("GET ")) | OF_READERS
+
+
 #: What each credential opens beside OPEN_TO_ALL; one that is missing opens nothing else.
 OPENED: Final[Mapping[str, frozenset[str]]] = {
-    "owner": OF_USERS | OF_THE_JOB | {"GET group-shares"},
+    "owner": OF_USERS | OF_THE_JOB | {"GET group-shares", "DELETE auth-token-revoke"},
+    "owner who may read": reading(OF_USERS | OF_THE_JOB | {"GET group-shares"}),
+    "owner who may submit": OF_USERS | OF_THE_JOB | {"GET group-shares"},
     "manager": OF_USERS | OF_THE_JOB | OF_MANAGERS,
     "stranger": OF_USERS,
     "member who shares nothing": OF_USERS | {"GET group-shares"},
@@ -74,7 +86,9 @@ OPENED: Final[Mapping[str, frozenset[str]]] = {
     "advertising site": frozenset({"POST site-advertisements"}),
 }
 #: To whom the job of Alice may be shown, and by whom it may be changed.
-HER_OWN: Final = frozenset({"owner", "manager", "pilot", "job", "job of an ended pilot"})
+HER_OWN: Final = frozenset(
+    {"owner", "owner who may read", "owner who may submit", "manager", "pilot", "job", "job of an ended pilot"}
+)
 #: Refusals of another kind: a secret that was used is a conflict, and a VO that one may not see is an unknown name.
 OTHERWISE: Final[Mapping[str, Mapping[str, int]]] = {
     "used secret": {"POST pilot-register": 409},

@@ -23,6 +23,7 @@ from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Queue, Site, SiteToken, StorageElement
 from resources.services import issue_site_token
 from tests import factories
+from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -49,6 +50,8 @@ class World:
     job: Job
     match: Match
     sandbox: str
+    #: Of a token that no test comes with.
+    alice_token_id: int
 
     def arguments(self) -> Mapping[str, object]:
         """Return what stands in addresses: everywhere what is Alice's."""
@@ -56,6 +59,7 @@ class World:
             "match_id": self.match.pk,
             "match-sandbox digest": self.sandbox,
             "pk": self.job.pk,
+            "auth-token-revoke pk": self.alice_token_id,
             "pilot-log-read pk": self.pilot.pk,
             "site-advertisements name": self.site.name,
             "group-shares name": self.group.name,
@@ -64,6 +68,7 @@ class World:
             "content_type_id": 1,
             "app_label": "jobs",
             "url": "nowhere",
+            "secret": "no-secret",
         }
 
     def body(self, name: str) -> Mapping[str, Any]:
@@ -119,6 +124,7 @@ def make_world() -> World:
     vo = factories.make_vo(name="lhcb")
     group = factories.make_group(name="lhcb_user", vo=vo)
     alice = factories.make_user(username="alice", groups=[group], password=PASSWORD)
+    factories.make_token(alice)
     site = factories.make_site(name="LCG.CERN.ch", vos=[vo])
     site.throttle_policy, site.max_submitting_jobs = ThrottlePolicy.LEVEL0, 100
     site.save()
@@ -137,7 +143,7 @@ def make_world() -> World:
     Match.objects.filter(pk=match.pk).update(queue=queue, expires_at=now + timedelta(hours=1))
     return World(
         vo=vo, group=group, alice=alice, site=site, queue=queue, storage_element=element, pilot=pilot, job=job,
-        match=match, sandbox=reference,
+        match=match, sandbox=reference, alice_token_id=alice.api_tokens.get().pk,
     )  # fmt: skip
 
 
@@ -155,7 +161,7 @@ def _user(*, vo: bool = False, **what: Any) -> Maker:
     return make
 
 
-def _of_alice(**columns: datetime) -> Maker:
+def _of_alice(**columns: Any) -> Maker:
     return lambda world: factories.make_token(world.alice, **columns)
 
 
@@ -232,6 +238,8 @@ CREDENTIALS: Final[Mapping[str, Maker]] = {
     "manager": lambda world: factories.make_token(factories.make_user(manages=[world.vo])),
     "stranger": _user(),
     "member who shares nothing": _user(vo=True),
+    "owner who may read": _of_alice(scope=TokenScope.READ),
+    "owner who may submit": _of_alice(scope=TokenScope.SUBMIT),
     "suspended user": _user(vo=True, suspended=True),
     "expired user": _of_alice(expires_at=_PAST),
     "revoked user": _of_alice(revoked_at=_PAST),

@@ -3,18 +3,26 @@
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.contrib import admin
+from django import forms
+from django.contrib import admin, messages
 from django.contrib.admin.options import InlineModelAdmin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group as DjangoGroup
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from django.forms import BaseInlineFormSet, ModelForm
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Membership, User, UserDN
+from wms.accounts.services import SuspendedError, issue_password_link
 from wms.kernel.admin import EVERYTHING, What
 
 if TYPE_CHECKING:
@@ -75,6 +83,20 @@ class FirstMembershipInline(MembershipInline):
         return super().get_formset(request, obj, validate_min=True, **kwargs)
 
 
+class NewUserForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """The new user sets a password by a one-time link, which the next page shows."""
+
+    class Meta:
+        model = User
+        fields = ("username",)
+
+    def save(self, commit: bool = True) -> User:  # noqa: FBT001, FBT002 - Django's own
+        """Make the account, with a password that nobody knows."""
+        self.instance.set_unusable_password()
+        user: User = super().save(commit=commit)
+        return user
+
+
 @admin.register(User)
 class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     """Operators manage all users; a manager adds users to the own VO, and changes those who are in no other one.
@@ -88,12 +110,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         {"added": SecurityEventKind.USER_ADDED, "deleted": SecurityEventKind.USER_REMOVED},
     )
     kinds_of_fields = MappingProxyType(
-        {
-            **dict.fromkeys(
-                ("operator", "is_staff", "is_superuser", "memberships", "DNs"), SecurityEventKind.RIGHTS_CHANGED
-            ),
-            "password": SecurityEventKind.PASSWORD_CHANGED,
-        }
+        dict.fromkeys(("operator", "is_staff", "is_superuser", "memberships", "DNs"), SecurityEventKind.RIGHTS_CHANGED),
     )
     fixed_after_creation = ("username",)
     list_display = (
@@ -110,7 +127,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     list_filter = ("is_active", "is_staff", "operator", "is_superuser")
     search_fields = ("username", "first_name", "last_name", "email", "dns__dn")
     ordering = ("username",)
-    readonly_fields = ("last_login", "date_joined")
+    readonly_fields = ("last_login", "date_joined", "password_state")
     filter_horizontal = ()
     of_people = (
         "username",
@@ -122,7 +139,9 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         "last_login",
         "date_joined",
     )
-    of_operators = ("password", "operator", "is_staff", "is_superuser")
+    of_operators = ("password_state", "operator", "is_staff", "is_superuser")
+    add_form = NewUserForm
+    add_fieldsets = ((None, {"fields": ("username",), "description": NewUserForm.__doc__}),)
 
     def kind_of(self, field: str, value: object) -> SecurityEventKind:
         """Return which kind of event it is; whether a user is active is two kinds."""
@@ -152,7 +171,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         return rows if _is_superuser(request) else rows.filter(is_superuser=False)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> "_FieldsetSpec":
-        """Return the fields: of a new user its name and password, for operators also what gives power."""
+        """Return the fields: of a new user its name, for operators also what gives power."""
         if obj is None:
             return super().get_fieldsets(request, obj)
         everybody: tuple[None, _FieldOpts] = (None, {"fields": self.of_people})
@@ -171,11 +190,43 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
             return [MembershipInline if self.sees_all(request) else FirstMembershipInline]
         return [MembershipInline, DNInline]
 
-    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002 - Django's
-        """Set a password, which only operators do: whoever sets one can act as that user."""
-        if not self.sees_all(request):
+    @admin.display(description="password")
+    def password_state(self, user: User) -> SafeString:
+        """Return whether the user has a password, and the way to a new one."""
+        state = "Set." if user.has_usable_password() else "Not set: no log-in by password."
+        address = reverse("admin:auth_user_password_change", args=[user.pk])
+        return format_html('{} <a href="{}">Issue a one-time link</a>', state, address)
+
+    def response_add(self, request: HttpRequest, obj: User, post_url_continue: str | None = None) -> HttpResponse:  # noqa: ARG002 - Django's own
+        """Show the link by which the new user sets a password."""
+        return self._show_new_link(request, obj)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002, ARG002 - Django's
+        """Issue a one-time link, which only operators do: whoever has it can act as that user."""
+        user = self.get_object(request, unquote(id))
+        if not self.sees_all(request) or user is None or not self.has_change_permission(request, user):
             raise PermissionDenied
-        return super().user_change_password(request, id, form_url)
+        if request.method == "POST":
+            return self._show_new_link(request, user)
+        context = {**self.admin_site.each_context(request), "title": f"One-time link for {user}", "opts": self.opts}
+        return TemplateResponse(request, "admin/password_link.html", context)
+
+    def _show_new_link(self, request: HttpRequest, user: User) -> HttpResponse:
+        try:
+            link = issue_password_link(user, now=timezone.now())
+        except SuspendedError as error:
+            self.message_user(request, error.detail, messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[user.pk]))
+        self.log_change(request, user, "One-time link for a password issued.")
+        address = request.build_absolute_uri(reverse("portal:password-link", args=[link.secret]))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"One-time link for {user}",
+            "opts": self.opts,
+            "link": address,
+            "expires_at": link.expires_at,
+        }
+        return TemplateResponse(request, "admin/password_link.html", context)
 
 
 def _is_superuser(request: HttpRequest) -> bool:

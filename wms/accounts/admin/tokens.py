@@ -16,12 +16,12 @@ class ApiTokenAdmin(VOLevelLedger[ApiToken]):
 
     operators_may = frozenset({"view", "delete"})  # to be deleted with their user
     managers_may = frozenset()
-    list_display = ("id", "user", "created_at", "expires_at", "revoked_at")
+    list_display = ("id", "user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
     list_select_related = ("user",)
-    list_filter = ("expires_at", "revoked_at")
+    list_filter = ("scope", "expires_at", "revoked_at")
     search_fields = ("user__username",)
     ordering = ("-id",)
-    fields = ("user", "created_at", "expires_at", "revoked_at")
+    fields = ("user", "name", "scope", "created_at", "expires_at", "last_used_at", "revoked_at")
     actions = ("revoke",)
 
     @admin.action(description="Revoke selected tokens", permissions=["view"])

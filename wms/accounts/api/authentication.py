@@ -7,10 +7,11 @@ from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from wms.accounts import queries
-from wms.accounts.domain import USER_TOKEN_PREFIX
+from wms.accounts import queries, services
+from wms.accounts.domain import USER_TOKEN_PREFIX, TokenScope
 from wms.accounts.models import User
 from wms.kernel.rest import BearerAuthentication, has_bearer_token
 
@@ -20,14 +21,41 @@ class UserCredential:
     """The token that a user came with; ``request.auth`` of such a request."""
 
     token_id: int
+    scope: TokenScope
+
+
+class InsufficientScopeError(PermissionDenied):
+    """The scope of the token does not include what the request does."""
+
+    default_code = "insufficient_scope"
 
 
 class UserTokenAuthentication(BearerAuthentication):
-    """A user's token, looked up by its SHA-256."""
+    """A user's token, looked up by its SHA-256.
+
+    The scope of a token is checked here, and nowhere else, before any view sees the request. Requests that change
+    something need the scope ``manage``, unless their view says otherwise in ``token_scope``; so a new view is closed.
+    """
 
     prefix = USER_TOKEN_PREFIX
     scheme_name = "UserToken"
-    scheme_description = "Token of a user, from POST /api/auth/token/ or `manage.py token USER`."
+    scheme_description = (
+        "Token of a user, from POST /api/auth/token/, the portal or `manage.py token USER`. Its scope is `read` (GET "
+        "only), `submit` (also: submit jobs, upload sandboxes, act on the user's own jobs) or `manage` (whatever the "
+        "user may do); a request beyond it is 403 `insufficient_scope`."
+    )
+
+    def authenticate(self, request: Request) -> tuple[User, UserCredential] | None:
+        """Return the user and the credential, or None if the request carries no user's token.
+
+        Raises:
+            AuthenticationFailed: as ``principal_of``.
+            InsufficientScopeError: the token does not allow this.
+        """
+        found: tuple[User, UserCredential] | None = super().authenticate(request)
+        if found is not None:
+            _refuse_narrower_scope(found[1].scope, request)
+        return found
 
     def principal_of(self, token: str) -> tuple[User, UserCredential]:
         """Return the user and the credential.
@@ -35,11 +63,22 @@ class UserTokenAuthentication(BearerAuthentication):
         Raises:
             AuthenticationFailed: the token is unknown, expired or revoked, or its user is suspended.
         """
-        bearer = queries.bearer_of(token, now=timezone.now())
+        now = timezone.now()
+        bearer = queries.bearer_of(token, now=now)
         if bearer is None:
             sentence = "This token is unknown, expired or revoked; log in again (POST /api/auth/token/)."
             raise AuthenticationFailed(sentence, code="invalid_token")
-        return bearer.user, UserCredential(token_id=bearer.token_id)
+        services.note_use(bearer, now=now)
+        bearer.user.acts_on_own_jobs_only = bearer.scope is TokenScope.SUBMIT
+        return bearer.user, UserCredential(token_id=bearer.token_id, scope=bearer.scope)
+
+
+def _refuse_narrower_scope(scope: TokenScope, request: Request) -> None:
+    view = (request.parser_context or {}).get("view")
+    wanted = getattr(view, "token_scope", TokenScope.MANAGE)
+    if request.method not in SAFE_METHODS and not scope.includes(wanted):
+        sentence = f'This token has the scope "{scope}"; this request needs one with the scope "{wanted}".'
+        raise InsufficientScopeError(sentence)
 
 
 class PortalSessionAuthentication(SessionAuthentication):

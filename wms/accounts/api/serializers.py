@@ -4,7 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.kernel.rest import Name, PageQuery, StrictSerializer, Text
+from wms.accounts.domain import TokenScope
+from wms.kernel.rest import Name, PageQuery, StrictSerializer, Text, WholeNumber
 
 
 class TokenIn(StrictSerializer):
@@ -12,6 +13,18 @@ class TokenIn(StrictSerializer):
 
     username = Name(max_length=150, help_text="Name of the user, as configured.")
     password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})
+    scope = serializers.ChoiceField(
+        choices=list(TokenScope),
+        default=TokenScope.MANAGE,
+        help_text="What the token may be used for. read: whatever the user may see; submit: also to submit jobs and to "
+        "act on the user's own jobs; manage: whatever the user may do.",
+    )
+    name = Text(max_length=100, required=False, help_text="What you call the token, such as the name of a computer.")
+    days = WholeNumber(
+        min_value=1,
+        required=False,
+        help_text="After so many days it opens nothing; at most WMS_USER_TOKEN_S, which is also the default.",
+    )
 
 
 class TokenOut(serializers.Serializer[Any]):
@@ -19,6 +32,19 @@ class TokenOut(serializers.Serializer[Any]):
 
     token = serializers.CharField(help_text="To be sent as `Authorization: Bearer <token>`.")
     expires_at = serializers.DateTimeField(help_text="From then on it opens nothing.")
+
+
+class ListedTokenOut(serializers.Serializer[Any]):
+    """One token of the caller; never the token itself, of which only a digest is stored."""
+
+    id = serializers.IntegerField(help_text="By which it is revoked.")
+    name = serializers.CharField(help_text="What its owner calls it; may be empty.")
+    scope = serializers.ChoiceField(choices=list(TokenScope), help_text="What it may be used for.")
+    created_at = serializers.DateTimeField(help_text="When it was issued.")
+    expires_at = serializers.DateTimeField(help_text="From then on it opens nothing.")
+    last_used_at = serializers.DateTimeField(
+        allow_null=True, help_text="Its last use, up to ten minutes earlier than the true one; null: never used."
+    )
 
 
 class GroupOut(serializers.Serializer[Any]):

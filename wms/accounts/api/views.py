@@ -1,7 +1,9 @@
 """Log-in, tokens and groups over REST."""
 
+from datetime import timedelta
 from http import HTTPStatus
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -14,17 +16,24 @@ from rest_framework.views import APIView
 from wms.accounts import queries, services
 from wms.accounts.api.authentication import UserCredential
 from wms.accounts.api.permissions import IsUser, user_of
-from wms.accounts.api.serializers import GroupOut, GroupQuery, ProfileOut, TokenIn, TokenOut
-from wms.accounts.models import Group
+from wms.accounts.api.serializers import GroupOut, GroupQuery, ListedTokenOut, ProfileOut, TokenIn, TokenOut
+from wms.accounts.domain import TokenScope
+from wms.accounts.models import ApiToken, Group
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import RejectedError
-from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest import CursorPages, PageQuery, error_responses
 
 
 class NoTokenError(RejectedError):
     """There is nothing to revoke: the caller came with a session."""
 
     code = "no_token"
+
+
+class LifetimeTooLongError(RejectedError):
+    """A token was asked for that would live longer than tokens may."""
+
+    code = "lifetime_too_long"
 
 
 class TokenView(APIView):
@@ -43,14 +52,82 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         """Return a new token of the user."""
         given, now = TokenIn.checked(request.data), timezone.now()
+        lifetime = _lifetime(given.get("days"))
         user = services.log_in(
             username=given["username"],
             password=given["password"],
             address=client_address(request),
             now=now,
         )
-        issued = services.issue_token(user, now=now)
+        issued = services.issue_token(
+            user,
+            now=now,
+            scope=TokenScope(given["scope"]),
+            name=given.get("name", ""),
+            lifetime=lifetime,
+        )
         return Response(TokenOut(issued).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"})
+
+
+def _lifetime(days: int | None) -> timedelta | None:
+    """Return how long a token lives that is asked for *days*; None: the default.
+
+    Raises:
+        RejectedError: longer than WMS_USER_TOKEN_S.
+    """
+    if days is None:
+        return None
+    longest = settings.WMS_USER_TOKEN_S
+    if days * 86400 > longest:
+        sentence = f"A token lives for at most {longest / 86400:g} days (WMS_USER_TOKEN_S)."
+        raise LifetimeTooLongError(sentence, errors={"days": [sentence]})
+    return timedelta(days=days)
+
+
+class TokenPages(CursorPages):
+    """Tokens, the newest first."""
+
+    orderings = ("-id", "id")
+
+
+class TokenListView(ListAPIView[ApiToken]):
+    """The caller's tokens."""
+
+    permission_classes = (IsUser,)
+    serializer_class = ListedTokenOut
+    pagination_class = TokenPages
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        """Return the caller's tokens that open something."""
+        PageQuery.checked(self.request.query_params)
+        return queries.live_tokens(user_of(self.request), now=timezone.now())
+
+    @extend_schema(
+        operation_id="auth_tokens_list",
+        summary="List the caller's tokens that are valid",
+        tags=["auth"],
+        responses={200: ListedTokenOut(many=True), **error_responses(400, 401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        """Return one page of tokens, never what they are. A new one comes from POST /api/auth/token/ or the portal."""
+        return self.list(request)
+
+
+class TokenRevocationView(APIView):
+    """One token."""
+
+    permission_classes = (IsUser,)
+
+    @extend_schema(
+        operation_id="auth_tokens_revoke",
+        summary="Revoke a token of the caller; an operator anybody's",
+        tags=["auth"],
+        responses={204: None, **error_responses(401, 403, 404)},
+    )
+    def delete(self, request: Request, pk: int) -> Response:
+        """Make the token open nothing from now on; 404 if it does so already."""
+        services.revoke_visible_token(token_id=pk, by=user_of(request), now=timezone.now())
+        return Response(status=HTTPStatus.NO_CONTENT)
 
 
 class ProfileView(APIView):
@@ -73,6 +150,7 @@ class RevokeView(APIView):
     """Log-out of a token."""
 
     permission_classes = (IsUser,)
+    token_scope = TokenScope.READ  # each token may end itself
 
     @extend_schema(
         operation_id="auth_revoke",

@@ -10,18 +10,29 @@ from wms.accounts.services.access import (
 )
 from wms.accounts.services.brake import TooManyFailuresError
 from wms.accounts.services.devices import DEVICE_COOKIE_AGE, device_cookie, device_cookie_name, known_device
+from wms.accounts.services.passwords import (
+    IssuedLink,
+    LinkOverError,
+    issue_password_link,
+    set_password_by_link,
+    user_of_link,
+)
 from wms.accounts.services.tokens import (
     IssuedToken,
     SuspendedError,
     issue_token,
+    note_use,
     revoke_token,
     revoke_tokens_of,
+    revoke_visible_token,
 )
 
 __all__ = [
     "DEVICE_COOKIE_AGE",
     "GroupNeededError",
+    "IssuedLink",
     "IssuedToken",
+    "LinkOverError",
     "NotAMemberError",
     "SuspendedError",
     "TooManyFailuresError",
@@ -29,10 +40,15 @@ __all__ = [
     "acting_group",
     "device_cookie",
     "device_cookie_name",
+    "issue_password_link",
     "issue_token",
     "known_device",
     "left_for",
     "log_in",
+    "note_use",
     "revoke_token",
     "revoke_tokens_of",
+    "revoke_visible_token",
+    "set_password_by_link",
+    "user_of_link",
 ]

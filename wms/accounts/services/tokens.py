@@ -1,4 +1,4 @@
-"""Bearer tokens of users: issued, revoked."""
+"""Bearer tokens of users: issued, used, revoked."""
 
 import secrets
 from dataclasses import dataclass
@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
-from wms.accounts.domain import USER_TOKEN_PREFIX, SecurityEventKind, digest_of
+from wms.accounts.domain import LAST_USE_STEP, USER_TOKEN_PREFIX, SecurityEventKind, TokenScope, digest_of
 from wms.accounts.models import ApiToken, User
 from wms.accounts.security_log import record
-from wms.kernel.errors import ForbiddenError
+from wms.accounts.services.access import WrongCredentialsError
+from wms.accounts.sql import Bearer
+from wms.kernel.errors import ForbiddenError, NotFoundError
 
 
 class SuspendedError(ForbiddenError):
@@ -31,22 +34,62 @@ class IssuedToken:
 
 
 @transaction.atomic(durable=True)
-def issue_token(user: User, *, now: datetime) -> IssuedToken:
-    """Return a new bearer token of *user*, valid for WMS_USER_TOKEN_S; tokens that have expired are removed.
+def issue_token(
+    user: User,
+    *,
+    now: datetime,
+    scope: TokenScope = TokenScope.MANAGE,
+    name: str = "",
+    lifetime: timedelta | None = None,
+) -> IssuedToken:
+    """Return a new bearer token of *user*; tokens that have expired are removed.
+
+    Args:
+        user: as read when the password or the session was checked.
+        now: when the token begins.
+        scope: what it may be used for.
+        name: what the user calls it, at most 100 characters.
+        lifetime: None: WMS_USER_TOKEN_S.
 
     Raises:
         SuspendedError: the user is suspended.
+        WrongCredentialsError: the password was changed since it was checked.
     """
-    if not user.is_active:
+    # Locked: a change of the password, which revokes all tokens, comes before or after, never in between.
+    current = User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
+    if current is None or current.password != user.password:
+        raise WrongCredentialsError("The password was changed a moment ago; log in again.")
+    if not current.is_active:
         raise SuspendedError(f"{user.username} is suspended and gets no token.")
     ApiToken.objects.filter(user=user, expires_at__lte=now).delete()
     issued = IssuedToken(
         token=USER_TOKEN_PREFIX + secrets.token_urlsafe(32),
-        expires_at=now + timedelta(seconds=settings.WMS_USER_TOKEN_S),
+        expires_at=now + (timedelta(seconds=settings.WMS_USER_TOKEN_S) if lifetime is None else lifetime),
     )
-    ApiToken.objects.create(user=user, digest=digest_of(issued.token), created_at=now, expires_at=issued.expires_at)
-    record(SecurityEventKind.TOKEN_ISSUED, target=f"user {user.username}", expires_at=issued.expires_at)
+    ApiToken.objects.create(
+        user=user,
+        digest=digest_of(issued.token),
+        scope=scope,
+        name=name,
+        created_at=now,
+        expires_at=issued.expires_at,
+    )
+    record(
+        SecurityEventKind.TOKEN_ISSUED,
+        target=f"user {user.username}",
+        expires_at=issued.expires_at,
+        scope=scope,
+        name=name,
+    )
     return issued
+
+
+def note_use(bearer: Bearer, *, now: datetime) -> None:
+    """Write when the token was used last, at most once in LAST_USE_STEP."""
+    if bearer.last_used_at is not None and bearer.last_used_at > now - LAST_USE_STEP:
+        return
+    before = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - LAST_USE_STEP)
+    ApiToken.objects.filter(before, pk=bearer.token_id).update(last_used_at=now)
 
 
 def revoke_token(*, token_id: int, now: datetime) -> None:
@@ -57,6 +100,18 @@ def revoke_token(*, token_id: int, now: datetime) -> None:
             return
         ApiToken.objects.filter(pk=token_id).update(revoked_at=now)
         record(SecurityEventKind.TOKEN_REVOKED, target=f"user {token.user.username}", token_id=token_id)
+
+
+def revoke_visible_token(*, token_id: int, by: User, now: datetime) -> None:
+    """Revoke a token that opens something: *by*'s own, for an operator anybody's.
+
+    Raises:
+        NotFoundError: there is no such token, or not for *by*.
+    """
+    tokens = ApiToken.objects.live(now=now)
+    if not (tokens if by.is_operator else tokens.filter(user=by)).filter(pk=token_id).exists():
+        raise NotFoundError(f"There is no token {token_id}.")
+    revoke_token(token_id=token_id, now=now)
 
 
 def revoke_tokens_of(user: User, *, now: datetime) -> int:

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.domain import TokenScope
 from wms.accounts.models import User
 from wms.jobs import queries
 from wms.jobs.api.inputs import HoldIn, NothingIn
@@ -29,6 +30,7 @@ class JobActionView(APIView):
     """Base of the actions on one job."""
 
     permission_classes = (IsUser,)
+    token_scope = TokenScope.SUBMIT
     action: ClassVar[Action]
     body: ClassVar[type[StrictSerializer]] = NothingIn
 

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.domain import TokenScope
 from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
@@ -63,6 +64,7 @@ class SandboxUploadView(APIView):
     """Files for jobs."""
 
     permission_classes = (IsUser,)
+    token_scope = TokenScope.SUBMIT
     parser_classes = (MultiPartParser,)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:

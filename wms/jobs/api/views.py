@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from wms.accounts.api.permissions import IsUser, user_of
+from wms.accounts.domain import TokenScope
 from wms.jobs import queries
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.bodies import EditBody
@@ -87,6 +88,7 @@ class JobView(APIView):
     """One job."""
 
     permission_classes = (IsUser,)
+    token_scope = TokenScope.SUBMIT
 
     @extend_schema(
         operation_id="jobs_get",
@@ -151,6 +153,7 @@ class JobBulkView(APIView):
     """Actions on many jobs."""
 
     permission_classes = (IsUser,)
+    token_scope = TokenScope.SUBMIT
 
     @extend_schema(
         operation_id="jobs_bulk",

@@ -43,20 +43,27 @@ class _Wish:
 
 @transaction.atomic(durable=True)
 def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> Outcome:
-    """Do *action* to those of the jobs that *by* may see and whose state allows it; the others stay as they are.
+    """Do *action* to those of the jobs that *by* may change and whose state allows it; the others stay as they are.
 
     Args:
         action: what to do.
         job_ids: at most some thousands: their rows are locked until all are done.
-        by: whoever may see a job may do this to it.
+        by: whoever may see a job may do this to it; by a token of scope ``submit`` only its owner.
         now: the time of the change.
         reason: why, for hold and kill; becomes the minor status. At most 255 characters.
     """
     asked = frozenset(job_ids)
-    visible = frozenset(Job.objects.visible_to(by).filter(pk__among=asked).values_list("pk", flat=True))
-    outcome = _STEPS[action](visible, _Wish(by=by, now=now, reason=reason))
-    strangers = {job_id: NotFoundError(f"There is no job {job_id}.") for job_id in asked - visible}
+    changeable = frozenset(Job.objects.changeable_by(by).filter(pk__among=asked).values_list("pk", flat=True))
+    outcome = _STEPS[action](changeable, _Wish(by=by, now=now, reason=reason))
+    strangers = {job_id: no_such_job(job_id, by=by) for job_id in asked - changeable}
     return Outcome(done=outcome.done, refused={**outcome.refused, **strangers})
+
+
+def no_such_job(job_id: int, *, by: User) -> NotFoundError:
+    """Return the refusal of a job that *by* may not change, or that does not exist."""
+    if by.acts_on_own_jobs_only:
+        return NotFoundError(f'You have no job {job_id}; a token of scope "submit" acts on your own jobs only.')
+    return NotFoundError(f"There is no job {job_id}.")
 
 
 def apply_to_one(action: Action, job_id: int, *, by: User, now: datetime, reason: str = "") -> None:

@@ -16,10 +16,10 @@ from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.jobs.services import demand, input_data
-from wms.jobs.services.control import out_of_queues
+from wms.jobs.services.control import no_such_job, out_of_queues
 from wms.jobs.services.optimizers import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
-from wms.kernel.errors import ConflictError, NotFoundError
+from wms.kernel.errors import ConflictError
 from wms.kernel.names import did_you_mean, listed, several_in_one
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
     Args:
         job_id: the job.
         changes: new values of some of EDITABLE_FIELDS, in the form of the description.
-        by: whoever may see a job may change it.
+        by: whoever may see a job may change it; by a token of scope ``submit`` only its owner.
         now: the time, for a queue that is made.
 
     Raises:
@@ -50,9 +50,9 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
         InvalidDescriptionError: a field cannot be changed, or its new value is wrong; with field errors.
         NotEditableError: the job neither waits nor is held.
     """
-    job = Job.objects.visible_to(by).select_related("vo").filter(pk=job_id).first()
+    job = Job.objects.changeable_by(by).select_related("vo").filter(pk=job_id).first()
     if job is None:
-        raise NotFoundError(f"There is no job {job_id}.")
+        raise no_such_job(job_id, by=by)
     _refuse_fields(changes)
 
     def change() -> Recorded:

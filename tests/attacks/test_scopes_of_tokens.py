@@ -1,0 +1,125 @@
+"""A token that was given away to read, or to submit, is used for more: over every address that there is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.utils import timezone
+from django.views import View
+from pytest_django import Settings
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.response import Response
+from rest_framework.test import APIClient, APIRequestFactory
+from rest_framework.views import APIView
+
+from tests.api.credentials.addresses import Address, every_address
+from tests.api.credentials.test_every_address import everything
+from tests.api.credentials.world import World, make_world
+from tests.factories import make_job, make_token, make_user
+from wms.accounts import queries
+from wms.accounts.domain import TokenScope
+from wms.jobs.models import Job
+
+pytestmark = pytest.mark.django_db
+
+#: May be used with the scope ``submit``; every other address that changes something needs ``manage``.
+FOR_SUBMITTERS = {
+    "jobs", "jobs-bulk", "job", "job-kill", "job-reschedule", "job-delete", "job-hold", "job-release", "sandboxes",
+    "auth-revoke",
+}  # fmt: skip
+#: No token is looked at: they take a password.
+WITHOUT_TOKENS = {"auth-token"}
+
+
+@pytest.fixture
+def world(db: None, settings: Settings, tmp_path: Path) -> World:
+    kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
+    return make_world()
+
+
+def unsafe() -> Iterator[tuple[str, Address]]:
+    for address in every_address():
+        if address.is_api and address.name not in WITHOUT_TOKENS:
+            yield from ((method, address) for method in address.methods if method not in SAFE_METHODS)
+
+
+def client_with(token: str) -> APIClient:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    return client
+
+
+@pytest.mark.parametrize("scope", [TokenScope.READ, TokenScope.SUBMIT])
+@pytest.mark.parametrize("operator", [False, True])
+def test_a_narrow_token_changes_nothing_beyond_its_scope(scope: TokenScope, operator: bool, world: World) -> None:
+    """An operator's, so that nothing but the scope stands in the way."""
+    if operator:
+        type(world.alice).objects.filter(pk=world.alice.pk).update(operator=True)
+    token, tried = make_token(world.alice, scope=scope), 0
+    before = everything()
+    for method, address in unsafe():
+        if address.name == "auth-revoke" or (scope is TokenScope.SUBMIT and address.name in FOR_SUBMITTERS):
+            continue
+        savepoint = transaction.savepoint()
+        answer = client_with(token).generic(
+            method, address.url(world.arguments()), "{}", content_type="application/json"
+        )
+        assert answer.status_code in {401, 403, 404, 405, 415}, (method, address.name, answer.status_code)
+        if method in address.answers:
+            assert answer.status_code in {401, 403}, (method, address.name, answer.status_code)
+            tried += 1
+        transaction.savepoint_commit(savepoint)
+    assert everything() == before
+    assert tried >= 10
+
+
+def test_a_new_view_is_closed_to_narrow_tokens_until_it_says_otherwise(world: World) -> None:
+    class NewView(APIView):
+        def get(self, request: object) -> Response:
+            return Response({})
+
+        def post(self, request: object) -> Response:
+            return Response({})
+
+    def status(method: str, scope: TokenScope, view: type[View] = NewView) -> int:
+        header = {"Authorization": f"Bearer {make_token(world.alice, scope=scope)}"}
+        return int(view.as_view()(APIRequestFactory().generic(method, "/new/", headers=header)).status_code)
+
+    assert [status("GET", scope) for scope in TokenScope] == [200, 200, 200]
+    assert [status("POST", scope) for scope in TokenScope] == [403, 403, 200]
+
+
+def test_a_managers_token_for_submission_acts_on_no_job_of_others(world: World) -> None:
+    manager = make_user(groups=[world.group], manages=[world.vo])
+    own, other = make_job(owner=manager, group=world.group), make_job(owner=world.alice, group=world.group)
+    client = client_with(make_token(manager, scope=TokenScope.SUBMIT))
+    assert client.get(f"/api/jobs/{other.pk}/").status_code == 200
+    assert client.post(f"/api/jobs/{other.pk}/kill/").status_code == 404
+    assert client.patch(f"/api/jobs/{other.pk}/", {"priority": 5}, format="json").status_code == 404
+    for body in ({"ids": [own.pk, other.pk]}, {"filter": {"owner": "alice"}}):
+        answer = client.post("/api/jobs/bulk/", {"action": "kill", **body}, format="json").json()
+        assert {"id": other.pk, "code": "not_found"} in answer["refused"]
+    assert Job.objects.get(pk=other.pk).status == "Waiting"
+    assert Job.objects.get(pk=own.pk).status == "Killed"
+
+
+def test_a_token_makes_no_token(world: World) -> None:
+    for scope in TokenScope:
+        client = client_with(make_token(world.alice, scope=scope))
+        before = world.alice.api_tokens.count()
+        for address in ("/api/auth/tokens/", "/api/auth/token/", "/accounts/tokens/"):
+            assert client.post(address, {"scope": "manage", "name": "x", "days": 1}, format="json").status_code >= 302
+        assert world.alice.api_tokens.count() == before
+
+
+def test_nobody_revokes_or_sees_the_token_of_another(world: World) -> None:
+    stranger = client_with(make_token(make_user(manages=[world.vo])))
+    assert stranger.delete(f"/api/auth/tokens/{world.alice_token_id}/").status_code == 404
+    assert [row["id"] for row in stranger.get("/api/auth/tokens/").json()["results"]] != [world.alice_token_id]
+    page = Client()
+    page.force_login(make_user())
+    assert page.post(f"/accounts/tokens/{world.alice_token_id}/revoke/").status_code == 404
+    assert queries.live_tokens(world.alice, now=timezone.now()).filter(pk=world.alice_token_id).exists()

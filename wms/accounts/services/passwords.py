@@ -1,0 +1,82 @@
+"""Passwords: a link by which a user sets one, once, so that nobody else needs to know it."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from wms.accounts.domain import SecurityEventKind, digest_of
+from wms.accounts.models import PasswordLink, User
+from wms.accounts.security_log import record
+from wms.accounts.services.tokens import SuspendedError
+from wms.kernel.errors import NotFoundError
+
+
+class LinkOverError(NotFoundError):
+    """The link was used, has expired, was replaced by a newer one, or never was one; which of them is not told."""
+
+    code = "link_over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedLink:
+    """A new link; the only place where its secret exists in clear."""
+
+    secret: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        return f"IssuedLink(expires_at={self.expires_at!r})"  # never the secret: it would reach logs
+
+
+@transaction.atomic
+def issue_password_link(user: User, *, now: datetime) -> IssuedLink:
+    """Return a new link for *user*, valid for WMS_PASSWORD_LINK_S; an older one is over.
+
+    Raises:
+        SuspendedError: the user is suspended.
+    """
+    # Locked, like everything that concerns credentials: a suspension comes before or after, never in between.
+    if not User.objects.select_for_update(no_key=True).get(pk=user.pk).is_active:
+        raise SuspendedError(f"{user.username} is suspended and gets no link.")
+    link = IssuedLink(
+        secret=secrets.token_urlsafe(32), expires_at=now + timedelta(seconds=settings.WMS_PASSWORD_LINK_S)
+    )
+    values = {"digest": digest_of(link.secret), "created_at": now, "expires_at": link.expires_at}
+    PasswordLink.objects.update_or_create(user=user, defaults=values)
+    record(SecurityEventKind.PASSWORD_LINK_ISSUED, target=f"user {user.username}", expires_at=link.expires_at)
+    return link
+
+
+def user_of_link(secret: str, *, now: datetime) -> User:
+    """Return the user who may set a password by this link.
+
+    Raises:
+        LinkOverError: nobody may.
+    """
+    users = User.objects.filter(
+        is_active=True, password_link__digest=digest_of(secret), password_link__expires_at__gt=now
+    )
+    user = users.first()
+    if user is None:
+        raise LinkOverError("This link was used already, or has expired; ask an operator for a new one.")
+    return user
+
+
+@transaction.atomic
+def set_password_by_link(secret: str, *, password: str, now: datetime) -> User:
+    """Set the password of the user of this link, which is over then, and return the user.
+
+    Whether the password is strong enough is the form's to say.
+
+    Raises:
+        LinkOverError: as of ``user_of_link``.
+    """
+    User.objects.select_for_update(no_key=True).get(pk=user_of_link(secret, now=now).pk)
+    user = user_of_link(secret, now=now)  # again: somebody else may have used it before the row was locked
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    record(SecurityEventKind.PASSWORD_CHANGED, actor=user, target=f"user {user.username}", by="one-time link")
+    return user

@@ -1,0 +1,73 @@
+"""Forms of a user's own account."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.forms import PasswordChangeForm
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from wms.accounts import services
+from wms.accounts.domain import TokenScope
+from wms.kernel.addresses import client_address
+from wms.kernel.errors import WmsError
+
+#: {scope: what it is called on the page}.
+SCOPES_IN_WORDS = {
+    TokenScope.READ: "read: see whatever I may see",
+    TokenScope.SUBMIT: "submit: also submit jobs, and act on my own jobs",
+    TokenScope.MANAGE: "manage: do whatever I may do",
+}
+
+
+def longest_token_days() -> int:
+    """Return for how many days at most a token is valid; one that is shorter than a day counts as one."""
+    days: int = settings.WMS_USER_TOKEN_S // 86400
+    return max(1, days)
+
+
+class ChangePasswordForm(PasswordChangeForm):
+    """The old password, and twice the new one."""
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:  # noqa: ANN401 - Django's own
+        self.request = request
+        super().__init__(*args, **kwargs)
+
+    def clean_old_password(self) -> str:
+        """Check it under the brake of log-ins: else whoever took a session over could try out passwords here."""
+        password, username = str(self.cleaned_data["old_password"]), self.user.username
+        try:
+            services.log_in(
+                username=username,
+                password=password,
+                address=client_address(self.request),
+                now=timezone.now(),
+                device=services.known_device(self.request.COOKIES, username=username),
+            )
+        except services.WrongCredentialsError as error:
+            raise ValidationError("The old password is wrong.") from error
+        except WmsError as error:
+            raise ValidationError(error.detail) from error
+        return password
+
+
+class NewTokenForm(forms.Form):
+    """What a new token is called, and for what and how long it is valid."""
+
+    name = forms.CharField(max_length=100, help_text="Such as the name of the computer that will use it.")
+    scope = forms.ChoiceField(
+        choices=list(SCOPES_IN_WORDS.items()), initial=TokenScope.READ, help_text="Choose the narrowest that is enough."
+    )
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # Django's own
+        longest = longest_token_days()
+        self.fields["days"] = forms.IntegerField(
+            label="Valid for, days",
+            min_value=1,
+            max_value=longest,
+            initial=longest,
+            help_text=f"At most {longest}; then it opens nothing, nor when you revoke it before.",
+        )

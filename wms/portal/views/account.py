@@ -1,0 +1,118 @@
+"""A user's own account: password, one-time link, tokens."""
+
+from contextlib import suppress
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.contrib.auth.views import PasswordChangeView
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from wms.accounts import queries, services
+from wms.accounts.domain import SecurityEventKind, TokenScope
+from wms.accounts.security_log import record
+from wms.kernel.errors import WmsError
+from wms.portal.forms.account import ChangePasswordForm, NewTokenForm
+from wms.portal.pages import header_of, show, signed_in
+
+#: Where the session keeps the secret of a one-time link, so that no further address holds it.
+LINK_IN_SESSION = "password_link"
+
+
+class PasswordView(LoginRequiredMixin, PasswordChangeView):
+    """Change one's own password; all tokens and all other sessions end."""
+
+    form_class = ChangePasswordForm
+    template_name = "portal/password.html"
+    success_url = reverse_lazy("portal:password")
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """Return what the form is made of."""
+        return super().get_form_kwargs() | {"request": self.request}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - Django's own
+        """Return what the page shows."""
+        return super().get_context_data(**kwargs) | {"header": header_of(signed_in(self.request))}
+
+    def form_valid(self, form: Form) -> HttpResponse:
+        """Change the password."""
+        response = super().form_valid(form)  # type: ignore[arg-type]  # PasswordChangeForm, which is generic
+        user = signed_in(self.request)
+        record(SecurityEventKind.PASSWORD_CHANGED, request=self.request, target=f"user {user.username}")
+        messages.success(self.request, "The password is changed. Your tokens and your other sessions have ended.")
+        return response
+
+
+@never_cache
+@require_GET
+def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Take the secret out of the address, so that neither history nor the next page's referrer holds it."""
+    with suppress(services.LinkOverError):  # the next page says so, and nobody fills the table of sessions
+        services.user_of_link(secret, now=timezone.now())
+        request.session[LINK_IN_SESSION] = secret
+    return redirect("portal:password-by-link")
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def set_password_by_link(request: HttpRequest) -> HttpResponse:
+    """Let who came by a one-time link set a password."""
+    secret, now = str(request.session.get(LINK_IN_SESSION, "")), timezone.now()
+    try:
+        user = services.user_of_link(secret, now=now)
+        form = SetPasswordForm(user, request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            services.set_password_by_link(secret, password=form.cleaned_data["new_password1"], now=now)
+            # The session of the link opens nothing more; one logs in with the new password, and a second factor.
+            request.session.flush()
+            messages.success(request, "The password is set. Log in with it.")
+            return redirect("portal:log-in")
+    except services.LinkOverError as error:
+        return render(request, "portal/password_link.html", {"over": error.detail}, status=HTTPStatus.NOT_FOUND)
+    return render(request, "portal/password_link.html", {"form": form, "username": user.username})
+
+
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """List one's tokens, and make a new one, which is shown this once."""
+    user, now, issued = signed_in(request), timezone.now(), None
+    form = NewTokenForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        asked = form.cleaned_data
+        issued = services.issue_token(
+            user,
+            now=now,
+            scope=TokenScope(asked["scope"]),
+            name=asked["name"],
+            lifetime=timedelta(seconds=min(asked["days"] * 86400, settings.WMS_USER_TOKEN_S)),
+        )
+        form = NewTokenForm()
+    rows = queries.live_tokens(user, now=now).order_by("-pk")
+    return show(request, "portal/tokens.html", {"form": form, "tokens": rows, "issued": issued})
+
+
+@login_required
+@require_POST
+def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make one of one's tokens open nothing from now on."""
+    try:
+        services.revoke_visible_token(token_id=pk, by=signed_in(request), now=timezone.now())
+    except WmsError as error:
+        raise Http404(error.detail) from error
+    messages.success(request, "The token is revoked.")
+    return HttpResponseRedirect(reverse_lazy("portal:tokens"))
