@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from pilots.agent import credentials, linux, log, options
+from pilots.agent import accounts, credentials, linux, log, options, surroundings
 from pilots.agent.client import BadCertificatesError
 from pilots.agent.clock import monotonic
 from pilots.agent.credentials import STANDARD_INPUT, BadTokenError
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: Options, *, started_at: float) -> int:
+    if accounts.can_change_user():
+        # Payloads are other users there; see identity.py.
+        given = replace(given, work_dir=surroundings.open_to_others(given.work_dir, os.environ))
     # Before there is any secret in memory.
     linux.hide_memory()
     linux.adopt_orphans()

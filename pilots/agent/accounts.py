@@ -1,21 +1,37 @@
-"""Which of a site's Unix accounts a payload gets: on one node two owners never share one while there is a free one."""
+"""Which Unix user a payload runs as: one of a site's accounts, or, where the pilot is root, a number of its own.
+
+Of a site's accounts two owners on one node never share one while there is a free one. A number that no account has
+belongs to one payload alone, until nothing of that payload is left.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import grp
 import hashlib
 import os
 import pwd
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pilots.agent import log
+from pilots.agent import linux, log, processes
+from pilots.agent.errand import remove_tree
 
 #: Where all pilots of one user on one node find it, whatever their batch system says is for temporary files.
 _COMMON = Path("/tmp")  # noqa: S108 - the name of the directory in it is known, but who made it is looked at
 _DIRECTORY = "wms-accounts-{uid}"
+#: User ids of payloads of pilots that run as root. No tool gives them to accounts or containers; the first 478 are
+#: unused by systemd's list too, the others are those of its dynamic users, which it notes in a directory.
+UIDS = range(60706, 65520)
+_DYNAMIC_USERS = Path("/run/systemd/dynamic-uid")
+_MAPS = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
+#: Where everybody may write, and a payload that has its own user id may have left files.
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - they are emptied, not used
+_AGAIN_S = 0.02
 
 
 class NoAccountError(Exception):
@@ -41,6 +57,120 @@ class Claim:
         """Let others have the account."""
         if self._lock is not None:
             os.close(self._lock)
+
+
+def claim_uid(owner: Path, *, directory: Path | None = None) -> Claim:
+    """Return a user id without an account, which nobody else on the node gets while it is held.
+
+    Nor does anybody as long as *owner* exists, or a process runs under it: nothing of a killed pilot's payload is ever
+    another payload's.
+
+    Args:
+        owner: directory of the job.
+        directory: of the locks; None: the usual one.
+
+    Raises:
+        NoAccountError: all are taken, or the locks cannot be made.
+    """
+    try:
+        place = common_directory(_DIRECTORY) if directory is None else _private(directory)
+        with (place / "choice").open("wb") as choice:
+            fcntl.flock(choice, fcntl.LOCK_EX)
+            used = {uid for _, uids in _processes() for uid in uids}
+            for uid in UIDS:
+                if uid not in used and _is_nobodys(uid) and (lock := _lock_of(uid, place)) is not None:
+                    os.ftruncate(lock, 0)
+                    os.pwrite(lock, os.fsencode(owner), 0)
+                    return Claim(Account("", uid), lock)
+    except OSError as error:
+        raise NoAccountError(f"no user id could be locked: {error.strerror}") from error
+    raise NoAccountError("all user ids for payloads are taken on the node")
+
+
+def can_change_user() -> bool:
+    """Return whether this process is root, and not only the root of a user namespace that has no other user."""
+    return os.geteuid() == 0 and all(_is_mapped(UIDS[0], map_) for map_ in _MAPS)
+
+
+def processes_of(uid: int) -> Sequence[int]:
+    """Return the living processes of a user."""
+    return [pid for pid, uids in _processes() if uid in uids]
+
+
+def end_all_of(uid: int, *, within_s: float) -> bool:
+    """Kill every process of a user; return whether none is left that could execute an instruction."""
+    give_up_at = time.monotonic() + within_s
+    while found := processes_of(uid):
+        processes.kill(found)
+        if time.monotonic() > give_up_at:
+            return all(map(processes.is_being_killed, found))
+        time.sleep(_AGAIN_S)
+    return True
+
+
+def remove_files_of(uid: int) -> None:
+    """Remove what a user, of whom no process is left, put into the directories and the memory that are everybody's."""
+    linux.remove_ipc_of(uid)
+    for top in _SHARED:
+        with suppress(OSError), os.scandir(top) as entries:
+            for entry in entries:
+                if entry.stat(follow_symlinks=False).st_uid != uid:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(entry.path)
+                else:
+                    os.unlink(entry.path)  # noqa: PTH108 - a file of scandir
+
+
+def _is_nobodys(uid: int) -> bool:
+    if not all(_is_mapped(uid, map_) for map_ in _MAPS) or (_DYNAMIC_USERS / str(uid)).exists():
+        return False
+    for find in (pwd.getpwuid, grp.getgrgid):
+        try:
+            find(uid)
+        except KeyError:
+            continue
+        return False
+    return True
+
+
+def _is_mapped(uid: int, map_: Path) -> bool:
+    """Return whether the user namespace of this process has a user or group."""
+    try:
+        lines = [list(map(int, line.split())) for line in map_.read_text().splitlines()]
+    except (OSError, ValueError):
+        return True  # a kernel without user namespaces
+    return any(first <= uid < first + count for first, _, count in lines)
+
+
+def _lock_of(uid: int, place: Path) -> int | None:
+    """Return the lock of a user id; None: it is another's, or the directory of the job that had it still exists."""
+    lock = os.open(place / f"uid-{uid}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    owner = os.pread(lock, 4096, 0)
+    if owner and os.path.lexists(owner):
+        os.close(lock)
+        return None
+    return lock
+
+
+def _processes() -> Iterator[tuple[int, frozenset[int]]]:
+    """Yield (process id, user ids that it has or can take) of every living process that can be seen."""
+    names: Sequence[str] = ()
+    with suppress(OSError):  # there may be no /proc
+        names = os.listdir("/proc")  # noqa: PTH208 - thousands of names
+    for name in names:
+        if not name.isdecimal():
+            continue
+        with suppress(OSError, ValueError, KeyError, IndexError):
+            lines = Path("/proc", name, "status").read_text(errors="replace").splitlines()
+            told = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+            if told["State"][0] not in "ZX" or told["Threads"] != ["1"]:
+                yield int(name), frozenset(map(int, told["Uid"]))
 
 
 def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) -> Claim:

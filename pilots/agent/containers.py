@@ -110,9 +110,8 @@ def _settings(workspace: Workspace) -> Mapping[str, str]:
     """
     found = {}
     for prefix in (name.upper() for name in RUNTIMES):
-        found[f"{prefix}_CACHEDIR"] = str(workspace.images)
-        if not workspace.shared:
-            found[f"{prefix}_TMPDIR"] = str(workspace.scratch)
+        found[f"{prefix}_CACHEDIR"] = str(workspace.runtime / "images")
+        found[f"{prefix}_TMPDIR"] = str(workspace.runtime)
         for variable in (f"{prefix}_{name}" for name in _OF_SITE):
             if variable in os.environ:
                 found[variable] = os.environ[variable]

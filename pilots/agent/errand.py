@@ -1,9 +1,9 @@
 """Small things done as the payload's own user, where that is another than the pilot's (see identity.py).
 
-Started by sudo as a script of its own, imports nothing of the pilot. Standard input is a socket to the pilot, which
-sends one byte with descriptors of directories, so that no path needs to be open to this user, then one line of JSON.
-The answer is one byte with the descriptors that were asked for, then one line of JSON, with ``error`` when it could not
-be done.
+Started by sudo, or by a pilot that is root, as a script of its own; imports nothing of the pilot. Standard input is a
+socket to the pilot, which sends one byte with descriptors of directories, so that no path needs to be open to this
+user, then one line of JSON. The answer is one byte with the descriptors that were asked for, then one line of JSON,
+with ``error`` when it could not be done.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from itertools import count
 from typing import NamedTuple
 
 Record = dict[str, object]
-#: What a payload has: its directory, and one for temporary files.
-DIRECTORIES = ("job", "tmp")
+#: What a payload has: its directory, one for temporary files, and one for what runs its container.
+DIRECTORIES = ("job", "tmp", "pilot")
 MOST_DESCRIPTORS = 2
 #: The system takes 4096 bytes; names have at most 255.
 _LONG_PATH = 3800
@@ -40,6 +40,8 @@ def main() -> int:
     answer: Record = {}
     opened: Sequence[int] = ()
     try:
+        if os.getuid() == 0:
+            _become(request["uid"])
         if request["uid"] != os.getuid() or request["uid"] != os.geteuid():
             raise PermissionError(f"sudo made it user {os.getuid()} and not {request['uid']}")
         answer, opened = ERRANDS[request["errand"]](request, descriptors)
@@ -48,6 +50,13 @@ def main() -> int:
     socket.send_fds(wire, [b"F"], list(opened))
     wire.sendall(json.dumps(answer).encode() + b"\n")
     return 0
+
+
+def _become(uid: int) -> None:
+    """Give up being root for good, in favour of a user without groups; all capabilities go with that."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
 
 
 def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
@@ -59,6 +68,14 @@ def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequenc
         os.mkdir(name)  # noqa: PTH102 - no need of another module
     shutil.copytree(f"/proc/self/fd/{given}", "job", symlinks=True, dirs_exist_ok=True)
     os.chmod("job", 0o700)  # noqa: PTH101 - the same
+    names = request["streams"]
+    assert isinstance(names, list)  # noqa: S101 - for the type checker
+    return {}, [open_stream(f"job/{name}") for name in names]
+
+
+def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
+    """Open the files of the payload's output."""
+    os.fchdir(descriptors[0])
     names = request["streams"]
     assert isinstance(names, list)  # noqa: S101 - for the type checker
     return {}, [open_stream(f"job/{name}") for name in names]
@@ -374,6 +391,7 @@ def _below(directory: str) -> list[str | int]:
 
 ERRANDS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]]]] = {
     "enter": _enter,
+    "open": _open,
     "open_up": _open_up,
     "remove": _remove,
     "disk": _disk,

@@ -85,7 +85,8 @@ class Execution:
         """
         signal.signal(_PARENT_ENDED, self._on_parent_ended)
         record = PayloadRecord(
-            self._lease.match_id, account=identity.account, work_directory=self._slot.work_directory
+            self._lease.match_id, account=identity.account, work_directory=self._slot.work_directory,
+            uid=identity.uid if identity.is_exclusive else 0,
         )  # fmt: skip
         parent_watched = linux.notified_of_the_end_of(self._slot.parent, _PARENT_ENDED)
         with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:

@@ -1,7 +1,8 @@
-"""Whose processes a payload's are: the pilot's own user, or another one by sudo, as gLExec did (PIL §3.1).
+"""Whose processes a payload's are: the pilot's own user, or another one, as gLExec did (PIL §3.1).
 
-Under another user the payload cannot read anything of the pilot, and the pilot cannot touch the payload: what has to be
-done with its processes and files is done by errands, which are started by sudo as that user (see errand.py).
+Under another user the payload cannot read anything of the pilot. What has to be done with its files is done by errands,
+as that user (see errand.py). A pilot that is root gives each payload a user id of its own; another pilot becomes a
+site's account by sudo, and then it is the errands that signal the payload's processes, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from pilots.agent import accounts, errand, fields, log, processes
+from pilots.agent import accounts, errand, fields, log, processes, surroundings
 from pilots.agent.accounts import NoAccountError
 from pilots.agent.configuration import Place
 from pilots.agent.fields import MalformedAnswerError
@@ -35,6 +36,8 @@ NONE, ENVIRONMENT, SUDO = "none", "environment", "sudo"
 _FILES_WITHIN_S = 600.0
 #: Anything else.
 _WITHIN_S = 20.0
+#: From SIGKILL to all processes of a user to the last one's end.
+_ALL_END_WITHIN_S = 10.0
 #: An errand, after its answer.
 _ENDS_WITHIN_S = 5.0
 #: Where the pilot's own Python is closed to others, the system's will do.
@@ -69,8 +72,10 @@ class Identity(Protocol):
     uid: int
     #: Whether it is another user than the pilot.
     is_other: bool
-    #: Its name when it is another; else empty.
+    #: Its name when it is a site's account; else empty.
     account: str
+    #: Whether no other payload, and nobody else, has this user.
+    is_exclusive: bool
     #: That tell the payload who it is.
     variables: Mapping[str, str]
 
@@ -97,32 +102,43 @@ class Identity(Protocol):
         """Remove the job's files, as far as only the user can, and let others have the identity."""
 
 
-def identity_of(place: Place, job: Job) -> Identity:
+def identity_of(place: Place, job: Job, directory: Path) -> Identity:
     """Return whose processes the job's are to be at this place.
+
+    Args:
+        place: of the pilot.
+        job: whose payload it is.
+        directory: of the job.
 
     Raises:
         NoIdentityError: the node has no means to make it so.
     """
-    if place.identity in {NONE, ""}:
-        return Own({})
-    if place.identity == ENVIRONMENT:
-        return Own({"USER": job.owner, "LOGNAME": job.owner} if job.owner else {})
-    if place.identity != SUDO:
+    if place.identity not in {NONE, "", ENVIRONMENT, SUDO}:
         raise NoIdentityError(f"this pilot does not know the kind {place.identity}; a newer one is needed")
-    sudo = shutil.which("sudo")
-    if sudo is None:
-        raise NoIdentityError("there is no sudo on the node")
+    names = {"USER": job.owner, "LOGNAME": job.owner} if place.identity == ENVIRONMENT and job.owner else {}
     try:
-        claim = accounts.claim(place.payload_users, owner=job.owner)
+        if place.identity == SUDO:
+            return Other(accounts.claim(place.payload_users, owner=job.owner), sudo=_sudo())
+        if not accounts.can_change_user():
+            return Own(names)
+        if (closed := surroundings.closed_to_others(directory.parent)) is not None:
+            raise NoIdentityError(f"only root can pass {closed}, above the pilot's work directory: chmod o+x {closed}")
+        return Unprivileged(accounts.claim_uid(directory), names)
     except NoAccountError as error:
         raise NoIdentityError(str(error)) from error
-    return Other(claim, sudo=str(Path(sudo).absolute()))
+
+
+def _sudo() -> str:
+    found = shutil.which("sudo")
+    if found is None:
+        raise NoIdentityError("there is no sudo on the node")
+    return str(Path(found).absolute())
 
 
 class Own:
     """The pilot's own user."""
 
-    is_other = False
+    is_other = is_exclusive = False
     account = ""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
@@ -151,15 +167,11 @@ class Own:
 
     def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
         """See Identity."""
-        if len(found) <= 1:
-            return sum(process.memory_mb for process in found)
-        parts = [(process, errand.own_memory_mb(process.pid)) for process in found]
-        return sum(process.memory_mb if part_mb is None else part_mb for process, part_mb in parts)
+        return _memory_mb(found)
 
     def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
         """See Identity."""
-        top = str(workspace.top)
-        return errand.disk_usage_mb(top) + errand.deleted_mb([process.pid for process in found], beside=top)
+        return _disk_mb(workspace, found)
 
     def kill(self, pids: Sequence[int]) -> None:
         """See Identity."""
@@ -170,13 +182,13 @@ class Own:
 
 
 class Other:
-    """Another user, whom sudo lets the pilot become."""
+    """Another user: a site's account, whom sudo lets the pilot become."""
 
-    is_other = True
+    is_other, is_exclusive = True, False
 
     def __init__(self, claim: accounts.Claim, *, sudo: str) -> None:
         self._claim = claim
-        self._sudo = sudo
+        self._words = (sudo, "-n", "-u", claim.account.name, "--") if sudo else ()
         self._python = ""
         self._area = -1
         #: How many of the last questions about memory were not answered.
@@ -188,19 +200,15 @@ class Other:
     def command(self, script: Path) -> Sequence[str]:
         """See Identity."""
         python = self._python or _SYSTEM_PYTHON
-        return [self._sudo, "-n", "-u", self._claim.account.name, "--", python, "-I", "-S", str(script)]
+        return [*self._words, python, "-I", "-S", str(script)]
 
     @contextmanager
     def inside(self, workspace: Workspace, job: Job) -> Iterator[Streams]:
         """See Identity."""
         self.enter(workspace)
-        names = _names_of_streams(job)
-        given = workspace.put_aside()
         opened: list[int] = []
         try:
-            opened = self._hand_over(given, names)
-            errand.remove_tree(str(given))
-            workspace.let_in()
+            opened = self._given_files(workspace, _names_of_streams(job))
             yield Streams(opened[0], opened[-1])
         finally:
             for each in opened:
@@ -256,6 +264,14 @@ class Other:
         self._script.chmod(0o644)
         self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
 
+    def _given_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
+        """Give the user the job's files; return descriptors of its output."""
+        given = workspace.put_aside()
+        opened = self._hand_over(given, names)
+        errand.remove_tree(str(given))
+        workspace.let_in()
+        return opened
+
     def _hand_over(self, given: Path, names: Sequence[str]) -> list[int]:
         """Give what the pilot put aside to the user; return descriptors of its output."""
         directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
@@ -280,7 +296,7 @@ class Other:
         try:
             answer, opened = self._run(name, more or {}, self._opened_area(), within_s=within_s)
         except (_NoAnswerError, _RefusedErrandError) as error:
-            log.event("errand.failed", errand=name, user=self._claim.account.name, error=error)
+            log.event("errand.failed", errand=name, user=self.account or self.uid, error=error)
             return None
         for each in opened:
             os.close(each)
@@ -313,6 +329,58 @@ class Other:
         return answer, opened
 
 
+class Unprivileged(Other):
+    """A user id that no account has, of a payload whose pilot is root: of this payload alone."""
+
+    is_exclusive = True
+
+    def __init__(self, claim: accounts.Claim, variables: Mapping[str, str]) -> None:
+        super().__init__(claim, sudo="")
+        self.variables = variables
+
+    def _given_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
+        """See Other; nothing has to be copied, for root may give files away."""
+        workspace.runtime.mkdir(mode=0o700)
+        for path, _ in errand.walk([str(each) for each in (workspace.job, workspace.tmp, workspace.runtime)]):
+            os.chown(path, self.uid, self.uid, follow_symlinks=False)
+        workspace.let_in()
+        try:
+            return self._run("open", {"streams": names}, self._opened_area(), within_s=_WITHIN_S)[1]
+        except (_NoAnswerError, _RefusedErrandError) as error:
+            raise NoIdentityError(str(error)) from error
+
+    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+        """See Identity; root may look itself."""
+        return _memory_mb(found)
+
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
+        """See Identity; root may look itself."""
+        return _disk_mb(workspace, found)
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """See Identity; the warden is root's."""
+        processes.kill(pids)
+
+    def close(self, workspace: Workspace) -> None:
+        """See Identity; nothing at all is left of the user."""
+        if not accounts.end_all_of(self.uid, within_s=_ALL_END_WITHIN_S):
+            log.event("payload.not_killed", user=self.uid)
+        accounts.remove_files_of(self.uid)
+        super().close(workspace)
+
+
+def _memory_mb(found: Sequence[Process]) -> float:
+    if len(found) <= 1:
+        return sum(process.memory_mb for process in found)
+    parts = [(process, errand.own_memory_mb(process.pid)) for process in found]
+    return sum(process.memory_mb if part_mb is None else part_mb for process, part_mb in parts)
+
+
+def _disk_mb(workspace: Workspace, found: Sequence[Process]) -> float:
+    top = str(workspace.top)
+    return errand.disk_usage_mb(top) + errand.deleted_mb([process.pid for process in found], beside=top)
+
+
 def remove_left(top: Path, *, names: Sequence[str]) -> None:
     """Remove what only other users can of the directory of a job whose pilot was killed, as far as that can be done.
 
@@ -324,6 +392,10 @@ def remove_left(top: Path, *, names: Sequence[str]) -> None:
     workspace.lay_out(shared=True)
     try:
         left = {path.lstat().st_uid for path in workspace.area.iterdir()} - {os.getuid()}
+        for uid in left.intersection(accounts.UIDS) if os.geteuid() == 0 else ():
+            # Nobody else has it as long as the directory exists, which nothing may change while root removes it.
+            accounts.end_all_of(uid, within_s=_ALL_END_WITHIN_S)
+            accounts.remove_files_of(uid)
         if not left or sudo is None:
             return
         for account in accounts.named(names):

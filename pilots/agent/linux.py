@@ -6,13 +6,15 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from pilots.agent import log
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_IPC_RMID = 0
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
@@ -46,6 +48,19 @@ def notified_of_the_end_of(parent: int, number: signal.Signals) -> Iterator[None
     finally:
         if not die_with(parent):
             os._exit(1)
+
+
+def remove_ipc_of(uid: int) -> None:
+    """Remove the message queues, semaphores and shared memory (System V) of a user."""
+    library = ctypes.CDLL(None)
+    for kind, remove in (("msg", library.msgctl), ("sem", library.semctl), ("shm", library.shmctl)):
+        with suppress(OSError, ValueError, KeyError, IndexError):
+            header, *lines = Path("/proc/sysvipc", kind).read_text().splitlines()
+            for line in lines:
+                told = dict(zip(header.split(), line.split()))  # noqa: B905 - pilots have Python 3.9
+                if int(told["uid"]) == uid:
+                    number = told["msqid" if kind == "msg" else f"{kind}id"]
+                    remove(int(number), *([0] if kind == "sem" else []), _IPC_RMID, None)
 
 
 def give_back(descriptor: int, *, before: int) -> None:

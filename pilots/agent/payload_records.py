@@ -53,6 +53,7 @@ class Remains:
     Attributes:
         marker: a variable of their environment, ``NAME=value``.
         account: Unix user that runs them; empty: the pilot's own.
+        uid: user id of all processes of the payload and of no others; 0: it has none.
         group: control group; None: there is none.
         processes: (process id, start time) of those seen while they were supervised.
         supervisors: (process id, start time) of processes that belong to the pilot, to be killed too.
@@ -60,6 +61,7 @@ class Remains:
 
     marker: str
     account: str = ""
+    uid: int = 0
     group: Path | None = None
     processes: Sequence[tuple[int, int]] = ()
     supervisors: Sequence[tuple[int, int]] = ()
@@ -72,7 +74,14 @@ class PayloadRecord:
     """
 
     def __init__(
-        self, match_id: str, *, account: str, work_directory: Path, directory: Path | None = None, keep: bool = False
+        self,
+        match_id: str,
+        *,
+        account: str,
+        work_directory: Path,
+        uid: int = 0,
+        directory: Path | None = None,
+        keep: bool = False,
     ) -> None:
         """Write nothing yet.
 
@@ -80,6 +89,7 @@ class PayloadRecord:
             match_id: of the lease.
             account: Unix user of the payload; empty: the pilot's own.
             work_directory: of the pilot.
+            uid: user id that only this payload has; 0: it has none.
             directory: of the records; None: the one that all pilots of this user share.
             keep: leave the file behind, as a supervisor does that is killed.
         """
@@ -89,6 +99,7 @@ class PayloadRecord:
             "namespace": _namespace(),
             "marker": f"{VARIABLE}={match_id}",
             "account": account,
+            "uid": uid,
             "work_directory": str(work_directory.resolve()),
             "group": "",
         }
@@ -217,6 +228,8 @@ class Ending:
         found = errand.end_processes(self._remains.marker, self._known, supervisors=self._remains.supervisors)
         if self._remains.account:
             found |= self._as_account()
+        if self._remains.uid:
+            found |= _end_exclusive(self._remains.uid)
         self._known |= found.difference(self._remains.supervisors)
         if monotonic() > self._accept_at:
             found = {each for each in found if not _is_as_good_as_dead(each[0])}
@@ -245,6 +258,14 @@ class Ending:
         except (NoAccountError, TypeError, ValueError, OSError) as error:
             log.event("payload.not_ended", account=self._remains.account, error=error)
             return set()
+
+
+def _end_exclusive(uid: int) -> set[tuple[int, int]]:
+    """Send SIGKILL to all processes of a user who runs one payload and nothing else; return them."""
+    found = accounts.processes_of(uid)
+    processes.kill(found)
+    started = {pid: errand.started_of(pid) for pid in found}
+    return {(pid, at) for pid, at in started.items() if at is not None}
 
 
 def _run_as(account: str, request: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -297,14 +318,19 @@ def _parse(content: bytes) -> Remains | None:
         said = fields.record(json.loads(head))
         names = ("boot", "namespace", "marker", "account", "group")
         boot, namespace, marker, account, group = (fields.text(said, name, "") for name in names)
+        uid = fields.whole(said, "uid", 0)
     except (ValueError, MalformedAnswerError):
+        return None
+    if uid and uid not in accounts.UIDS:
         return None
     if not marker.startswith(f"{VARIABLE}=") or (boot, namespace) != (_boot(), _namespace()):
         return None
     # The last line may have been cut off.
     lines = (line.split() for line in rest.split("\n")[:-1])
     pairs = tuple((int(line[0]), int(line[1])) for line in lines if len(line) == 2 and all(map(str.isdecimal, line)))
-    return Remains(marker=marker, account=account, group=Path(group) if group else None, processes=pairs)
+    return Remains(
+        marker=marker, account=account, uid=uid, group=Path(group) if group else None, processes=pairs
+    )  # fmt: skip
 
 
 def _files(directory: Path | None) -> Iterator[Path]:

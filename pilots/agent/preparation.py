@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pilots.agent import accelerators, log, sandbox
+from pilots.agent import accelerators, log, sandbox, surroundings
 from pilots.agent.client import RefusedError, TooMuchError
 from pilots.agent.configuration import Configuration
 from pilots.agent.lease import InputSandbox, Lease
@@ -186,7 +186,7 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
     job = lease.job
     words = words_of(lease)
     return Program(
-        executable=_executable(job.executable, environment, workspace.job),
+        executable=_executable(job.executable, environment, workspace),
         arguments=[job.executable, *words],
         environment=environment,
         directory=workspace.job,
@@ -214,15 +214,18 @@ def own_file(name: str, directory: Path) -> Path | None:
     return path
 
 
-def _executable(name: str, environment: Mapping[str, str], directory: Path) -> Path:
+def _executable(name: str, environment: Mapping[str, str], workspace: Workspace) -> Path:
     """Return the absolute path of the program *name*."""
-    own = own_file(name, directory)
+    own = own_file(name, workspace.job)
     if own is not None:
         return own
     if not name.startswith("/") and "/" not in name:
-        found = shutil.which(name, path=environment["PATH"])
-        if found is not None:
-            return Path(directory, found)
+        found = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
+        if workspace.shared:
+            # The first that is open to the payload's user, as a shell of that user's would find it.
+            found.sort(key=lambda each: surroundings.closed_to_others(Path(each)) is not None)
+        if found:
+            return Path(workspace.job, found[0])
     elif name.startswith("/") and _is_there(Path(name)) and Path(name).is_file():
         if os.access(name, os.X_OK):
             return Path(name)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from pilots.agent import log
 from pilots.agent.fields import Record
 
 #: How batch systems and sites name the scratch directory of a job: first those that are made for the job and removed
@@ -32,6 +35,8 @@ _MOST_REPOSITORIES = 50
 _RUNTIME_TIMEOUT_S = 20.0
 _MOST_WORDS = 80
 _MB = 1024**2
+#: Work directory of pilots that are root, where theirs is closed to their payloads.
+_OF_ROOT = "wms-work"
 _CLONE_NEWUSER = 0x10000000
 
 
@@ -90,6 +95,39 @@ def best_scratch(candidates: Sequence[Scratch]) -> Path:
         return Path(tempfile.gettempdir())  # it tries other places, and the directory where the pilot started
     except FileNotFoundError:
         return Path(_LAST_RESORTS[0])  # for the server to be told what is wrong with it
+
+
+def closed_to_others(directory: Path) -> Path | None:
+    """Return the first directory on the way to *directory*, or itself, that only its owner may pass; None: none is."""
+    real = directory.resolve()
+    for each in (*reversed(real.parents), real):
+        with suppress(FileNotFoundError):  # to be made by the pilot
+            if not each.stat().st_mode & 0o001:
+                return each
+    return None
+
+
+def open_to_others(directory: Path, environment: Mapping[str, str]) -> Path:
+    """Return *directory* if every user may pass it, else one of root's in a scratch directory that everybody may pass.
+
+    Where there is none of these either it is *directory* all the same, and its payloads find out.
+    """
+    closed = closed_to_others(directory)
+    if closed is None:
+        return directory
+    scratch = [one for one in scratch_directories(environment) if closed_to_others(one.path) is None]
+    place = best_scratch(scratch) / _OF_ROOT
+    try:
+        place.mkdir(mode=0o711, exist_ok=True)
+        status = place.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+            raise PermissionError(1, f"{place} belongs to somebody else")
+        place.chmod(0o711)
+    except OSError as error:
+        log.event("work_directory.closed", directory=directory, closed=closed, error=error)
+        return directory
+    log.event("work_directory.closed", directory=directory, closed=closed, in_its_place=place)
+    return place
 
 
 def flaw_of(directory: Path, *, to_disk: bool = False) -> str | None:

@@ -9,7 +9,8 @@ payload), T (SIGTERM to all) and K (SIGKILL to all). The warden answers with two
 it begins, and at the end
 ``{"error": errno}`` when the payload could not be started, else ``{"status": as of waitpid, "cpu_s": …,
 "max_memory_mb": …}`` when no process is left. Where the payload runs as another user (identity.py) so does the warden,
-for the pilot could not signal that user's processes.
+for the pilot could not signal that user's processes; but a pilot that is root has a warden that is root, which the
+payload cannot signal.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from contextlib import suppress
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 #: While processes are being killed, new ones are looked for so often.
 _AGAIN_S = 0.02
 _SHELL = "/bin/sh"
@@ -38,7 +40,7 @@ def main() -> int:
     wire = socket.socket(fileno=0)
     _, outputs, _, _ = socket.recv_fds(wire, 1, 2)
     order = json.loads(_line(wire))
-    if order["uid"] != os.getuid() or order["uid"] != os.geteuid():
+    if order["uid"] != os.getuid() and os.getuid() != 0:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
     _become_warden()
     wire.sendall(json.dumps({"warden": os.getpid()}).encode() + b"\n")
@@ -116,6 +118,8 @@ def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
 
 def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     os.setsid()
+    if order["uid"] != os.getuid():
+        _give_up_root(order["uid"])
     _die_with_warden()
     signal.set_wakeup_fd(-1)
     for number in (
@@ -140,6 +144,17 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
             raise
         # A script without "#!": shells and execvp(3) run it by the shell, so users expect it.
         os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606
+
+
+def _give_up_root(uid: object) -> None:
+    """Become a user without groups and capabilities, whom no program that is executed gives any."""
+    assert isinstance(uid, int)  # noqa: S101 - for the type checker
+    assert uid > 0  # noqa: S101 - who has an identity of its own is never root
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
+        raise PermissionError(errno.EPERM, "the payload could become another user")
 
 
 def _die_with_warden() -> None:

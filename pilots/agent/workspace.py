@@ -77,9 +77,9 @@ class Workspace:
         return self.gate != self.top
 
     @property
-    def images(self) -> Path:
-        """Return where a container's runtime may keep images as long as the job lasts."""
-        return (self.tmp if self.shared else self.scratch) / "images"
+    def runtime(self) -> Path:
+        """Return what a container's runtime, which runs as the payload's user, has for its own files."""
+        return self.area / "pilot" if self.shared else self.scratch
 
     # ---- with another user
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 from pilots.agent import containers, log, preparation
 from pilots.agent.client import GivenUpError, RefusedError, UnreachableError
@@ -72,7 +73,7 @@ class Wrapper:
         """
         job, directory = self._lease.job, self._slot.job_directory
         with self._heartbeat, Guard(directory), Workspace(directory) as workspace:
-            conclusion = self._conclude(workspace)
+            conclusion = self._conclude(workspace, directory)
             log.event(
                 "job.concluded", job=job.id, exit_code=conclusion.exit_code, minor=conclusion.minor,
                 reason=conclusion.reason,
@@ -83,10 +84,10 @@ class Wrapper:
         as_it_should = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
         return as_it_should or (self._lacks_software and not self.container_failed)
 
-    def _conclude(self, workspace: Workspace) -> Conclusion:
+    def _conclude(self, workspace: Workspace, directory: Path) -> Conclusion:
         """Run the payload, if it can be; return what is to be reported."""
         try:
-            identity = identity_of(self._configuration.place, self._lease.job)
+            identity = identity_of(self._configuration.place, self._lease.job, directory)
             workspace.before_removal(lambda: identity.close(workspace))
             workspace.make(shared=identity.is_other)
             outcome = self._run(workspace, identity)

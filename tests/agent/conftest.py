@@ -20,6 +20,18 @@ StartAgent = Callable[..., RunningAgent]
 
 
 @pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory that payloads of an agent that is root, which are other users, may pass and write to."""
+    if os.geteuid() != 0:
+        yield tmp_path
+        return
+    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))  # pytest's own is closed to others
+    directory.chmod(0o777)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer() as server:
         yield server

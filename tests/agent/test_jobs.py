@@ -289,12 +289,14 @@ def test_what_the_payload_leaves_behind_is_ended_with_it(server: ScriptedServer,
     assert processes_with(mark) == []
 
 
-def test_a_payload_that_kills_the_process_above_it_harms_only_itself(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_payload_that_kills_the_process_above_it_harms_only_itself(
+    server: ScriptedServer, start_plainly: StartAgent
+) -> None:
     mark = marker()
     server.add_job("/bin/sh", f"-c 'setsid sleep {mark} & kill -9 $PPID; sleep {mark}'")
     server.add_job("true")
 
-    assert start().wait() == 0
+    assert start_plainly().wait() == 0
 
     killed, after = server.leases
     assert killed.finished is not None

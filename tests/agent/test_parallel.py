@@ -52,6 +52,7 @@ def test_a_node_is_filled_and_its_payloads_run_at_the_same_time(
     # None of them ends unless all of them run.
     meet = 'touch {me}; until [ "$(ls {all} | wc -l)" = 4 ]; do sleep 0.05; done'
     (tmp_path / "met").mkdir()
+    (tmp_path / "met").chmod(0o777)
     for number in range(4):
         script = meet.format(me=tmp_path / "met" / str(number), all=tmp_path / "met")
         server.add_job("/bin/sh", f"-c {shlex.quote(script)}")

@@ -23,7 +23,7 @@ from pilots.agent.payload import End
 from pilots.agent.processes import CPUMeter, Process, Tree
 from pilots.agent.watchdog import PayloadLimits, Verdict, Watchdog
 from pilots.agent.wrapper import conclusion_of
-from tests.agent.conftest import StartAgent
+from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import marker, processes_with
 from tests.agent.scripted import ScriptedServer
 
@@ -256,7 +256,7 @@ def _minor(server: ScriptedServer) -> str:
 
 def test_a_payload_over_its_memory_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["watchdog"]["memory_factor"] = 1.1
-    server.add_job(sys.executable, _python(MEMORY.format(mb=200)), memory_mb=100)
+    server.add_job(PYTHON, _python(MEMORY.format(mb=200)), memory_mb=100)
 
     assert start().wait() == 0
 
@@ -271,9 +271,9 @@ def test_memory_of_children_counts_and_that_which_they_share_does_not(
     server: ScriptedServer, start: StartAgent
 ) -> None:
     forks = "import os, time; kept = b'1' * 60_000_000; p = [os.fork() for _ in 'ab']; time.sleep(2)"
-    server.add_job(sys.executable, _python(forks), memory_mb=150)
+    server.add_job(PYTHON, _python(forks), memory_mb=150)
     each = f"import subprocess, sys; [subprocess.Popen([sys.executable, '-c', {MEMORY.format(mb=60)!r}]) for _ in 'ab']"
-    server.add_job(sys.executable, _python(f"{each}; import time; time.sleep(1000)"), memory_mb=100)
+    server.add_job(PYTHON, _python(f"{each}; import time; time.sleep(1000)"), memory_mb=100)
 
     assert start().wait() == 0
 
@@ -342,7 +342,7 @@ def test_a_payload_over_its_own_wall_clock_time_is_stopped(server: ScriptedServe
 
 
 def test_cpu_time_of_children_that_detach_counts(server: ScriptedServer, start: StartAgent) -> None:
-    burn = f"setsid {sys.executable} -c 'while True: pass' & exec sleep 1000"
+    burn = f"setsid {PYTHON} -c 'while True: pass' & exec sleep 1000"
     server.add_job("/bin/sh", f"-c {shlex.quote(burn)}", cpu_time_s=1)
 
     assert start().wait() == 0
@@ -358,7 +358,7 @@ def test_cpu_time_of_short_lived_children_that_nobody_waits_for_counts(
         "while True:\n    if not os.fork():\n"
         "        while time.process_time() < 0.5: pass\n        os._exit(0)\n    time.sleep(0.6)\n"
     )
-    server.add_job(sys.executable, _python(burn), cpu_time_s=1)
+    server.add_job(PYTHON, _python(burn), cpu_time_s=1)
 
     assert start().wait() == 0
 
@@ -367,7 +367,7 @@ def test_cpu_time_of_short_lived_children_that_nobody_waits_for_counts(
 
 def test_the_owner_is_warned_before_a_limit(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["watchdog"]["memory_factor"] = 1.0
-    server.add_job(sys.executable, _python(MEMORY.format(mb=190)), memory_mb=205)
+    server.add_job(PYTHON, _python(MEMORY.format(mb=190)), memory_mb=205)
     agent = start()
 
     server.wait_until(lambda: any("minor_status" in seen.body for seen in server.requests_to("/status/")))
@@ -399,7 +399,7 @@ def test_a_pilot_that_is_stopped_for_a_while_does_not_take_its_payload_for_stall
 ) -> None:
     server.configuration["watchdog"] |= {"stalled_s": 2, "stalled_cpu_fraction": 0.05}
     burn = "import time; time.sleep(1); t = time.monotonic()\nwhile time.monotonic() - t < 1.5: pass"
-    server.add_job(sys.executable, _python(burn))
+    server.add_job(PYTHON, _python(burn))
     agent = start()
     server.wait_until(lambda: server.leases and server.lease.heartbeats)
     agent.process.send_signal(signal.SIGSTOP)
