@@ -37,6 +37,11 @@ class Match(models.Model):
         db_default=False,
         help_text="Whether it ended because the node does not have what the job itself asks for.",
     )
+    died = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Whether it ended because the pilot, or the pilot's process for the job, died while the payload ran.",
+    )
 
     class Meta:
         verbose_name_plural = "matches"

@@ -113,6 +113,12 @@ class Pilot(models.Model):
         null=True, blank=True, editable=False, help_text="When what it had left at its CE was removed."
     )
     revoked_at = models.DateTimeField(null=True, blank=True, help_text="From then on its token opens nothing.")
+    died = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="Whether it ended as if it was killed, and not by its batch system, nor as the server wished.",
+    )
     drained_at = models.DateTimeField(
         null=True, blank=True, help_text="From then on it gets no new job; it leaves after those that it has."
     )

@@ -187,13 +187,14 @@ class FinishIn(StrictSerializer):
     usage = UsageIn()
     output_sandbox = Text(max_length=MAX_NAME, required=False, allow_null=True, help_text="As uploaded on this lease.")
     fault = serializers.ChoiceField(
-        choices=["job"],
+        choices=["job", "supervisor"],
         required=False,
         allow_null=True,
         help_text=(
             "job: it ended because the node does not have what the job itself asks for (software, input data, image,"
             " executable); that does not count against the node. Only with exit code null, 126, 127 or 222; ignored"
-            " with others, for such a payload has run. Left out or null: nothing is said of that."
+            " with others, for such a payload has run. supervisor: the pilot's process for the job died; with exit code"
+            " 222. A job during which that happens too often fails. Left out or null: nothing is said of that."
         ),
     )
 

@@ -195,5 +195,6 @@ class FinishView(_LeaseView):
             usage=UsageIn.usage_of(values["usage"]),
             output_sandbox=values.get("output_sandbox"),
             job_at_fault=values.get("fault") == "job",
+            supervisor_died=values.get("fault") == "supervisor",
         )
         return Response({"status": status})

@@ -95,7 +95,9 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
         )
         if match is None:
             return False
-        ended = match.pilot.ended_at is not None
+        pilot = match.pilot
+        ended = pilot.ended_at is not None
+        unwanted = pilot.revoked_at is not None or pilot.drained_at is not None
         leases.end_unfinished(
             match,
             job,
@@ -104,5 +106,6 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
             source=_SOURCE,
             now=now,
             memo=memo,
+            died=not unwanted and (pilot.died or not ended),
         )
         return True

@@ -190,6 +190,7 @@ def finish(
     usage: Usage,
     output_sandbox: str | None,
     job_at_fault: bool = False,
+    supervisor_died: bool = False,
 ) -> JobStatus:
     """End the lease with the payload's exit code: 0 Done, 222 back to the queue, anything else Failed.
 
@@ -204,6 +205,7 @@ def finish(
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
         job_at_fault: whether it ended because the node does not have what the job itself asks for; without effect where
             *exit_code* says that the payload has run.
+        supervisor_died: whether the pilot hands the job back because its process for the job died.
 
     Returns:
         The status of the job after it.
@@ -226,7 +228,8 @@ def finish(
         if match.ended_at is None:
             # What has run says something of its node, whatever the pilot says.
             at_fault = job_at_fault and exit_code in _NOT_RUN
-            _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault)
+            died = supervisor_died and exit_code == RESCHEDULE_EXIT_CODE and _payload_ran(match)
+            _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault, died=died)
             _conclude(match, job, exit_code=exit_code, minor=minor, now=now, memo=memo)
         return JobStatus(Job.objects.values_list("status", flat=True).get(pk=job.pk))
 
@@ -248,7 +251,7 @@ def open_job(match_id: UUID) -> Job:
 
 @transaction_required
 def end_unfinished(
-    match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime, memo: Memo
+    match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime, memo: Memo, died: bool
 ) -> None:
     """End a lease whose pilot will not finish it; the job goes back to its queue, or fails when it did so too often.
 
@@ -260,12 +263,24 @@ def end_unfinished(
         source: who ends it, for the job's history.
         now: by the database's clock.
         memo: remembered answers about the configuration.
+        died: whether the pilot did, as far as is known, and not as its batch system or the server wished.
     """
-    _end(match, reason=reason, now=now)
+    _end(match, reason=reason, now=now, died=died and _payload_ran(match))
     # A pilot that fell silent had the job for the whole of its lease: that was delay enough.
     in_silence = reason is EndReason.EXPIRED or match.pilot.status == PilotStatus.LOST
     given_back = given_back_by(match, delayed=not in_silence, memo=memo)
-    rescheduling.reschedule_or_fail(job.pk, minor=minor, source=source, now=now, given_back=given_back)
+    rescheduling.reschedule_or_fail(
+        job.pk, minor=minor, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
+    )
+
+
+def _payload_ran(match: Match) -> bool:
+    return match.reported_status == JobStatus.RUNNING
+
+
+def _deaths_during(job: Job) -> int:
+    # Uses index: the one of the foreign key to the job.
+    return Match.objects.filter(job=job, died=True).count()
 
 
 def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | None:
@@ -353,8 +368,8 @@ def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> N
     Job.objects.filter(pk=job.pk).update(exit_code=exit_code, output_sandbox=output)
 
 
-def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool = False) -> None:
-    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason, job_at_fault=job_at_fault)
+def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool = False, died: bool = False) -> None:
+    Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason, job_at_fault=job_at_fault, died=died)
     # Orders to this lease; the next pilot of the job must not be killed by them.
     JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True).update(acknowledged_at=now)
 
@@ -367,7 +382,9 @@ def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | Non
     elif exit_code == RESCHEDULE_EXIT_CODE:
         asked = minor or "The payload asked to be rescheduled"
         given_back = given_back_by(match, delayed=True, memo=memo)
-        rescheduling.reschedule_or_fail(job.pk, minor=asked, source=source, now=now, given_back=given_back)
+        rescheduling.reschedule_or_fail(
+            job.pk, minor=asked, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
+        )
     elif exit_code == 0:
         if job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
             # A pilot may have been cut off while its payload ran: the table has no way from there straight to Done.

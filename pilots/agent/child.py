@@ -16,6 +16,7 @@ from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.client import RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration
+from pilots.agent.delivery import OF_SUPERVISOR
 from pilots.agent.fields import MalformedAnswerError
 from pilots.agent.heartbeat import Heartbeat
 from pilots.agent.lease import Lease, LeaseEndedError
@@ -47,11 +48,23 @@ class Died:
         how: it died, for people.
         strays: (process id, start time) of the processes that it left behind.
         times: how many processes of the job have died.
+        asked_to: whether the pilot was asked to leave before, which may be why.
     """
 
     how: str
     strays: tuple[tuple[int, int], ...]
     times: int
+    asked_to: bool = False
+
+    @property
+    def minor(self) -> str:
+        """Return what the owner of the job is told."""
+        return f"The pilot's process for the job {self.how}"
+
+    @property
+    def fault(self) -> str | None:
+        """What the server is told of it when the job is handed back."""
+        return None if self.asked_to else OF_SUPERVISOR
 
 
 @dataclass(frozen=True)
@@ -150,18 +163,20 @@ def clean_up(slot: Slot, errand: Errand) -> None:
             slot.bell.wait(_AGAIN_S)
         record.remove()
         log.event("payload.ended", job=job.id)
-        hand_back(slot, lease, minor=f"The pilot's process for the job {died.how}")
+        hand_back(slot, lease, died=died)
     if not slot.stop:  # else there may be no time for it, and a later pilot has
         leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
 
 
-def hand_back(slot: Slot, lease: Lease, *, minor: str) -> None:
+def hand_back(slot: Slot, lease: Lease, *, died: Died) -> None:
     """Give the job back to its queue; where the server does not answer, its lease runs out."""
     give_up_at = monotonic() + _HAND_BACK_S
 
     def once() -> str:
         with lease.reporting:
-            status = slot.server.finish(lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None)
+            status = slot.server.finish(
+                lease, exit_code=RESCHEDULE, minor=died.minor, usage=Usage(), output=None, fault=died.fault
+            )
             lease.handed_back = True
         return status
 

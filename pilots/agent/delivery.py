@@ -42,6 +42,8 @@ _LOST = ", the rest is lost"
 _MOST_NAMED, _LONG_NAME = 3, 40
 #: What ended the job is what it asks for itself; that tells nothing of the node.
 OF_JOB = "job"
+#: The process that saw to the job died; its payload may be why.
+OF_SUPERVISOR = "supervisor"
 Result = TypeVar("Result")
 
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)

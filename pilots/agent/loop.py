@@ -265,7 +265,9 @@ class Pilot:
             return
         times = 1 if before is None else before.times + 1
         how = ended.how if before is None else before.how
-        died = Died(how=how, strays=(*(before.strays if before else ()), *self._crew.strays()), times=times)
+        asked_to = bool(self._stop) if before is None else before.asked_to
+        strays = (*(before.strays if before else ()), *self._crew.strays())
+        died = Died(how=how, strays=strays, times=times, asked_to=asked_to)
         if times > _MOST_DEATHS:
             self._give_up_without_process(errand, died)
         else:
@@ -283,17 +285,19 @@ class Pilot:
             return
         payload_records.PayloadRecord(match_id, account="", work_directory=self._options.work_dir).remove()
         log.event("payload.ended", job=job)
-        self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {died.how}")
+        self._hand_back(errand.grant, errand.configuration, minor=died.minor, fault=died.fault)
         if not self._stop:
             leftovers.remove(errand.directory, accounts=errand.configuration.place.payload_users)
 
-    def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str) -> None:
+    def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str, fault: str | None = None) -> None:
         lease = grant.lease(configuration=configuration, bell=self._bell)
         give_up_at = monotonic() + (_LAST_WORDS_S if self._stop else _HAND_BACK_S)
         try:
             status = self._persistence.call(
                 "job.hand_back",
-                lambda: self._server.finish(lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None),
+                lambda: self._server.finish(
+                    lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None, fault=fault
+                ),
                 until=lambda: give_up_at,
             )
             log.event("job.handed_back", job=grant.job.id, status=status)

@@ -259,7 +259,13 @@ def _state_of(own: Path) -> dict[str, object] | None:
     if exit_code is None:  # between the two looks it may have ended in order
         exit_code = _exit_code_of(own)
     state: dict[str, object] = {"presence": "ended", "batch_id": process.batch_id}
-    return {**state, "exit_code": exit_code, "reason": _reason(own, process, exit_code)}
+    restarted = exit_code is None and process.boot != _boot()
+    return {
+        **state,
+        "exit_code": exit_code,
+        "reason": _reason(own, process, exit_code),
+        **({"by_system": True} if restarted else {}),
+    }
 
 
 def _payload_lives(own: Path) -> bool:

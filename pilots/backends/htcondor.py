@@ -274,9 +274,12 @@ def _present(job: _Ad) -> BatchState:
 
 def _ended(job: _Ad, *, reason: str = "") -> BatchState:
     exit_code = -int(job["ExitSignal"]) if job.get("ExitBySignal") is True else job.get("ExitCode")
-    return _state(Presence.ENDED, job, reason=reason or str(job.get("RemoveReason", "")), exit_code=exit_code)
+    reason = reason or str(job.get("RemoveReason", ""))
+    return _state(Presence.ENDED, job, reason=reason, exit_code=exit_code, by_system=bool(reason))
 
 
-def _state(presence: Presence, job: _Ad, *, reason: str = "", exit_code: int | None = None) -> BatchState:
+def _state(
+    presence: Presence, job: _Ad, *, reason: str = "", exit_code: int | None = None, by_system: bool = False
+) -> BatchState:
     batch_id = f"{job['ClusterId']}.{job['ProcId']}"
-    return BatchState(presence=presence, batch_id=batch_id, reason=reason, exit_code=exit_code)
+    return BatchState(presence=presence, batch_id=batch_id, reason=reason, exit_code=exit_code, by_system=by_system)

@@ -43,12 +43,14 @@ class BatchState:
         batch_id: by which the batch system knows it; empty when it does not.
         exit_code: of a pilot that has ended, negative for the signal that ended it; None: not known.
         reason: why it waits, or how it ended, in the batch system's own words.
+        by_system: the batch system ended it (preemption, limits, cancellation), or its node failed.
     """
 
     presence: Presence
     batch_id: str = ""
     exit_code: int | None = None
     reason: str = ""
+    by_system: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,13 @@ _PRESENCE = {
     # NB: a node that Slurm has lost may be alive behind a cut cable, its pilot too: NODE_FAIL is not the end of it.
     # Were it said to have ended, its job would run twice at once. If it is silent the server loses patience by itself.
 }  # fmt: skip
+#: Of jobs that Slurm, its administrators or a node ended; of others the job itself did, by what it used at the most.
+_BY_SLURM = frozenset(
+    {
+        "CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "NODE_FAIL",
+        "REVOKED",
+    }
+)  # fmt: skip
 
 #: One sbatch, whose whole answer becomes one line. Written to nobody, because the way here broke, the line ends the
 #: loop; so does a Slurm that is down, whose absence each sbatch would wait for.
@@ -272,6 +279,7 @@ def _told(found: re.Match[str]) -> tuple[str, BatchState]:
         batch_id=found["batch_id"],
         exit_code=_exit_code(found["code"], state=state) if presence is Presence.ENDED else None,
         reason=": ".join(filter(None, words)),
+        by_system=state in _BY_SLURM,
     )
 
 

@@ -30,6 +30,7 @@ class Seen:
         gone: the batch system says that it has ended.
         known: the batch system says where it is.
         said: in the batch system's own words, why it waits or how it ended.
+        by_system: the batch system ended it, or its node failed.
         exit_code: of one that is gone; negative for a signal, None when nobody knows.
         banned: its site, CE or queue is.
         drained: it is to get no job.
@@ -47,6 +48,7 @@ class Seen:
     gone: bool = False
     known: bool = True
     said: str = ""
+    by_system: bool = False
     exit_code: int | None = None
     banned: bool = False
     drained: bool = False
@@ -68,6 +70,7 @@ class Fate:
         kill: it is to be ended at its CE too.
         revoke: people do not want it: its token and secret open nothing any more, and its end is no fault of its CE.
         ends: it has ended with this status, though others of this status have not (Stalled).
+        died: it ended, after its start, as if it was killed, and by nobody whom the server knows.
     """
 
     status: PilotStatus
@@ -75,6 +78,7 @@ class Fate:
     kill: bool = False
     revoke: bool = False
     ends: bool = False
+    died: bool = False
 
     @property
     def is_end(self) -> bool:
@@ -100,7 +104,8 @@ def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: dat
     silent = now - max(seen.last_seen_at or seen.started_at, watched_since)
     if silent <= patience.silence:
         return None
-    return Fate(status=PilotStatus.LOST, reason=f"Silent for {_words(silent)}", kill=True)
+    reason = f"Silent for {_words(silent)}"
+    return Fate(status=PilotStatus.LOST, reason=reason, kill=True, died=not seen.by_system)
 
 
 def _fate_of_revoked(seen: Seen, *, since: timedelta, patience: Patience) -> Fate:
@@ -136,12 +141,14 @@ def _fate_of_gone(seen: Seen, *, patience: Patience) -> Fate:
     if seen.stalled_at is not None and not seen.matched and (seen.exit_code is None or seen.exit_code < 0):
         reason = f"{_why_stalled(patience)}, and killed while it registered"
         return Fate(status=PilotStatus.STALLED, reason=reason, ends=True)
+    # An agent that ends by itself has an exit code.
+    died = seen.started_at is not None and not seen.by_system and (seen.exit_code is None or seen.exit_code < 0)
     if seen.exit_code is None and not seen.said:
-        return Fate(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended")
+        return Fate(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended", died=died)
     how = _how_ended(seen.exit_code, said=seen.said)
     if seen.started_at is None:
         return Fate(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
-    return Fate(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how)
+    return Fate(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how, died=died)
 
 
 def _why_stalled(patience: Patience) -> str:

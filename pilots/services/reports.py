@@ -155,7 +155,7 @@ def leave(*, pilot_id: int, reason: str, failed: bool = False, now: datetime) ->
 
 
 @transaction_required
-def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime) -> bool:
+def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime, died: bool = False) -> bool:
     """End the pilot, unless it has ended already; return whether it was this call that did.
 
     Its leases are ended by ``matching``, which looks for open leases of ended pilots.
@@ -165,11 +165,12 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime)
         status: one of pilots.domain.MAY_END.
         reason: for people; see ``as_reason``.
         now: the time of the end.
+        died: whether it ended as if it was killed, and by nobody whom the server knows.
     """
     if status not in MAY_END:
         raise ValueError(f"{status} is not the end of a pilot")
     ended = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True).update(
-        status=status, status_reason=as_reason(reason), ended_at=now
+        status=status, status_reason=as_reason(reason), ended_at=now, died=died
     )
     if ended:
         logger.info("pilot.ended", extra={"pilot_id": pilot_id, "status": status, "reason": reason})

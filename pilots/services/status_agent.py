@@ -91,6 +91,7 @@ def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> Seen:
         known=known,
         exit_code=state.exit_code,
         said=state.reason,
+        by_system=state.by_system,
         banned=any(level.state_at(now) is ResourceState.BANNED for level in (queue, queue.ce, queue.ce.site)),
         drained=pilot.drained_at is not None,
         revoked_at=pilot.revoked_at,
@@ -130,7 +131,7 @@ def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
     if fate.status is PilotStatus.STALLED and pilot.status != PilotStatus.STALLED and pilot.stalled_at is None:
         as_seen.update(stalled_at=now)
     if fate.is_end:
-        return end_pilot(pilot.pk, status=fate.status, reason=fate.reason, now=now)
+        return end_pilot(pilot.pk, status=fate.status, reason=fate.reason, now=now, died=fate.died)
     as_seen.update(status=fate.status, status_reason=as_reason(fate.reason))
     return True
 

@@ -116,7 +116,7 @@ def test_a_job_is_handed_back_only_when_nothing_of_its_payload_is_left(
 
     assert processes_with(mark) == []
     assert server.lease.finished is not None
-    assert server.lease.finished["exit_code"] == 222
+    assert (server.lease.finished["exit_code"], server.lease.finished["fault"]) == (222, "supervisor")
     assert agent.wait() == 0
     assert list(agent.work.iterdir()) == []
 

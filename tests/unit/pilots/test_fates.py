@@ -52,7 +52,15 @@ def test_a_pilot_may_go_on(seen: Seen) -> None:
     ],
 )
 def test_a_pilot_that_is_gone_has_ended(seen: Seen, exit_code: int | None, status: PilotStatus, reason: str) -> None:
-    assert fate(replace(seen, gone=True, exit_code=exit_code)) == Fate(status=status, reason=reason)
+    died = seen is RUNNING and (exit_code is None or exit_code < 0)
+    assert fate(replace(seen, gone=True, exit_code=exit_code)) == Fate(status=status, reason=reason, died=died)
+
+
+@pytest.mark.parametrize("exit_code", [None, -9, -15])
+def test_a_pilot_that_its_batch_system_ended_did_not_die(exit_code: int | None) -> None:
+    gone = fate(replace(RUNNING, gone=True, exit_code=exit_code, said="PREEMPTED", by_system=True))
+    assert gone is not None
+    assert (gone.is_end, gone.died) == (True, False)
 
 
 REVOKED = replace(RUNNING, revoked_at=NOW - timedelta(minutes=1), why_revoked="Revoked by bob")
@@ -135,7 +143,10 @@ def test_a_pilot_that_waits_at_a_banned_place_is_removed() -> None:
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_pilot_that_is_silent_for_too_long_is_lost(sent: bool) -> None:
     silent = replace(RUNNING, sent=sent, last_seen_at=NOW - PATIENCE.silence - timedelta(seconds=1))
-    assert fate(silent) == Fate(status=PilotStatus.LOST, reason="Silent for 1801 s", kill=True)
+    assert fate(silent) == Fate(status=PilotStatus.LOST, reason="Silent for 1801 s", kill=True, died=True)
+    failed_node = fate(replace(silent, by_system=True))
+    assert failed_node is not None
+    assert not failed_node.died
 
 
 def test_silence_while_nobody_listened_says_nothing() -> None:

@@ -59,7 +59,7 @@ def requeue(
 
 @transaction_required
 def reschedule_or_fail(
-    job_id: int, *, minor: str, source: str, now: datetime, given_back: GivenBack | None = None
+    job_id: int, *, minor: str, source: str, now: datetime, given_back: GivenBack | None = None, deaths: int = 0
 ) -> JobStatus:
     """Put a job whose lease has just ended without a result back into its queue, or fail it after too many times.
 
@@ -71,12 +71,17 @@ def reschedule_or_fail(
         source: who or what caused it, for the history.
         now: the time of the change.
         given_back: by which places; None: it waits for nothing and avoids no place.
+        deaths: so many pilots, or their processes for the job, died so far while its payload ran.
 
     Returns:
         The status of the job after it: Waiting, Failed, or an end that it had before.
     """
     job = Job.objects.select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
     status = JobStatus(job.status)
+    if status in HELD_BY_A_PILOT and 0 < settings.WMS_MAX_PILOT_DEATHS <= deaths:
+        poison = f"{minor}: the pilot, or its process for the job, died {deaths} times while the payload ran"
+        transitions.move(job_id, status=JobStatus.FAILED, minor=poison[:_MINOR_LENGTH], source=source, now=now)
+        return JobStatus.FAILED
     if status in HELD_BY_A_PILOT and job.reschedules >= settings.WMS_MAX_RESCHEDULES:
         exhausted = f"{minor} (and rescheduled {job.reschedules} times before)"
         transitions.move(job_id, status=JobStatus.FAILED, minor=exhausted[:_MINOR_LENGTH], source=source, now=now)
