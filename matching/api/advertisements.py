@@ -177,6 +177,8 @@ class MayAdvertise(BasePermission):
 class AdvertisementsView(APIView):
     """Sites say what goes on there."""
 
+    #: A ClassAd of 64 Ki characters, each of which may be written as two escapes.
+    most_body_bytes = 1024 * 1024
     permission_classes = (MayAdvertise,)
 
     @extend_schema(

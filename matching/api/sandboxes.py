@@ -3,6 +3,7 @@
 from http import HTTPStatus
 from uuid import UUID
 
+from django.conf import settings
 from django.http import FileResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
@@ -14,7 +15,7 @@ from rest_framework.views import APIView
 
 from matching.api.permissions import IsJobOfLease
 from matching.services import leases
-from wms.jobs.api.sandboxes import SandboxIn, SandboxOut, refuse_large_body
+from wms.jobs.api.sandboxes import ENVELOPE_BYTES, SandboxIn, SandboxOut, refuse_large_body
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.rest import error_responses
@@ -43,6 +44,8 @@ class LeaseSandboxView(APIView):
 class LeaseSandboxesView(APIView):
     """The output sandbox of the job."""
 
+    #: A sandbox.
+    most_body_bytes = settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
     permission_classes = (IsJobOfLease,)
     parser_classes = (MultiPartParser,)
 

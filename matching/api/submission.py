@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 
+from django.conf import settings
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -21,6 +22,8 @@ class JobsView(JobListView):
     """All jobs that the caller may see, and submission."""
 
     token_scope = TokenScope.SUBMIT
+    #: 10,000 descriptions.
+    most_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     @extend_schema(
         operation_id="jobs_submit",

@@ -53,6 +53,8 @@ WHY_HEADER = "X-WMS-Why"
 class MatchesView(MachineView):
     """Pilots ask for jobs."""
 
+    #: Four lists of 1000 names.
+    most_body_bytes = 1024 * 1024
     callers = (PilotTokenAuthentication(),)
     permission_classes = (IsPilot,)
 
@@ -100,6 +102,8 @@ class MatchesView(MachineView):
 class PreviewView(APIView):
     """Managers ask what an offer would get."""
 
+    #: An offer.
+    most_body_bytes = 1024 * 1024
     permission_classes = (IsManager,)
 
     @extend_schema(
@@ -154,6 +158,9 @@ class LeaseStatusView(_LeaseView):
 
 class HeartbeatView(_LeaseView):
     """A pilot shows that the payload lives."""
+
+    #: 16 Ki characters, each of which may be written as two escapes (``\uXXXX``).
+    most_body_bytes = 256 * 1024
 
     @extend_schema(
         operation_id="matches_heartbeat",

@@ -59,6 +59,8 @@ class LogOut(serializers.Serializer[KeptLog]):
 class LogView(APIView):
     """What a pilot writes to its standard error, in chunks."""
 
+    #: 64 Ki characters, each of which may be written as two escapes.
+    most_body_bytes = 1024 * 1024
     permission_classes = (IsPilot,)
 
     @extend_schema(

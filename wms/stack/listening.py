@@ -47,7 +47,7 @@ class Listener:
 
     @property
     def server_options(self) -> list[str]:
-        """Options of granian."""
+        """Options of ``python -m wms.web``."""
         if self.path:
             return ["--uds", str(self.path), "--uds-permissions", _SOCKET_MODE]
         return ["--host", self.host, "--port", str(self.port)]

@@ -197,12 +197,10 @@ def _prepare(system: System) -> Command:
 
 
 def _web(system: System) -> Service:
-    where = ["--interface", "wsgi", "--no-ws", *system.options.listener.server_options]
-    how_many = ["--workers", str(system.options.web_workers), "--blocking-threads", str(_WEB_THREADS)]
-    care = ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "warning"]
+    how_many = ["--workers", str(system.options.web_workers), "--threads", str(_WEB_THREADS)]
     return Service(
         name="web",
-        command=system.python("-m", "granian", *where, *how_many, *care, "wms.wsgi:application"),
+        command=system.python("-m", "wms.web", *system.options.listener.server_options, *how_many),
         environment=system.environment,
         is_ready=system.options.listener.answers,
     )

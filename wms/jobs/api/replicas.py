@@ -113,6 +113,8 @@ class RemovedOut(serializers.Serializer[Any]):
 class ReplicaListView(ListAPIView[Replica]):
     """Where the files of the caller's VOs are."""
 
+    #: 10,000 replicas with names of 255 characters.
+    most_body_bytes = 16 * 1024 * 1024
     permission_classes = (IsUser,)
     serializer_class = ReplicaOut
     pagination_class = ReplicaPages
@@ -160,6 +162,8 @@ class ReplicaListView(ListAPIView[Replica]):
 class ReplicaRemovalView(APIView):
     """Where files are no longer."""
 
+    #: 10,000 names of 255 characters.
+    most_body_bytes = 16 * 1024 * 1024
     permission_classes = (IsUser,)
 
     @extend_schema(

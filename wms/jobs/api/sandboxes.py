@@ -63,6 +63,8 @@ def refuse_large_body(request: Request) -> None:
 class SandboxUploadView(APIView):
     """Files for jobs."""
 
+    #: A sandbox.
+    most_body_bytes = settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
     permission_classes = (IsUser,)
     token_scope = TokenScope.SUBMIT
     parser_classes = (MultiPartParser,)

@@ -87,6 +87,8 @@ class JobSummaryView(APIView):
 class JobView(APIView):
     """One job."""
 
+    #: A changed list of names; a whole description has 64 kB, each character of which may be an escape.
+    most_body_bytes = 512 * 1024
     permission_classes = (IsUser,)
     token_scope = TokenScope.SUBMIT
 
@@ -152,6 +154,8 @@ class JobPeekView(APIView):
 class JobBulkView(APIView):
     """Actions on many jobs."""
 
+    #: 100,000 ids.
+    most_body_bytes = 2 * 1024 * 1024
     permission_classes = (IsUser,)
     token_scope = TokenScope.SUBMIT
 

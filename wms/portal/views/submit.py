@@ -47,6 +47,7 @@ def bounded(view: View) -> View:
             return show(request, "portal/too_large.html", context, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return inner(request)
 
+    outer.most_body_bytes = LARGEST_SANDBOXES * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES  # type: ignore[attr-defined]
     return outer
 
 

@@ -1,0 +1,101 @@
+"""Bodies that are larger than they may be: refused by their heads, and memory is given back."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from select import select
+
+import pytest
+
+from tests.attacks.web import Lease, answer_on, head, status_on, web
+from tests.factories import make_group, make_token, make_user
+from tests.pace import within
+from wms.accounts.domain import TokenScope
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANONYMOUS = 64_000_000
+MOST_MB = 500
+
+
+def test_large_anonymous_bodies_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    with web(tmp_path) as server, ExitStack() as opened:
+        before_mb = server.largest_mb()
+        for path in ("/api/jobs/", "/api/auth/token/", "/api/matches/", "/api/replicas/") * 4:
+            flood = opened.enter_context(server.send(head(path, length=ANONYMOUS), b'{"jdl": "'))
+            status, body = answer_on(flood)
+            assert status in {401, 413}
+            assert body["code"] in {"not_authenticated", "too_large"}
+            assert flood.recv(1) == b""  # and it is closed: nobody has to send the rest
+        assert server.largest_mb() < before_mb + 50
+
+
+def test_large_anonymous_bodies_that_are_sent_anyway_take_no_memory(tmp_path: Path) -> None:
+    piece = b"[1," * 300_000
+    with web(tmp_path) as server:
+        for _ in range(16):
+            with server.send(head("/api/jobs/", length=ANONYMOUS)) as flood:
+                try:
+                    for _ in range(ANONYMOUS // len(piece)):
+                        flood.sendall(piece)
+                except OSError:
+                    pass  # the server has closed it
+            assert server.largest_mb() < MOST_MB
+        assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_a_body_may_be_as_long_as_the_address_takes_and_no_longer(tmp_path: Path) -> None:
+    token, lease = make_token(make_user()), Lease.make()
+    with web(tmp_path, workers=1) as server:
+        for path, length, bearer in (
+            ("/api/jobs/1/kill/", 64 * 1024 + 1, token),
+            (f"/api/matches/{lease.match_id}/heartbeat/", 256 * 1024 + 1, lease.token),
+            (f"/api/matches/{lease.match_id}/finish/", 64 * 1024 + 1, lease.token),
+            ("/api/sandboxes/", 10 * 1024 * 1024 + 64 * 1024 + 1, token),
+            ("/api/jobs/", 64 * 1024 * 1024 + 1, token),
+        ):
+            with server.send(head(path, length=length, token=bearer), b"{") as flood:
+                assert answer_on(flood)[0] in {404, 413, 415}, path
+        # A tail of standard output, each character of which is two escapes.
+        assert lease.heartbeat(server, std_output="\N{GRINNING FACE}" * 16_384) == 200
+
+
+def test_a_long_body_of_somebody_who_is_nobody_is_refused_unread(tmp_path: Path) -> None:
+    with web(tmp_path, workers=1) as server:
+        for token in ("wmsu_unknown", "wmsp_unknown", "wmsj_unknown", "something", None):
+            with server.send(head("/api/jobs/", length=1_000_000, token=token)) as flood:
+                status, body = answer_on(flood)
+            assert (status, body["code"]) in {(401, "invalid_token"), (401, "not_authenticated")}
+
+
+def test_long_bodies_of_one_token_are_counted(tmp_path: Path) -> None:
+    greedy, other = make_token(make_user()), make_token(make_user())
+    with (
+        web(tmp_path, workers=1, WMS_WEB_LONG_BODIES_OF_ONE_CALLER="3", WMS_WEB_BODY_S="3600") as server,
+        ExitStack() as opened,
+    ):
+        long = head("/api/jobs/", length=100_000, token=greedy)
+        four = [opened.enter_context(server.send(long)) for _ in range(4)]
+        (refused,), _, _ = select(four, [], [], within(60))
+        assert status_on(refused) == 429
+        with server.send(head("/api/jobs/", length=100_000, token=other), b" " * 100_000) as allowed:
+            assert status_on(allowed) == 400
+
+
+def test_a_process_that_has_grown_is_replaced_and_no_request_is_lost(tmp_path: Path) -> None:
+    """Each process is larger than the bound: all of them are replaced again and again, while requests come."""
+    with web(tmp_path, WMS_WEB_MAX_RSS_MB="1") as server:
+        first = {worker.pid for worker in server.workers()}
+        answered = 0
+        while first & {worker.pid for worker in server.workers()} or answered < 100:
+            assert server.ask("GET", "/healthz")[0] == 200
+            answered += 1
+
+
+def test_a_large_submission_is_taken_as_before(tmp_path: Path) -> None:
+    user = make_user(groups=[make_group()])
+    body = {"jobs": [{"executable": "/bin/echo", "arguments": "x" * 2000} for _ in range(500)]}
+    assert len(json.dumps(body)) > 1_000_000
+    with web(tmp_path) as server:
+        status, answer = server.ask("POST", "/api/jobs/", body, token=make_token(user, scope=TokenScope.SUBMIT))
+        assert (status, len(answer["jobs"])) == (201, 500)

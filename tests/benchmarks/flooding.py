@@ -1,0 +1,99 @@
+"""A program that floods a web server, of the standard library alone: ``flooding.py KIND PORT SECONDS [TOKEN]``.
+
+It prints the statuses of what was answered, and is a process of its own so that its clients cost no other client time.
+"""
+
+import json
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import Thread
+from typing import Final
+
+_HOST: Final = "127.0.0.1"
+_WAIT_S: Final = 120.0
+_ANONYMOUS_BYTES: Final = 64_000_000
+_SUBMISSIONS: Final = 8
+_STALLED: Final = 48
+_ANONYMOUS: Final = 16
+_NO_ANSWER: Final = "no answer"
+
+
+def descriptions() -> bytes:
+    """Return a submission of 10 MB: a thousand descriptions in JDL."""
+    jdl = 'Executable = "/bin/echo"; Arguments = "%s"; CPUTime = 500;' % ("x" * 9800)
+    return json.dumps({"jobs": [{"jdl": jdl} for _ in range(1000)]}).encode()
+
+
+def submissions(port: int, token: str) -> Counter[str]:
+    """Submit 8 times 10 MB at once."""
+    body = descriptions()
+    request = _head("/api/jobs/", length=len(body), token=token) + body
+    return _together([lambda: _exchange(port, request)] * _SUBMISSIONS)
+
+
+def anonymous(port: int, _token: str) -> Counter[str]:
+    """Send 16 bodies of 64 MB at once, without a token."""
+    body = b'{"jdl": "' + b"[1," * (_ANONYMOUS_BYTES // 3)
+    request = _head("/api/jobs/", length=len(body)) + body
+    return _together([lambda: _exchange(port, request)] * _ANONYMOUS)
+
+
+def stalled(port: int, _token: str, *, seconds: float) -> Counter[str]:
+    """Keep 48 connections that have announced a body and sent one byte of it, each again when it is closed."""
+    until_s = time.monotonic() + seconds
+    request = _head("/api/auth/token/", length=100) + b"{"
+
+    def keep() -> str:
+        last = _NO_ANSWER
+        while (left_s := until_s - time.monotonic()) > 0:
+            last = _exchange(port, request, wait_s=left_s)
+        return last
+
+    return _together([keep] * _STALLED)
+
+
+def _together(calls: Sequence[Callable[[], str]]) -> Counter[str]:
+    said: Counter[str] = Counter()
+
+    def run(call: Callable[[], str]) -> None:
+        said[call()] += 1
+
+    threads = [Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return said
+
+
+def _head(path: str, *, length: int, token: str = "") -> bytes:
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: {_HOST}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
+        f"{authorization}\r\n"
+    ).encode()
+
+
+def _exchange(port: int, request: bytes, *, wait_s: float = _WAIT_S) -> str:
+    """Send a request as far as it is taken, and return the status of the answer."""
+    try:
+        with socket.create_connection((_HOST, port), timeout=wait_s) as opened:
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused while it was sent
+                opened.sendall(request)
+            return opened.recv(4096)[9:12].decode() or _NO_ANSWER
+    except OSError:
+        return _NO_ANSWER
+
+
+if __name__ == "__main__":
+    kind, number, duration, *credential = sys.argv[1:]
+    given = credential[0] if credential else ""
+    if kind == "stalled":
+        found = stalled(int(number), given, seconds=float(duration))
+    else:
+        found = {"submissions": submissions, "anonymous": anonymous}[kind](int(number), given)
+    sys.stdout.write(json.dumps(found))

@@ -1,0 +1,74 @@
+"""Answers: the application's, and those of a server that cannot ask it."""
+
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from wms.kernel.rest.errors import error_body
+from wms.web.environ import FileBody
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication, WSGIEnvironment
+
+    from granian._granian import RSGIHTTPProtocol as HTTPProtocol
+
+_logger = logging.getLogger(__name__)
+
+Headers = list[tuple[str, str]]
+_JSON: Final = ("Content-Type", "application/json")
+
+
+class _Head:
+    """The application's ``start_response``."""
+
+    __slots__ = ("headers", "status")
+
+    status: int
+    headers: Headers
+
+    def __call__(self, status: str, headers: Headers, _error: object = None) -> Any:  # noqa: ANN401 - never used
+        self.status = int(status[:3])
+        self.headers = headers
+
+
+def answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
+    """Let the application answer a request; it never raises, for nobody is there to hear of it."""
+    try:
+        _answer(application, environ, protocol)
+    except Exception:
+        _logger.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        refuse(
+            protocol,
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "The server failed; its log says why. Look whether anything was changed before you repeat it.",
+        )
+
+
+def refuse(
+    protocol: "HTTPProtocol", status: HTTPStatus, code: str, detail: str, *, retry_after_s: int | None = None
+) -> None:
+    """Answer without the application, in the API's shape; whatever of the body has not come is not read."""
+    headers: Headers = [_JSON]
+    if retry_after_s is not None:
+        headers.append(("Retry-After", str(retry_after_s)))
+    protocol.response_bytes(status.value, headers, msgspec.json.encode(error_body(code, detail)))
+
+
+def _answer(application: "WSGIApplication", environ: "WSGIEnvironment", protocol: "HTTPProtocol") -> None:
+    head = _Head()
+    body: Iterable[bytes] = application(environ, head)
+    try:
+        path = body.path() if isinstance(body, FileBody) else None
+        if path is None:
+            protocol.response_bytes(head.status, head.headers, b"".join(body))
+        else:
+            # By the server's own threads, and no faster than the client takes it.
+            protocol.response_file(head.status, head.headers, path)
+    finally:
+        close = getattr(body, "close", None)
+        if close is not None:
+            close()

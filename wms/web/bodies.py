@@ -1,0 +1,149 @@
+"""Bodies on their way: read as they come, dropped when they come too slowly, in no thread of their own."""
+
+from collections.abc import Callable
+from enum import Enum
+from io import BytesIO
+from tempfile import SpooledTemporaryFile
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
+
+from django.core.exceptions import RequestDataTooBig
+
+from wms.web.limits import Limits
+
+if TYPE_CHECKING:
+    from granian._granian import RSGIHTTPProtocol as HTTPProtocol
+
+#: More than this of a body waits on the disk.
+_IN_MEMORY_BYTES: Final = 1024 * 1024
+
+
+class Flaw(Enum):
+    """Why a body is not there."""
+
+    LATE = "late"
+    CROWDED_OUT = "crowded out"
+    STOPPED = "stopped"
+    BROKEN_OFF = "broken off"
+
+
+#: Called once, with what was waited for, and the body or why there is none.
+Then = Callable[["IncomingBody", IO[bytes] | Flaw], None]
+
+
+class UnreadBody:
+    """The body of a request that is to be refused for its headers: nothing of it is read, whoever tries to."""
+
+    def read(self, _size: int = -1) -> NoReturn:
+        """Raise.
+
+        Raises:
+            RequestDataTooBig: always.
+        """
+        raise RequestDataTooBig(
+            "The body is larger than what is taken here, or than what is read before its sender is known."
+        )
+
+    readline = read
+
+
+class IncomingBody:
+    """A body of which something has still to come.
+
+    NB: granian's futures are outside of Python's garbage collection, so none may be kept that has been used.
+    """
+
+    def __init__(self, protocol: "HTTPProtocol", then: Then) -> None:
+        self._protocol = protocol
+        self._then = then
+        self._future: Any = None
+        self._flaw: Flaw | None = None
+        self._begun_s = monotonic()
+        self.received_bytes = 0
+
+    def begin(self) -> None:
+        """Begin to read."""
+        raise NotImplementedError
+
+    def is_late(self, limits: Limits) -> bool:
+        """Return whether it comes too slowly."""
+        return limits.is_late(monotonic() - self._begun_s, received_bytes=self.received_bytes)
+
+    def drop(self, flaw: Flaw) -> None:
+        """Read no more of it, unless all has come."""
+        self._flaw = flaw
+        future = self._future
+        if future is not None:
+            future.cancel()  # which calls what waits for it
+
+    def _wait(self, future: Any) -> None:  # noqa: ANN401 - granian's
+        self._future = future
+        if self._flaw is not None:  # dropped before there was anything to cancel
+            future.cancel()
+
+    def _chunk(self, future: Any) -> bytes | None:  # noqa: ANN401 - granian's
+        """Return what has come; None, and all is over, if nothing will."""
+        self._future = None
+        if future.cancelled():
+            self._then(self, self._flaw or Flaw.BROKEN_OFF)
+            return None
+        try:
+            return cast("bytes", future.result())
+        except RuntimeError:  # granian's errors of a connection
+            self._then(self, Flaw.BROKEN_OFF)
+            return None
+
+
+class ShortBody(IncomingBody):
+    """A body that is taken as one piece."""
+
+    def begin(self) -> None:
+        """Begin to read."""
+        future: Any = self._protocol()
+        self._wait(future)
+        future.add_done_callback(self._end)
+
+    def _end(self, future: Any) -> None:  # noqa: ANN401 - granian's
+        body = self._chunk(future)
+        if body is not None:
+            self._then(self, BytesIO(body))
+
+
+class LongBody(IncomingBody):
+    """A body of a known length that is kept piece by piece."""
+
+    def __init__(self, protocol: "HTTPProtocol", then: Then, *, length_bytes: int) -> None:
+        super().__init__(protocol, then)
+        self._length_bytes = length_bytes
+        self._file = cast("IO[bytes]", SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115 - the reader closes it
+        self._pieces: Any = None
+
+    def begin(self) -> None:
+        """Begin to read."""
+        self._pieces = self._protocol.__aiter__()
+        self._go_on()
+
+    def _go_on(self, future: Any = None) -> None:  # noqa: ANN401 - granian's
+        # A loop: were each piece that has come already taken by a call, a long body would exhaust the stack.
+        while future is None or self._takes(future):
+            future = self._pieces.__anext__()
+            self._wait(future)
+            if not future.done():
+                future.add_done_callback(self._go_on)
+                return
+
+    def _takes(self, future: Any) -> bool:  # noqa: ANN401 - granian's
+        """Keep what has come; return whether there is more."""
+        piece = self._chunk(future)
+        if piece is None:
+            return False
+        self._file.write(piece)
+        self.received_bytes += len(piece)
+        if piece and self.received_bytes < self._length_bytes:
+            return True
+        if self.received_bytes < self._length_bytes:
+            self._then(self, Flaw.BROKEN_OFF)
+            return False
+        self._file.seek(0)
+        self._then(self, self._file)
+        return False

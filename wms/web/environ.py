@@ -1,0 +1,98 @@
+"""The WSGI environment of a request of granian's RSGI interface."""
+
+import os
+import sys
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIEnvironment
+
+    from granian.rsgi import Scope
+
+#: Names of headers as WSGI has them; what clients invent is not kept.
+_NAMES: Final[dict[str, str]] = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
+_MOST_NAMES: Final = 1000
+
+
+class FileBody:
+    """An answer that is a file (``wsgi.file_wrapper``), which the server can send without a thread of Python."""
+
+    def __init__(self, file: IO[bytes], block_size: int = 64 * 1024) -> None:
+        self._file = file
+        self._block_size = block_size
+
+    def __iter__(self) -> Iterator[bytes]:
+        while block := self._file.read(self._block_size):
+            yield block
+
+    def close(self) -> None:
+        """Close the file, and with it Django's answer."""
+        self._file.close()
+
+    def path(self) -> str | None:
+        """Return the path of the file if the answer is all of what lies there now, else None."""
+        path = getattr(self._file, "name", None)
+        try:
+            # Some that look like files have no descriptor, or are a part of one.
+            whole = isinstance(path, str) and self._file.tell() == 0
+            same = whole and os.path.samestat(Path(str(path)).stat(), os.fstat(self._file.fileno()))
+        except (AttributeError, OSError, ValueError):
+            return None
+        return str(path) if same else None
+
+
+def environ_of(scope: "Scope", *, prefix: str) -> "WSGIEnvironment":
+    """Return the environment of a request, without a body.
+
+    A header whose name has an underscore is left out: WSGI could not tell it from the one with a hyphen, such as
+    ``X_Forwarded_For`` from what a proxy says.
+
+    Args:
+        scope: the request as granian has it.
+        prefix: of all paths, such as ``/wms``; SCRIPT_NAME.
+    """
+    path = scope.path
+    if prefix:
+        path = path.removeprefix(prefix) or "/"
+    server_name, _, server_port = scope.server.rpartition(":")
+    environ: dict[str, Any] = {
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.scheme,
+        "wsgi.input": BytesIO(),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+        "wsgi.file_wrapper": FileBody,
+        "SERVER_SOFTWARE": "granian",
+        "SERVER_PROTOCOL": f"HTTP/{scope.http_version}",
+        "SERVER_NAME": server_name,
+        "SERVER_PORT": server_port,
+        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "REQUEST_METHOD": scope.method,
+        "SCRIPT_NAME": prefix,
+        # WSGI's texts hold bytes, one in each character.
+        "PATH_INFO": path if path.isascii() else path.encode().decode("latin-1"),
+        "QUERY_STRING": scope.query_string,
+    }
+    for header, value in scope.headers.items():
+        name = _NAMES.get(header) or _name_of(header)
+        if not name:
+            continue
+        if name in environ:
+            separator = "; " if name == "HTTP_COOKIE" else ","
+            value = f"{environ[name]}{separator}{value}"  # noqa: PLW2901 - one header, sent in parts
+        environ[name] = value
+    if "HTTP_HOST" not in environ and scope.authority:
+        environ["HTTP_HOST"] = scope.authority
+    return environ
+
+
+def _name_of(header: str) -> str:
+    name = "" if "_" in header else f"HTTP_{header.upper().replace('-', '_')}"
+    if len(_NAMES) < _MOST_NAMES:
+        _NAMES[header] = name
+    return name

@@ -1,0 +1,184 @@
+"""granian's server with the front in place of its ways into Python.
+
+Neither of them is what is needed. By WSGI a thread that answers waits for each body, so that a few clients that send
+nothing stop the server. By RSGI an event loop stands between granian's threads and ours, which costs 50 µs a request, a
+tenth of a heartbeat. Here its RSGI worker calls the front in the threads that answer, and again there when something of
+a body has come: the "loop" that it is given calls at once what a real one would put off (ADR 45).
+"""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from granian._granian import CallbackScheduler, RSGIWorker, SocketHolder, WorkerSignal
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server.common import WORKERS_METHODS
+from granian.server.mp import MPServer, WorkerProcess
+
+from wms.web.front import Front
+from wms.web.limits import Limits
+
+#: Connections of a process; more wait in the kernel. An idle one costs some kB, and ends by itself.
+_MOST_CONNECTIONS: Final = 4096
+_BACKLOG: Final = 2048
+#: A head must fit; a body comes in pieces of this.
+_BUFFER_BYTES: Final = 64 * 1024
+#: A process that is to end has so long for the requests that it has taken.
+_LAST_REQUESTS_S: Final = 30
+#: Each thread keeps a connection to the database: it stays when there is little to do.
+_IDLE_THREAD_S: Final = 600
+_LOOK_AT_MEMORY_EVERY_S: Final = 5
+
+
+class _AtOnce:
+    """What granian takes for an event loop: everything is called where it is asked for."""
+
+    def call_soon(self, callback: Callable[..., object], *arguments: object, context: object = None) -> None:  # noqa: ARG002 - asyncio's
+        callback(*arguments)
+
+    call_soon_threadsafe = call_soon
+
+
+class _ToFront(CallbackScheduler):
+    """What granian calls with each request."""
+
+    def __init__(self, _loop: object, front: Front, *_of_tasks: object) -> None:
+        super().__init__()
+        self._schedule_fn = front
+
+
+@WorkerProcess.wrap_target  # type: ignore[untyped-decorator]
+def _work(  # noqa: PLR0913, PLR0917 - granian's signature
+    worker_id: int,
+    application: Any,  # noqa: ANN401 - of WSGI
+    sock: Any,  # noqa: ANN401 - this and the following are granian's
+    ipc: object,
+    _loop: object,
+    runtime_mode: Any,  # noqa: ANN401
+    runtime_threads: int,
+    runtime_blocking_threads: int,
+    blocking_threads: int,
+    blocking_threads_idle_timeout: int,
+    backpressure: int,
+    _task_impl: object,
+    http_mode: object,
+    http1_settings: object,
+    http2_settings: object,
+    websockets: bool,  # noqa: FBT001
+    static_path: object,
+    _log_access_fmt: object,
+    ssl_ctx: tuple[object, ...],
+    scope_opts: dict[str, Any],
+    metrics: object,
+) -> None:
+    """Run one process of the server, until it is told to end."""
+    front = Front(application, limits=Limits.configured(), prefix=scope_opts.get("url_path_prefix") or "")
+    front.start()
+    ended, stop = threading.Event(), WorkerSignal()
+    stop.add_cb(ended.set)
+
+    def end(_number: int, _frame: object) -> None:
+        front.stop()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    # NB: what the package says of these classes for type checkers is behind what they take.
+    make_worker: Any = RSGIWorker
+    worker = make_worker(
+        worker_id,
+        sock,
+        ipc,
+        runtime_threads,
+        runtime_blocking_threads,
+        blocking_threads,
+        blocking_threads_idle_timeout,
+        backpressure,
+        http_mode,
+        http1_settings,
+        http2_settings,
+        websockets,
+        static_path,
+        *ssl_ctx,
+        metrics,
+    )
+    loop = _AtOnce()
+    serve_with = getattr(worker, WORKERS_METHODS[runtime_mode][(sock[0] or sock[1]).is_uds()])
+    serve_with(_ToFront(loop, front, None, None, None), loop, stop)
+    ended.wait()
+
+
+class Server(MPServer):
+    """The server: processes that share one socket."""
+
+    def _init_shared_socket(self) -> None:
+        """Listen once for all processes, where granian would let each listen for itself (SO_REUSEPORT).
+
+        What has connected to a process that ends would be lost; and any program of this account, a payload too, could
+        listen beside them and be given a part of the requests.
+        """
+        if self.bind_uds:
+            super()._init_shared_socket()  # type: ignore[no-untyped-call]
+            return
+        family = socket.AF_INET6 if ":" in self.bind_addr else socket.AF_INET
+        self._sso = socket.create_server((self.bind_addr, self.bind_port), family=family, backlog=self.backlog)
+        self._sso.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        hold: Any = SocketHolder
+        is_unix = False
+        self._shd = hold(self._sso.fileno(), is_unix, self.backlog)
+
+
+def serve(
+    *,
+    host: str,
+    port: int,
+    uds: Path | None,
+    uds_permissions: int | None,
+    workers: int,
+    threads: int,
+    head_s: float,
+    max_rss_mb: int,
+    prefix: str,
+) -> None:
+    """Serve the application until the process is told to end.
+
+    Args:
+        host: address to listen at.
+        port: port to listen at.
+        uds: path of a Unix socket to listen at instead.
+        uds_permissions: the mode of that socket; None: as the process's mask says.
+        workers: processes.
+        threads: of each process; so many requests it answers at once.
+        head_s: seconds in which the head of a request must have come, and an idle connection the next one.
+        max_rss_mb: a process that has more memory than this is replaced.
+        prefix: of all paths.
+    """
+    Server(
+        "wms.wsgi:application",
+        address=host,
+        port=port,
+        uds=uds,
+        uds_permissions=uds_permissions,
+        # What granian allows several threads for.
+        interface=Interfaces.WSGI,
+        workers=workers,
+        blocking_threads=threads,
+        blocking_threads_idle_timeout=_IDLE_THREAD_S,
+        # Nobody asks for HTTP/2 without TLS, and one connection could carry many requests that never end.
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=_BACKLOG,
+        backpressure=_MOST_CONNECTIONS,
+        http1_settings=HTTP1Settings(header_read_timeout=round(1000 * head_s), max_buffer_size=_BUFFER_BYTES),
+        log_level=LogLevels.error,
+        url_path_prefix=prefix or None,
+        respawn_failed_workers=True,
+        rss_sample_interval=_LOOK_AT_MEMORY_EVERY_S,
+        workers_max_rss=max_rss_mb,
+        workers_kill_timeout=_LAST_REQUESTS_S,
+    ).serve(spawn_target=_work)

@@ -1,0 +1,123 @@
+"""What waits: bodies that are incomplete, and large requests that are to be answered one after another."""
+
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from time import sleep
+from typing import Final
+
+from wms.web.bodies import Flaw, IncomingBody
+from wms.web.limits import Limits
+
+_logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 0.5
+#: Whoever floods the server does not flood its log too.
+_SAID_EVERY_S: Final = 10.0
+
+
+class IncompleteBodies:
+    """Bodies on their way: those that come too slowly are dropped, and the oldest where too many senders are unknown.
+
+    The oldest, not the newest: the body of a pilot is there within a round trip, so that it is always among the newest,
+    while refusing what is new would be what an attacker wants.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        #: In the order in which they began.
+        self._of_unknown: dict[IncomingBody, None] = {}
+        self._of_known: dict[IncomingBody, None] = {}
+        self._callers: Counter[str] = Counter()
+        self._dropped: Counter[Flaw] = Counter()
+
+    def watch(self) -> None:
+        """Start the thread that drops what is late."""
+        threading.Thread(target=self._watch, name="bodies", daemon=True).start()
+
+    def add(self, body: IncomingBody, *, caller: str | None = None) -> None:
+        """Watch a body that is on its way; without a caller, of a sender who is not known."""
+        oldest = None
+        with self._lock:
+            if caller is not None:
+                self._of_known[body] = None
+                return
+            self._of_unknown[body] = None
+            if len(self._of_unknown) > self._limits.incomplete:
+                oldest = next(iter(self._of_unknown))
+                del self._of_unknown[oldest]
+        if oldest is not None:
+            self._drop(oldest, Flaw.CROWDED_OUT)
+
+    def remove(self, body: IncomingBody) -> None:
+        """Forget a body that is complete, or will never be."""
+        with self._lock:
+            self._of_unknown.pop(body, None)
+            self._of_known.pop(body, None)
+
+    def counts(self, caller: str) -> bool:
+        """Count one more long request of a caller; False, and it is not counted, if that is one too many."""
+        with self._lock:
+            if self._callers[caller] >= self._limits.of_one_caller:
+                return False
+            self._callers[caller] += 1
+            return True
+
+    def forgets(self, caller: str) -> None:
+        """Count one less long request of a caller."""
+        with self._lock:
+            self._callers[caller] -= 1
+            if not self._callers[caller]:
+                del self._callers[caller]
+
+    def drop_all(self) -> None:
+        """Drop all: the server stops."""
+        for body in self._all():
+            body.drop(Flaw.STOPPED)
+
+    def _all(self) -> list[IncomingBody]:
+        with self._lock:
+            return [*self._of_unknown, *self._of_known]
+
+    def _drop(self, body: IncomingBody, flaw: Flaw) -> None:
+        body.drop(flaw)
+        self._dropped[flaw] += 1
+
+    def _watch(self) -> None:
+        silent_s = _SAID_EVERY_S
+        while True:
+            sleep(_LOOK_EVERY_S)
+            for body in self._all():
+                if body.is_late(self._limits):
+                    self._drop(body, Flaw.LATE)
+            silent_s += _LOOK_EVERY_S
+            if self._dropped and silent_s >= _SAID_EVERY_S:
+                silent_s = 0.0
+                said, self._dropped = self._dropped, Counter()
+                told = ", ".join(f"{count} {flaw.value}" for flaw, count in said.items())
+                _logger.warning("Bodies of requests were dropped: %s.", told)
+
+
+class Turns:
+    """Calls of which only so many run at once; the others wait, without a thread, for one that has ended."""
+
+    def __init__(self, at_once: int) -> None:
+        self._free = at_once
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, call: Callable[[], None]) -> None:
+        """Call it now, and after it whatever waits by then; or let it wait."""
+        with self._lock:
+            if not self._free:
+                self._waiting.append(call)
+                return
+            self._free -= 1
+        following: Callable[[], None] | None = call
+        while following is not None:
+            following()
+            with self._lock:
+                following = self._waiting.popleft() if self._waiting else None
+                self._free += following is None
