@@ -215,7 +215,11 @@ WMS_SUBMIT_POOL_GRACE_S = env.int("WMS_SUBMIT_POOL_GRACE_S", default=3600)
 WMS_DATA_DIR = Path(env.str("WMS_DATA_DIR", default=str(BASE_DIR / "var")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage",
+        # Everybody may have them; a proxy under another account may serve them.
+        "OPTIONS": {"file_permissions_mode": 0o644, "directory_permissions_mode": 0o755},
+    },
     "sandboxes": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
         "OPTIONS": {
@@ -224,6 +228,9 @@ STORAGES = {
         },
     },
 }
+# What users upload is nobody else's on this machine, whatever the umask; its temporary files are 0600 by themselves.
+FILE_UPLOAD_PERMISSIONS = 0o600
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
 STATIC_URL = "/static/"
 #: Where collectstatic puts style sheets and scripts; embedded none, for they come straight from the packages.
 STATIC_ROOT = env.str("WMS_STATIC_ROOT", default=None if WMS_EMBEDDED else str(WMS_DATA_DIR / "static"))

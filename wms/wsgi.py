@@ -13,6 +13,9 @@ _django = get_wsgi_application()
 refuse_unsafe_start()
 
 from matching.api.plain_heartbeats import PlainHeartbeats  # noqa: E402 - only now are there models
+from wms.jobs.services.sandbox_files import close_store  # noqa: E402 - the same
+
+close_store()
 
 application = PlainHeartbeats(_django)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from wms.kernel.private_files import FILE_MODE, close_to_others, is_open_to_others
 from wms.stack.errors import StackError
 
 _ENVIRONMENT = "environment"
@@ -65,6 +66,23 @@ class DataDirectory:
         if not file.exists():
             _write_private(file, secrets.token_urlsafe(50))
         return file.read_text(encoding="ascii").strip()
+
+    def close_to_others(self) -> list[Path]:
+        """Close to other accounts what an earlier version, or another umask, left open; return what was open.
+
+        What PostgreSQL and pilots keep in their directories has modes of its own, behind that of the directory.
+        """
+        closed = []
+        for path in sorted(self.path.iterdir()):
+            if path.is_symlink():
+                continue
+            if path.is_dir():
+                was_open = close_to_others(path, deep=path.name not in {"pilots", "postgres"})
+            elif was_open := path.is_file() and is_open_to_others(path):
+                path.chmod(FILE_MODE)
+            closed += [path] * was_open
+        # Last: a start that was cut short finds the rest.
+        return [*closed, *[self.path] * close_to_others(self.path, deep=False)]
 
     def write_environment(self, variables: Mapping[str, str]) -> None:
         """Tell other commands of this machine the way to the servers, in a form that a shell can read too."""

@@ -31,7 +31,8 @@ class Identity(StrEnum):
     """As whom a program runs."""
 
     SAME = "same"
-    #: Root outside, nobody inside a user namespace: nothing has to be copied or to change its owner.
+    #: Oneself outside, nobody inside a user namespace: nothing has to be copied or to change its owner. For root, and
+    #: for an account without a name.
     MAPPED = "mapped"
     #: Nobody, allowed to pass root's directories: for root where user namespaces are forbidden (containers).
     NOBODY = "nobody"
@@ -49,11 +50,13 @@ def launched(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become the program; return only when that failed."""
+    """Become the program; return only when that failed, or when there is none and only the identity was to be tried."""
     death_signal, parent, identity, *command = arguments
     try:
         _become(Identity(identity))
         _die_with_parent(int(death_signal), parent=int(parent))
+        if not command:
+            return 0
         # A shell's background job ignores Ctrl-C, and its children would inherit that.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
@@ -73,9 +76,10 @@ def _become(identity: Identity) -> None:
 def _enter_user_namespace() -> None:
     user, group = os.geteuid(), os.getegid()
     _call("unshare", _CLONE_NEWUSER)
-    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-    Path("/proc/self/uid_map").write_text(f"{NOBODY} {user} 1", encoding="ascii")
-    Path("/proc/self/gid_map").write_text(f"{NOBODY} {group} 1", encoding="ascii")
+    # Bytes: for a text Python would load an encoding, from files that may be closed to the account in here.
+    Path("/proc/self/setgroups").write_bytes(b"deny")
+    Path("/proc/self/uid_map").write_bytes(b"%d %d 1" % (NOBODY, user))
+    Path("/proc/self/gid_map").write_bytes(b"%d %d 1" % (NOBODY, group))
 
 
 def _drop_to_nobody() -> None:

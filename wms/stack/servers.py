@@ -5,11 +5,11 @@ right that PostgreSQL trusts whoever connects. Nothing here knows Django: the te
 """
 
 import os
+import pwd
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -147,6 +147,11 @@ class PostgresServer:
         done = subprocess.run(  # noqa: S603 - a program that the finder found
             command, env=environment_of_server(), capture_output=True, text=True, check=False, start_new_session=True
         )
+        if done.returncode != 0 and not _has_name(os.geteuid()):
+            raise ServerNotMadeError(
+                f"The database could not be made in {self.data}: the account {os.geteuid()} has no name, and this "
+                "machine forbids user namespaces. Add it to /etc/passwd, or name a server in WMS_DATABASE_URL."
+            )
         if done.returncode != 0:
             reason = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
             raise ServerNotMadeError(f"The database could not be made in {self.data}: {' '.join(reason)}")
@@ -202,17 +207,31 @@ _identity: dict[int, Identity] = {}
 
 
 def identity_for_postgres() -> Identity:
-    """Return as whom PostgreSQL runs: it refuses root, so root becomes somebody else in the way this machine allows."""
+    """Return as whom PostgreSQL runs: who may run it, or somebody else in the way this machine allows.
+
+    It refuses root, and initdb an account that has no name, as containers give them.
+    """
     user = os.geteuid()
     if user not in _identity:
-        _identity[user] = _find_identity() if user == 0 else Identity.SAME
+        _identity[user] = _find_identity(user)
     return _identity[user]
 
 
-def _find_identity() -> Identity:
-    trial = launched([sys.executable, "-I", "-S", "-c", ""], identity=Identity.MAPPED)
-    allowed = subprocess.run(trial, capture_output=True, check=False).returncode == 0  # noqa: S603 - our own Python
-    return Identity.MAPPED if allowed else Identity.NOBODY
+def _find_identity(user: int) -> Identity:
+    if user != 0 and _has_name(user):
+        return Identity.SAME
+    trial = launched([], identity=Identity.MAPPED)
+    if subprocess.run(trial, capture_output=True, check=False).returncode == 0:  # noqa: S603 - our own Python
+        return Identity.MAPPED
+    return Identity.NOBODY if user == 0 else Identity.SAME
+
+
+def _has_name(user: int) -> bool:
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return True
 
 
 def _own(directory: Path, identity: Identity) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from wms.stack.binaries import find_postgres, find_valkey
-from wms.stack.directory import DataDirectory, claimed
+from wms.stack.directory import DataDirectory, DataDirectoryUnusableError, claimed
 from wms.stack.errors import StackError
 from wms.stack.guard import Guard
 from wms.stack.launch import launched
@@ -106,6 +106,7 @@ def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages
     # Until the supervisor listens, SIGTERM is like Ctrl-C: what was begun is tidied up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with claimed(options.data) as directory:
+        _close_to_others(directory)
         options.listener.check()
         _check_readable(options.configuration)
         sockets = directory.sockets()
@@ -117,6 +118,24 @@ def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages
             asyncio.run(_supervise(stages, greeting=partial(greeting, system), stay=options.stay))
         finally:
             guard.finish()
+
+
+def _close_to_others(directory: DataDirectory) -> None:
+    """Close what other accounts may read in the data directory, and say so, once: then it is closed.
+
+    Raises:
+        DataDirectoryUnusableError: something in it is another account's.
+    """
+    try:
+        closed = directory.close_to_others()
+    except PermissionError as error:
+        raise DataDirectoryUnusableError(
+            f"{error.filename} can be read by other accounts, and this account may not close it: give it to this "
+            "account by chown, or remove it."
+        ) from error
+    if closed:
+        names = ", ".join(str(path) for path in closed)
+        sys.stderr.write(f"Other accounts could read {names}; that is closed to them now.\n")
 
 
 async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str], stay: bool) -> None:
@@ -247,6 +266,8 @@ def _pilots(system: System) -> Service:
 def _celery(system: System, what: str, *arguments: str) -> list[str]:
     # Root is as good as anybody here: the messages are JSON, which can do nothing to whoever reads them.
     silence = ["-W", "ignore:You're running the worker with superuser privileges"]
+    # So is an account without a name.
+    silence += ["-W", "ignore:An entry for the specified gid or egid was not found"]
     program = ["-m", "celery", "--quiet", "-A", "wms.celery", what, "--loglevel", "WARNING"]
     return system.python(*silence, *program, *arguments)
 

@@ -1,5 +1,6 @@
 """Files of sandboxes in the store: each content once, under its SHA-256; written and removed as a whole."""
 
+import logging
 import os
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,9 @@ from django.db import transaction
 
 from wms.jobs.models import Sandbox
 from wms.kernel.db import LockKey, lock, transaction_required
+from wms.kernel.private_files import DIRECTORY_MODE, close_to_others
+
+logger = logging.getLogger(__name__)
 
 #: Where files are written before they have their names; a process that is killed leaves one there.
 INCOMING: Final = "incoming"
@@ -33,13 +37,27 @@ def store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
     with written.open("rb") as file:
         os.fsync(file.fileno())  # or a power cut could leave the name and lose the content
     published = Path(storage.path(name))
-    published.parent.mkdir(parents=True, exist_ok=True)
+    published.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     written.replace(published)
 
 
 def open_stored(digest: str) -> "File[Any]":
     """Return the stored content, open for reading; the caller closes it."""
     return _storage().open(_stored_name(digest))
+
+
+def close_store() -> None:
+    """Close the store to other accounts of this machine, if an earlier version made it; for the start of a server."""
+    storage = _storage()
+    if not isinstance(storage, FileSystemStorage):
+        return
+    try:
+        closed = close_to_others(Path(storage.location))
+    except PermissionError as error:
+        logger.warning("sandboxes.not_closed_to_other_accounts", extra={"path": error.filename})
+    else:
+        if closed:
+            logger.warning("sandboxes.closed_to_other_accounts", extra={"path": storage.location})
 
 
 @transaction_required

@@ -1,0 +1,66 @@
+"""`manage.py up` under an account without a name, as a container gives them, in a directory that was open before."""
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
+from tests.pace import wait_for, within
+from tests.programs import needed
+
+#: Nobody has it.
+ACCOUNT = 54321
+#: The Python that runs the tests may be in root's own directory: the one capability lets the account pass.
+BECOME = (
+    *("setpriv", "--reuid", str(ACCOUNT), "--regid", str(ACCOUNT), "--clear-groups"),
+    *("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"),
+)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another account")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A data directory of the account's, as an earlier version left it to a wide umask."""
+    top = Path(tempfile.mkdtemp(prefix="nameless-", dir="/tmp"))
+    data = top / "data"
+    data.mkdir()
+    (data / "secret_key").write_text("a1" * 40)
+    for path in (top, data, data / "secret_key"):
+        os.chown(path, ACCOUNT, ACCOUNT)
+    data.chmod(0o755)
+    (data / "secret_key").chmod(0o644)
+    yield data
+    shutil.rmtree(top)
+
+
+def test_it_comes_up_and_closes_the_directory(directory: Path) -> None:
+    needed("setpriv", "unshare")
+    if subprocess.run([*BECOME, "unshare", "--user", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine forbids user namespaces")
+    log = directory.parent / "up.log"
+    arguments = ["--port", str(free_port()), "--data-dir", str(directory), "--web-workers", "1"]
+    with log.open("wb") as output:
+        up = subprocess.Popen(
+            [*BECOME, *manage("up", *arguments)], env=environment(), stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        wait_for(lambda: "The system is up at" in log.read_text() or up.poll() is not None, READY_WITHIN_S)
+        assert up.poll() is None, log.read_text()
+        assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (directory, directory / "secret_key")} == {0}
+        said = log.read_text()
+        assert f"Other accounts could read {directory}/secret_key, {directory}; that is closed" in said
+        assert (directory / "postgres").stat().st_uid == ACCOUNT
+        up.send_signal(signal.SIGINT)
+        assert up.wait(timeout=within(30)) == 0
+    finally:
+        if up.poll() is None:
+            up.kill()
+            up.wait()
