@@ -412,6 +412,9 @@ class SiteToken(models.Model):
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
     configured = models.BooleanField(default=False, help_text="Set by the configuration file, which may replace it.")
     created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="It opens nothing from then on; empty: never.")
+    registrations = models.PositiveIntegerField(default=0, help_text="Pilots that were registered with it.")
+    registered_at = models.DateTimeField(null=True, blank=True, help_text="When the last of them was.")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -419,3 +422,7 @@ class SiteToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.purpose} token {self.pk}"
+
+    def is_valid(self, *, now: datetime) -> bool:
+        """Return whether the token still opens anything."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

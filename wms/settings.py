@@ -155,6 +155,9 @@ WMS_MATCH_RETRY_AFTER_S = env.int("WMS_MATCH_RETRY_AFTER_S", default=10)
 WMS_PILOT_TOKEN_S = env.int("WMS_PILOT_TOKEN_S", default=3600)
 #: DESIGN §3.7: the secret that a director hands over to a pilot, as long as a pilot may wait in a batch queue.
 WMS_PILOT_SECRET_S = env.int("WMS_PILOT_SECRET_S", default=3 * 24 * 3600)
+#: A site's registration token opens nothing so long after `manage.py site_token` issued it. One that the
+#: configuration file names is valid as long as it is named there.
+WMS_REGISTRATION_TOKEN_S = env.int("WMS_REGISTRATION_TOKEN_S", default=365 * 24 * 3600)
 #: DESIGN §3.7: a pilot not started so long after its submission is stalled: it no longer counts, and is killed.
 WMS_PILOT_START_S = env.int("WMS_PILOT_START_S", default=6 * 3600)
 #: After a pilot that did not start within WMS_PILOT_START_S the next one for that batch queue waits so long, and twice

@@ -43,7 +43,7 @@ class RegisterView(APIView):
         if isinstance(registrar, SecretCredential):
             registered = registration.register_sent(wanted, pilot_id=registrar.pilot_id, now=now)
         else:
-            registered = registration.register(wanted, site_id=registrar.site_id, now=now)
+            registered = registration.register(wanted, site_id=registrar.site_id, token_id=registrar.token_id, now=now)
         return Response(
             RegisteredPilotOut(registered).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"}
         )

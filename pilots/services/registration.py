@@ -17,9 +17,11 @@ from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.queries import Place, resolve_place
+from resources.services import count_registration
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, Membership, User
 from wms.accounts.security_log import record
+from wms.kernel.db import LockKey, lock
 from wms.kernel.errors import ConflictError, ForbiddenError, RejectedError
 from wms.kernel.names import did_you_mean
 
@@ -42,6 +44,12 @@ class PilotTypeRefusedError(ForbiddenError):
     """The computing element does not accept pilots of this type (PIL §3.1)."""
 
     code = "pilot_type_refused"
+
+
+class QueueFullError(ConflictError):
+    """As many pilots live at the queue as it may have; one may come when another has ended."""
+
+    code = "queue_full"
 
 
 class NotYourPlaceError(ForbiddenError):
@@ -84,12 +92,13 @@ class RegisteredPilot:
 
 
 @transaction.atomic(durable=True)
-def register(wanted: Registration, *, site_id: int, now: datetime) -> RegisteredPilot:
+def register(wanted: Registration, *, site_id: int, token_id: int, now: datetime) -> RegisteredPilot:
     """Register a generic pilot that came with the registration token of a site; it is running, for it is calling.
 
     Args:
         wanted: what it says of itself.
         site_id: whose token it came with.
+        token_id: that token.
         now: the edge's clock.
 
     Raises:
@@ -99,6 +108,7 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
         PilotTypeRefusedError: the CE accepts no generic pilots.
         SiteBannedError: site, CE or queue is banned.
         BlackHoleError: its host gets no jobs now.
+        QueueFullError: no further pilot may live there.
     """
     site = Site.objects.get(pk=site_id)
     if wanted.site != site.name:
@@ -112,6 +122,8 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
     _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
     refuse_black_hole(site_id=site.pk, host_name=wanted.host_name, now=now)
     refuse_type(queue.ce, PilotType.GENERIC)
+    _refuse_beyond_limit(queue)
+    count_registration(token_id=token_id, now=now)
     pilot = Pilot.objects.create(
         vo=vo,
         queue=queue,
@@ -124,6 +136,15 @@ def register(wanted: Registration, *, site_id: int, now: datetime) -> Registered
     )
     logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": site.name, "queue_id": queue.pk})
     return _with_token(pilot, now=now)
+
+
+def _refuse_beyond_limit(queue: Queue) -> None:
+    """Refuse one pilot more than the queue's ``max_pilots``, for which all that live there count, whoever sent them."""
+    lock(LockKey.REGISTER_PILOTS, of=queue.pk)
+    living = Pilot.objects.filter(queue=queue, ended_at__isnull=True).count()
+    if living >= queue.max_pilots:
+        sentence = f"{living} pilots live at {queue.name}, which may have {queue.max_pilots} (max_pilots)"
+        raise QueueFullError(f"{sentence}; come again when one of them has ended.")
 
 
 @transaction.atomic(durable=True)

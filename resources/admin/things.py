@@ -131,11 +131,13 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     """Which tokens a site has, never what they are; new ones are issued on the page of sites."""
 
     operators_may = frozenset({"view", "delete"})  # to be deleted with their site
-    list_display = ("id", "site", "purpose", "configured", "created_at", "revoked_at")
+    list_display = ("id", "site", "purpose", "configured", "created_at", "expires_at", "registrations", "revoked_at")
     list_select_related = ("site",)
     list_filter = ("purpose", ("site", SeenRelatedFilter))
     ordering = ("-id",)
-    fields = ("site", "purpose", "configured", "created_at", "revoked_at")
+    fields = (
+        "site", "purpose", "configured", "created_at", "expires_at", "registrations", "registered_at", "revoked_at",
+    )  # fmt: skip
     actions = ("revoke",)
 
     def managed(self, vos: frozenset[int]) -> Q:

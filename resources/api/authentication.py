@@ -34,6 +34,7 @@ class SitePrincipal:
 class SiteCredential:
     """The token that a site came with; ``request.auth`` of such a request."""
 
+    token_id: int
     site_id: int
     site_name: str
     purpose: SiteTokenPurpose
@@ -54,7 +55,7 @@ class SiteTokenAuthentication(BearerAuthentication):
         """Return (principal, credential), or None if the request carries no token of a site.
 
         Raises:
-            AuthenticationFailed: a token that was issued here is unknown by now, or revoked.
+            AuthenticationFailed: a token that was issued here is unknown by now, revoked or expired.
         """
         token = bearer_token(request)
         if token is None or token.startswith(OTHER_PREFIXES):
@@ -62,10 +63,13 @@ class SiteTokenAuthentication(BearerAuthentication):
         row = queries.site_token(token)
         if row is not None:
             credential = SiteCredential(
-                site_id=row.site_id, site_name=row.site.name, purpose=SiteTokenPurpose(row.purpose)
+                token_id=row.pk,
+                site_id=row.site_id,
+                site_name=row.site.name,
+                purpose=SiteTokenPurpose(row.purpose),
             )
             return SitePrincipal(site_id=row.site_id, site_name=row.site.name), credential
         if token.startswith(self.prefix):
-            sentence = "This token of a site is unknown or revoked; ask an operator for a new one."
+            sentence = "This token of a site is unknown, revoked or expired; ask an operator for a new one."
             raise AuthenticationFailed(sentence, code="invalid_token")
         return None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from django.db.models import Prefetch, Q, QuerySet
+from django.utils import timezone
 
 from resources import sql
 from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
@@ -318,7 +319,8 @@ def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | Comput
 
 def site_token(token: str) -> SiteToken | None:
     """Return the row of a site's token with its site, or None if it is unknown or revoked."""
-    return SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True).select_related("site").first()
+    tokens = SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True)
+    return tokens.exclude(expires_at__lte=timezone.now()).select_related("site").first()
 
 
 # ---- Screens ---------------------------------------------------------------------------------------------------------

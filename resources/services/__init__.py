@@ -1,9 +1,11 @@
 """Changes of resources: their state, and the tokens and credentials that belong to them."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from secrets import token_urlsafe
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from resources.domain.words import ResourceState, SiteTokenPurpose
 from resources.models import ComputingElement, Queue, Site, SiteToken
@@ -99,10 +101,26 @@ def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) ->
     Tokens that the site had before stay valid, so that they can be exchanged in peace.
     """
     plain = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
+    expires_at = _expiry(purpose, now=now)
     with transaction.atomic():
-        token = SiteToken.objects.create(site=site, purpose=purpose, digest=digest_of(plain), created_at=now)
+        token = SiteToken.objects.create(
+            site=site, purpose=purpose, digest=digest_of(plain), created_at=now, expires_at=expires_at
+        )
         _record_token(SecurityEventKind.TOKEN_ISSUED, token)
     return plain
+
+
+def _expiry(purpose: SiteTokenPurpose, *, now: datetime) -> datetime | None:
+    """Return when a new token expires; one for reports of load does not."""
+    if purpose != SiteTokenPurpose.REGISTER:
+        return None
+    return now + timedelta(seconds=settings.WMS_REGISTRATION_TOKEN_S)
+
+
+@transaction_required
+def count_registration(*, token_id: int, now: datetime) -> None:
+    """Count one more pilot that was registered with a site's token."""
+    SiteToken.objects.filter(pk=token_id).update(registrations=F("registrations") + 1, registered_at=now)
 
 
 def revoke_site_token(*, token_id: int, now: datetime) -> None:
@@ -123,7 +141,7 @@ def _record_token(kind: SecurityEventKind, token: SiteToken) -> None:
 def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: datetime) -> None:
     """Make *plain* the token of *site* that the configuration file names, in place of the one it named before.
 
-    Tokens that were issued here stay as they are.
+    Tokens that were issued here stay as they are. This one does not expire: the file says how long it is valid.
 
     Raises:
         TokenTakenError: it is a token of another site, or for another purpose.
@@ -136,7 +154,7 @@ def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: da
     token, is_new = SiteToken.objects.get_or_create(
         digest=wanted, defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now}
     )
-    if token.site_id != site.pk or token.purpose != purpose or token.revoked_at is not None:
+    if token.site_id != site.pk or token.purpose != purpose or not token.is_valid(now=now):
         raise TokenTakenError("This token is in use elsewhere, or was revoked; choose another one.")
     if is_new:
         _record_token(SecurityEventKind.TOKEN_ISSUED, token)

@@ -4,6 +4,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 from pilots.models import Pilot
@@ -18,7 +19,7 @@ from tests.agent.running import RunningAgent
 def test_every_line_of_a_pilot_is_on_the_server_when_it_has_left(live_server: LiveServer, tmp_path: Path) -> None:
     vo = factories.make_vo()
     queue = factories.make_queue()
-    token = issue_site_token(queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=factories.NOW)
+    token = issue_site_token(queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     place = [f"--vo={vo.name}", f"--site={queue.ce.site.name}", f"--ce={queue.ce.name}", f"--queue={queue.name}"]
 
     with RunningAgent(live_server.url, tmp_path, *place, token=token) as agent:

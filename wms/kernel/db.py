@@ -42,6 +42,8 @@ class LockKey(IntEnum):
     SANDBOX_QUOTA = 11
     #: Of one content, by the beginning of its digest; after SANDBOX_QUOTA.
     SANDBOX_FILE = 12
+    #: Of one queue.
+    REGISTER_PILOTS = 13
 
 
 class DatabaseNow(Func):

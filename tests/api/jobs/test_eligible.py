@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from resources.domain.words import SiteTokenPurpose
@@ -160,7 +161,7 @@ def test_callers_see_their_own_vos_only(grid: World, client_of: Callable[[User],
 )
 def test_who_may_ask(caller: str, status: int, grid: World, client_of: Callable[[User], APIClient]) -> None:
     site = APIClient()
-    token = issue_site_token(Site.objects.get(name="A"), purpose=SiteTokenPurpose.REGISTER, now=factories.NOW)
+    token = issue_site_token(Site.objects.get(name="A"), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     site.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
     session = Client()
     session.force_login(grid.alice)

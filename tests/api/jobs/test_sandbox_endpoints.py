@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from resources.domain.words import SiteTokenPurpose
@@ -196,7 +197,7 @@ def tokens() -> Mapping[str, str]:
         "user": make_token(make_user()),
         "pilot": make_pilot_token(),
         "advertising site": issue_site_token(make_site(), purpose=SiteTokenPurpose.ADVERTISE, now=NOW),
-        "registering site": issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=NOW),
+        "registering site": issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now()),
         "forged": "wmsu_forged",
     }
 

@@ -32,7 +32,7 @@ def post(client: Client, url: str, body: object, *, token: str) -> "Answer":
 
 
 def register_token(site: Site) -> str:
-    return issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=NOW)
+    return issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(tz=UTC))
 
 
 def forged(key: str = "k" * 48, *, algorithm: str = "HS256", kind: str = "pilot", pilot: object = 1) -> str:

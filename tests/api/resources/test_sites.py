@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.http import HttpRequest
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -138,7 +139,7 @@ def test_a_wrong_query_is_refused(alice: APIClient, query: str) -> None:
 def test_who_may_list_sites(caller: str, status: int) -> None:
     clients = {
         "nobody": APIClient(),
-        "site": client_with(issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=NOW)),
+        "site": client_with(issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())),
         "unknown": client_with("wmss_unknown"),
         "user": client_with(make_token(make_user())),
     }
@@ -158,10 +159,12 @@ def authenticated(token: str) -> SiteCredential | None:
 
 def test_a_token_tells_site_and_purpose(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     site = make_site(name="CERN")
-    token = issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=NOW)
+    token = issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     with django_assert_num_queries(1):
         found = authenticated(token)
-    assert found == SiteCredential(site_id=site.pk, site_name="CERN", purpose=SiteTokenPurpose.REGISTER)
+    assert found == SiteCredential(
+        token_id=SiteToken.objects.get().pk, site_id=site.pk, site_name="CERN", purpose=SiteTokenPurpose.REGISTER
+    )
 
 
 def test_a_token_of_the_configuration_file_may_have_any_spelling() -> None:
@@ -173,7 +176,7 @@ def test_a_token_of_the_configuration_file_may_have_any_spelling() -> None:
 
 
 def test_a_token_that_was_issued_and_revoked_is_refused() -> None:
-    token = issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=NOW)
+    token = issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     SiteToken.objects.update(revoked_at=NOW)
     with pytest.raises(AuthenticationFailed):
         authenticated(token)

@@ -152,13 +152,13 @@ def test_no_pilot_registers_on_it(bad: Pilot, queue: Queue, group: Group) -> Non
     (sent,) = sent_pilots(queue, vo=group.vo)
     before = list(Pilot.objects.order_by("pk").values())
     with pytest.raises(BlackHoleError):
-        register(here, site_id=queue.ce.site_id, now=now)
+        register(here, site_id=queue.ce.site_id, token_id=0, now=now)
     with pytest.raises(BlackHoleError):
         register_sent(here, pilot_id=sent.pk, now=now)
     assert list(Pilot.objects.order_by("pk").values()) == before
     # The secret is not used up.
     assert register_sent(there, pilot_id=sent.pk, now=now).pilot.status == PilotStatus.RUNNING
-    assert register(here, site_id=queue.ce.site_id, now=now + timedelta(hours=2)).token
+    assert register(here, site_id=queue.ce.site_id, token_id=0, now=now + timedelta(hours=2)).token
 
 
 def test_a_pilot_that_tells_later_where_it_is_gets_no_jobs_within_a_minute(

@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 from pytest_django import Settings
 
 from resources import queries
@@ -69,7 +70,7 @@ def test_an_issued_token_is_recognised_and_only_its_digest_is_kept() -> None:
 
 
 def test_a_revoked_token_is_unknown() -> None:
-    token = issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=NOW)
+    token = issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     SiteToken.objects.update(revoked_at=NOW)
     assert queries.site_token(token) is None
 

@@ -1,0 +1,90 @@
+"""A site's registration token in wrong hands: what it can register, and for how long."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connections
+from django.test import Client
+from pytest_django import Settings
+
+from pilots.models import Pilot
+from pilots.services.registration import QueueFullError, Registration, register
+from resources.domain.words import SiteTokenPurpose
+from resources.models import Queue, SiteToken
+from resources.services import issue_site_token
+from tests.api.pilots.credentials import REGISTER, post, register_token
+from tests.factories import make_queue, make_vo
+
+
+def body_for(queue: Queue, vo: str) -> dict[str, str]:
+    return {"vo": vo, "site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
+
+
+@pytest.mark.django_db
+def test_a_queue_that_may_have_no_pilots_gets_none_by_a_stolen_token(client: Client) -> None:
+    queue, vo = make_queue(max_pilots=0), make_vo()
+    token = register_token(queue.ce.site)
+
+    answers = [post(client, REGISTER, body_for(queue, vo.name), token=token) for _ in range(100)]
+
+    assert {answer.status_code for answer in answers} == {409}
+    refused = answers[0].json()
+    assert refused["code"] == "queue_full"
+    assert "max_pilots" in refused["detail"]
+    assert not Pilot.objects.exists()
+    assert SiteToken.objects.get().registrations == 0
+
+
+@pytest.mark.django_db
+def test_a_pilot_that_has_ended_makes_room_and_registrations_are_counted(client: Client) -> None:
+    queue, vo = make_queue(max_pilots=2), make_vo()
+    token = register_token(queue.ce.site)
+
+    def codes() -> list[int]:
+        return [post(client, REGISTER, body_for(queue, vo.name), token=token).status_code for _ in range(3)]
+
+    assert codes() == [201, 201, 409]
+    last = Pilot.objects.order_by("pk").last()
+    assert last is not None
+    last.status, last.ended_at = "Done", datetime.now(tz=UTC)
+    last.save()
+    assert codes() == [201, 409, 409]
+    counted = SiteToken.objects.get()
+    assert counted.registrations == 3
+    assert counted.registered_at is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_two_registrations_at_once_pass_the_limit() -> None:
+    queue, vo = make_queue(max_pilots=3), make_vo()
+    issue_site_token(queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=datetime.now(tz=UTC))
+    token_id = SiteToken.objects.get().pk
+    wanted = Registration(**body_for(queue, vo.name))
+
+    def attempt(_: int) -> bool:
+        try:
+            register(wanted, site_id=queue.ce.site_id, token_id=token_id, now=datetime.now(tz=UTC))
+        except QueueFullError:
+            return False
+        finally:
+            connections.close_all()
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        registered = list(pool.map(attempt, range(16)))
+
+    assert sum(registered) == Pilot.objects.count() == 3
+    assert SiteToken.objects.get().registrations == 3
+
+
+@pytest.mark.django_db
+def test_a_token_that_was_issued_opens_nothing_after_its_time(client: Client, settings: Settings) -> None:
+    queue, vo = make_queue(), make_vo()
+    settings.WMS_REGISTRATION_TOKEN_S = 3600
+    an_hour_ago = datetime.now(tz=UTC) - timedelta(hours=1, seconds=1)
+    old = issue_site_token(queue.ce.site, purpose=SiteTokenPurpose.REGISTER, now=an_hour_ago)
+    new = register_token(queue.ce.site)
+
+    assert post(client, REGISTER, body_for(queue, vo.name), token=old).status_code == 401
+    assert post(client, REGISTER, body_for(queue, vo.name), token=new).status_code == 201
