@@ -121,6 +121,7 @@ def test_health_is_only_read(visitor: Client, address: str) -> None:
     assert visitor.post(address).status_code == 405
 
 
+@pytest.mark.django_db  # a refusal is in the security log
 @pytest.mark.parametrize(
     ("address", "status", "code"),
     [
@@ -140,6 +141,7 @@ def test_below_api_every_answer_is_json_in_one_shape(visitor: Client, address: s
     assert "secret" not in answer.json()["detail"]
 
 
+@pytest.mark.django_db  # a refusal is in the security log
 @pytest.mark.parametrize(
     ("address", "status"), [("/nowhere/", 404), ("/refused/", 403), ("/broken/", 500), ("/reads/?a=%00", 400)]
 )
