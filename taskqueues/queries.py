@@ -210,6 +210,15 @@ def waiting_in(limit: Limit) -> int:
     return waiting.count()
 
 
+def waiting_of_user(user_id: int, *, at_most: int) -> int:
+    """Return how many jobs of the user wait in groups without PRODUCTION; no more than *at_most* are counted."""
+    # Uses index: queued_job_oldest_of_its_kind
+    waiting = QueuedJob.objects.filter(task_queue__owner=user_id).exclude(
+        task_queue__group__in=Group.objects.production()
+    )
+    return waiting[:at_most].count()
+
+
 def limit_standings() -> list[LimitStanding]:
     """Return the limits on matches, with what has been taken of each as of now."""
     limits = with_counts(limits_on_matches()).select_related("vo", "site", "ce__site", "group", "user")

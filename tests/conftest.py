@@ -25,6 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     settings.WHITENOISE_USE_FINDERS = False
     settings.STATIC_ROOT = None  # WhiteNoise warns of a directory that is not there
+    # All processes of the tests have one Redis, and users of the same numbers; servers of end-to-end tests count.
+    settings.WMS_MAX_REQUESTS_PER_MINUTE = settings.WMS_MAX_SUBMISSIONS_PER_MINUTE = 0
+    settings.WMS_MAX_SANDBOXES_PER_MINUTE = 0
 
 
 @pytest.fixture(autouse=True)

@@ -65,13 +65,19 @@ def make_vo(
 
 
 def make_group(
-    *, name: str | None = None, vo: VO | None = None, priority: float = 1000.0, shares_jobs: bool = False
+    *,
+    name: str | None = None,
+    vo: VO | None = None,
+    priority: float = 1000.0,
+    shares_jobs: bool = False,
+    production: bool = False,
 ) -> Group:
+    properties = {GroupProperty.JOB_SHARING: shares_jobs, GroupProperty.PRODUCTION: production}
     return Group.objects.create(
         name=name or _name("group"),
         vo=vo or make_vo(),
         priority=priority,
-        properties=[GroupProperty.JOB_SHARING] if shares_jobs else [],
+        properties=[name for name, has in properties.items() if has],
     )
 
 

@@ -78,6 +78,18 @@ DATABASES = {
 #: Redis or Valkey, the broker of the background work: redis://host:6379/0, or redis+socket:///path for a Unix socket.
 WMS_REDIS_URL = env.str("WMS_REDIS_URL", default="redis://localhost:6379/0")
 
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    # How often users ask. The time-outs are short: a request waits for them, once in a while, where Redis is dead.
+    "rates": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        # Celery's redis+socket:///path is unix:///path to the client.
+        "LOCATION": WMS_REDIS_URL.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db="),
+        "KEY_PREFIX": "wms-rates",
+        "OPTIONS": {"socket_connect_timeout": 0.2, "socket_timeout": 0.2, "retry": None},
+    },
+}
+
 CELERY_BROKER_URL = WMS_REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
@@ -205,6 +217,17 @@ WMS_SANDBOX_GRACE_S = env.int("WMS_SANDBOX_GRACE_S", default=24 * 3600)
 WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
 #: Longest window of the stall rule that jobs may ask for, where their VO says nothing; 0: any, also none.
 WMS_MAX_STALLED_S = env.int("WMS_MAX_STALLED_S", default=24 * 3600)
+#: Requests to the API of one user, with all tokens and sessions together, in a minute; 0: any number. Pilots, jobs and
+#: sites are not limited.
+WMS_MAX_REQUESTS_PER_MINUTE = env.int("WMS_MAX_REQUESTS_PER_MINUTE", default=6000)
+#: Submissions among them, and those of the portal; 0: any number. One may have 10,000 jobs.
+WMS_MAX_SUBMISSIONS_PER_MINUTE = env.int("WMS_MAX_SUBMISSIONS_PER_MINUTE", default=1200)
+#: Uploaded sandboxes among them; 0: any number.
+WMS_MAX_SANDBOXES_PER_MINUTE = env.int("WMS_MAX_SANDBOXES_PER_MINUTE", default=600)
+#: Submissions of one user that the server works on at a time; 0: any number.
+WMS_MAX_SUBMISSIONS_IN_FLIGHT = env.int("WMS_MAX_SUBMISSIONS_IN_FLIGHT", default=2)
+#: Jobs of one user that wait, are held or are being checked, in groups without the property PRODUCTION; 0: any number.
+WMS_MAX_WAITING_JOBS_PER_USER = env.int("WMS_MAX_WAITING_JOBS_PER_USER", default=50_000)
 #: What the security log has recorded is removed after so many days: as long as an incident may take to be noticed.
 WMS_SECURITY_LOG_DAYS = env.int("WMS_SECURITY_LOG_DAYS", default=365)
 #: An archive may not unpack to more than this on a worker node.
@@ -343,6 +366,7 @@ REST_FRAMEWORK = {
         "wms.accounts.api.authentication.PortalSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["wms.accounts.api.permissions.IsUser"],
+    "DEFAULT_THROTTLE_CLASSES": ["wms.kernel.rest.throttling.RequestRate"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["wms.kernel.rest.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",

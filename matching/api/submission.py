@@ -15,7 +15,9 @@ from wms.jobs.api.bodies import SubmissionBody
 from wms.jobs.api.outputs import SubmissionOut
 from wms.jobs.api.views import JobListView
 from wms.jobs.domain.request import parse_submission
+from wms.jobs.services.in_flight import submission_in_flight
 from wms.kernel.rest import error_responses
+from wms.kernel.rest.throttling import RequestRate, SubmissionRate
 
 
 class JobsView(JobListView):
@@ -24,20 +26,23 @@ class JobsView(JobListView):
     token_scope = TokenScope.SUBMIT
     #: 10,000 descriptions.
     most_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    throttle_classes = (RequestRate, SubmissionRate)
 
     @extend_schema(
         operation_id="jobs_submit",
         summary="Submit a job, a parametric job or a list of jobs",
         tags=["jobs"],
         request=SubmissionBody,
-        responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415)},
+        responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415, 429)},
     )
     def post(self, request: Request) -> Response:
         """Take in all jobs of the request or none; each of them waits in its task queue afterwards.
 
         A job that no site may take yet, for want of its input data, is Checking in none instead; a warning tells of it.
         """
-        result = submit(parse_submission(request.data), owner=user_of(request), now=timezone.now())
+        user = user_of(request)
+        with submission_in_flight(user):
+            result = submit(parse_submission(request.data), owner=user, now=timezone.now())
         # Not through the serializer: ten thousand jobs would take it longer than submitting them.
         jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
         answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}

@@ -12,10 +12,13 @@ from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
 from wms.accounts.admin.people import MembershipInline
 from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin
-from wms.accounts.domain import SecurityEventKind
+from wms.accounts.domain import GroupProperty, SecurityEventKind
 from wms.accounts.models import Group
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.nudge import nudge
+
+#: A manager neither gives nor takes these.
+_GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
 
 
 class MemberInline(MembershipInline):
@@ -56,8 +59,18 @@ class GroupAdmin(VOLevelAdmin[Group]):
         """Return the groups of the VOs."""
         return Q(vo__in=vos)
 
+    def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
+        """Return the form field of a column; to a manager no property is offered that lifts a limit."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "properties" and not self.sees_all(request):
+            field.choices = [choice for choice in field.choices if choice[0] not in _GIVEN_BY_OPERATORS]
+        return field
+
     def save_model(self, request: HttpRequest, obj: Group, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
-        """Save it, and have the priorities of its queues computed again within a second."""
+        """Save it with what the form did not offer, and have its queues' priorities computed again within a second."""
+        if not self.sees_all(request):
+            before = form.initial.get("properties") or ()
+            obj.properties = sorted({*obj.properties, *(_GIVEN_BY_OPERATORS & set(before))})
         super().save_model(request, obj, form, change)
         mark_changed(group_id=obj.pk, now=timezone.now())
         nudge(recalculate_changed_groups)

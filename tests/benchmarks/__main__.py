@@ -21,7 +21,10 @@ def main(arguments: list[str]) -> int:
             say(f"{name:12} {what}")
         return 0
     reports: list[Report] = []
-    with surroundings(settings={"WMS_CPU_SEGMENTS_S": ",".join(map(str, options.cpu_segments_s))}) as ready:
+    settings = {"WMS_CPU_SEGMENTS_S": ",".join(map(str, options.cpu_segments_s))}
+    # One user asks as fast as it can. Requests are counted all the same: that is part of what they take.
+    settings |= dict.fromkeys(("WMS_MAX_REQUESTS_PER_MINUTE", "WMS_MAX_SUBMISSIONS_PER_MINUTE"), "1000000000")
+    with surroundings(settings=settings) as ready:
         for name in options.names:
             say(f"{name}: {MEASURES[name]} …")
             with ready.empty_database():

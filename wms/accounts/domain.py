@@ -19,6 +19,8 @@ class GroupProperty(StrEnum):
 
     #: Members share the group's priority and see and manage each other's jobs (PRI).
     JOB_SHARING = "JOB_SHARING"
+    #: Its jobs do not count in WMS_MAX_WAITING_JOBS_PER_USER; only operators give it.
+    PRODUCTION = "PRODUCTION"
 
 
 class SecurityEventKind(StrEnum):

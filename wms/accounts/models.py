@@ -99,6 +99,10 @@ class GroupQuerySet(models.QuerySet["Group"]):
             return self
         return self.filter(vo__in=VO.objects.visible_to(actor))
 
+    def production(self) -> Self:
+        """Keep the groups in which any number of jobs of one user may wait (PRODUCTION)."""
+        return self.filter(properties__contains=[GroupProperty.PRODUCTION])
+
     def sharing(self) -> Self:
         """Keep the groups whose members act for one another (JOB_SHARING)."""
         return self.filter(properties__contains=[GroupProperty.JOB_SHARING])

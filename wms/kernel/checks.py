@@ -25,11 +25,16 @@ MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
 #: How wms.stack names the directory of sockets that it makes outside the data directory.
 TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
 
-#: Numbers that may be 0: no rescheduling at all is a rule that a site may want.
+#: Numbers that may be 0: no rescheduling at all is a rule that a site may want, and so is no limit.
 MAY_BE_ZERO = frozenset(
     {
         "WMS_BLACK_HOLE_FAILURES",
         "WMS_HSTS_S",
+        "WMS_MAX_REQUESTS_PER_MINUTE",
+        "WMS_MAX_SANDBOXES_PER_MINUTE",
+        "WMS_MAX_SUBMISSIONS_IN_FLIGHT",
+        "WMS_MAX_SUBMISSIONS_PER_MINUTE",
+        "WMS_MAX_WAITING_JOBS_PER_USER",
         "WMS_MAX_RESCHEDULES",
         "WMS_RESCHEDULE_DELAY_S",
         "WMS_RESCHEDULE_ELSEWHERE_S",

@@ -6,7 +6,8 @@ for jobs that go (back) into a queue: that is the last locking step of a transac
 throttles, are locked by claims before they write anything (ADR 17).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from enum import IntEnum
 from functools import wraps
@@ -44,6 +45,9 @@ class LockKey(IntEnum):
     SANDBOX_FILE = 12
     #: Of one queue.
     REGISTER_PILOTS = 13
+    #: Of the session (``session_lock``).
+    SUBMISSIONS_IN_FLIGHT = 14
+    COUNT_JOBS_OF_USER = 15
 
 
 class DatabaseNow(Func):
@@ -138,6 +142,42 @@ def try_lock(key: LockKey) -> bool:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [int(key)])
         (taken,) = cursor.fetchone()
     return bool(taken)
+
+
+@contextmanager
+def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
+    """Hold one of so many places of one row until the end of the block, also where that is many transactions or none.
+
+    PostgreSQL frees it when the connection ends: a process that dies keeps no place.
+
+    NB: connections that are shared between transactions, as PgBouncer's are in that mode, would keep it.
+
+    Args:
+        key: what is limited.
+        of: of which row.
+        places: so many may be held at a time; 0: any number.
+
+    Returns:
+        Whether there was a place.
+    """
+    if not places:
+        yield True
+        return
+    # The lower bits tell the places of a row apart; rows whose numbers meet after 2**31 only share theirs.
+    first = of * places % 2**31
+    taken = next((at for at in range(first, first + places) if _try_session_lock(key, at % 2**31)), None)
+    try:
+        yield taken is not None
+    finally:
+        if taken is not None and connection.connection is not None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [int(key), taken % 2**31])
+
+
+def _try_session_lock(key: LockKey, of: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [int(key), of])
+        return bool(cursor.fetchone()[0])
 
 
 def ask_prepared(statement: str, *parameters: object) -> list[tuple[Any, ...]]:

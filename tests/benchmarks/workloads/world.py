@@ -41,7 +41,8 @@ def make_world(workload: Workload, *, pilots: int, now: datetime) -> World:
             name=group.name,
             vo=vo,
             priority=group.priority,
-            properties=[GroupProperty.JOB_SHARING] if group.shares_jobs else [],
+            # A million jobs may wait, as in a production.
+            properties=sorted({GroupProperty.PRODUCTION, *([GroupProperty.JOB_SHARING] if group.shares_jobs else [])}),
         )
         for group in workload.groups
     )

@@ -54,7 +54,8 @@ class GroupOut(serializers.Serializer[Any]):
     vo = serializers.CharField(source="vo.name", help_text="Its VO.")
     priority = serializers.FloatField(help_text="Share relative to other groups; 0: its jobs are never matched.")
     properties = serializers.ListField(
-        child=serializers.CharField(), help_text="JOB_SHARING: members see and manage each other's jobs."
+        child=serializers.CharField(),
+        help_text="JOB_SHARING: members see and manage each other's jobs; PRODUCTION: any number of jobs may wait.",
     )
 
 

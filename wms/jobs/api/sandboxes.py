@@ -21,6 +21,7 @@ from wms.jobs.models import Job
 from wms.jobs.services import sandboxes
 from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
+from wms.kernel.rest.throttling import RequestRate, SandboxRate
 
 #: What multipart puts around a file: boundaries and headers of one part.
 ENVELOPE_BYTES = 64 * 1024
@@ -68,6 +69,7 @@ class SandboxUploadView(APIView):
     permission_classes = (IsUser,)
     token_scope = TokenScope.SUBMIT
     parser_classes = (MultiPartParser,)
+    throttle_classes = (RequestRate, SandboxRate)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Look at the size first: authentication by session would already read the body."""
@@ -79,7 +81,7 @@ class SandboxUploadView(APIView):
         summary="Upload a file or an archive for jobs",
         tags=["jobs"],
         request={"multipart/form-data": SandboxIn},
-        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 409, 413, 415)},
+        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 409, 413, 415, 429)},
     )
     def post(self, request: Request) -> Response:
         """Store a file or an archive, to be named in the input_sandbox of jobs.

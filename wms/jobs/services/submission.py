@@ -28,6 +28,7 @@ from wms.jobs.services import transitions
 from wms.jobs.services.demand import Asked, Demand, put_in_queues
 from wms.jobs.services.optimizers import Arrival, optimize, requirements_key
 from wms.jobs.services.transitions import NewJob
+from wms.jobs.services.waiting import refuse_too_many_waiting
 from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
         RequestIdConflictError: the id was used for a request that said something else.
         InvalidDescriptionError: what a job asks for does not exist; with field errors.
         RejectedError: the group to act in is wrong; field errors on ``group``.
-        QuotaExceededError: more jobs would wait than a quota allows.
+        QuotaExceededError: more jobs would wait than a quota, or WMS_MAX_WAITING_JOBS_PER_USER, allows.
     """
     if request.request_id is not None and (earlier := _earlier(request, owner=owner)):
         return _answered(earlier, request)
@@ -113,6 +114,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     if request.group is None and (sentence := left_for(group, owner, acted_in=group_of_last_job(owner))):
         arrival.warn(sentence)
     optimize(arrival)
+    refuse_too_many_waiting(owner, group, coming=len(arrival.wanted))
     quotas.refuse_beyond(
         vo_id=arrival.vo.pk,
         group_id=group.pk,

@@ -19,8 +19,10 @@ from wms.accounts.models import User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import sandboxes
+from wms.jobs.services.in_flight import submission_in_flight
 from wms.jobs.services.submission import SubmissionResult
-from wms.kernel.errors import WmsError
+from wms.kernel.errors import TooManyError, WmsError
+from wms.kernel.rates import Rate, count
 from wms.portal.forms.submission import MAX_FILES, JdlForm, KeptFile, SimpleForm
 from wms.portal.pages import show, signed_in
 
@@ -33,7 +35,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def bounded(view: View) -> View:
-    """Refuse a body that is too large before any of it is read; then let only logged-in users and their forms in."""
+    """Refuse a body that is too large, or one too many, before any of it is read; let only users and their forms in."""
     inner = csrf_protect(view)
 
     @csrf_exempt  # NB: not left out but done by `inner`: the middleware would read the whole body first
@@ -45,7 +47,18 @@ def bounded(view: View) -> View:
         if announced.isdecimal() and int(announced) > most:
             context = {"most_mb": most // (1024 * 1024)}
             return show(request, "portal/too_large.html", context, status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return inner(request)
+        if request.method != "POST":
+            return inner(request)
+        user = signed_in(request)
+        try:
+            count(Rate.SUBMISSIONS, user_id=user.pk)
+            with submission_in_flight(user):
+                return inner(request)
+        except TooManyError as error:
+            context = {"sentence": error.detail}
+            answer = show(request, "portal/too_many.html", context, status=HTTPStatus.TOO_MANY_REQUESTS)
+            answer.headers["Retry-After"] = str(error.retry_after_s)
+            return answer
 
     outer.most_body_bytes = LARGEST_SANDBOXES * settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES  # type: ignore[attr-defined]
     return outer
@@ -101,8 +114,8 @@ def _uploaded(form: SimpleForm, user: User) -> list[KeptFile]:
 
 
 def _to_new_jobs(request: HttpRequest, result: SubmissionResult) -> HttpResponse:
-    count = len(result.jobs)
-    messages.success(request, f"{count} job{'s' * (count != 1)} submitted.")
+    jobs = len(result.jobs)
+    messages.success(request, f"{jobs} job{'s' * (jobs != 1)} submitted.")
     for warning in result.warnings:
         messages.warning(request, warning)
     query = urlencode({"job_group_id": str(result.job_group_id)})

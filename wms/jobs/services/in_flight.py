@@ -1,0 +1,36 @@
+"""How many submissions of one user the server works on at a time: a long one must not take all workers at once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+
+from wms.accounts.models import User
+from wms.kernel.db import LockKey, session_lock
+from wms.kernel.errors import TooManyError
+
+
+class SubmissionsInFlightError(TooManyError):
+    """As many submissions of the user as may be are being worked on."""
+
+    code = "submissions_in_flight"
+
+
+@contextmanager
+def submission_in_flight(user: User) -> Iterator[None]:
+    """Hold one of the places that the user's submissions have, in all web processes together.
+
+    Enter it before the body is read: to read a large description takes longer than to store it.
+
+    Raises:
+        SubmissionsInFlightError: all WMS_MAX_SUBMISSIONS_IN_FLIGHT are taken.
+    """
+    most = settings.WMS_MAX_SUBMISSIONS_IN_FLIGHT
+    with session_lock(LockKey.SUBMISSIONS_IN_FLIGHT, of=user.pk, places=most) as is_held:
+        if not is_held:
+            raise SubmissionsInFlightError(
+                f"The server works on {most} of your submissions, as many as it does at a time; try again when one is "
+                "answered, or submit more jobs in one request.",
+                retry_after_s=1,
+            )
+        yield

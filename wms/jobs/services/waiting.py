@@ -1,0 +1,44 @@
+"""How many jobs of one user may wait, where no quota of an operator or manager says anything."""
+
+from django.conf import settings
+
+from taskqueues.queries import waiting_of_user
+from taskqueues.services.quotas import QuotaExceededError
+from wms.accounts.domain import GroupProperty
+from wms.accounts.models import Group, User
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job
+from wms.kernel.db import LockKey, lock, transaction_required
+
+
+@transaction_required
+def refuse_too_many_waiting(owner: User, group: Group, *, coming: int) -> None:
+    """Refuse jobs with which more than WMS_MAX_WAITING_JOBS_PER_USER of *owner* would wait, be held or checked.
+
+    Until the end of the transaction no others of the user come in. Jobs in groups with PRODUCTION neither count nor are
+    refused. Jobs that waited before come back whatever the limit is: nobody shall lose a job by being rescheduled.
+
+    Args:
+        owner: of the jobs.
+        group: in which they act.
+        coming: how many they are.
+
+    Raises:
+        QuotaExceededError: the limit is reached; none of the jobs comes in.
+    """
+    most = settings.WMS_MAX_WAITING_JOBS_PER_USER
+    if not most or GroupProperty.PRODUCTION in group.properties:
+        return
+    lock(LockKey.COUNT_JOBS_OF_USER, of=owner.pk % 2**31)
+    # Uses index: job_of_status
+    elsewhere = Job.objects.filter(owner=owner, status__in=[JobStatus.CHECKING, JobStatus.HELD]).exclude(
+        group__in=Group.objects.production()
+    )
+    waiting = waiting_of_user(owner.pk, at_most=most + 1)
+    waiting += elsewhere[: most + 1].count()
+    if waiting + coming > most:
+        raise QuotaExceededError(
+            f"At most {most:,} of your jobs may wait; {min(waiting, most):,} do, and {coming:,} would come. "
+            "Submit fewer, wait until some have run, or ask an operator to give "
+            f"{group} the property PRODUCTION, which lifts this."
+        )

@@ -1,0 +1,44 @@
+"""How often users may call endpoints. Pilots, jobs and sites are not limited: what they report must come in."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from wms.kernel.rates import Rate, count
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name RequestRate
+
+
+class RequestRate(BaseThrottle):
+    """Every request of a user counts."""
+
+    rate: ClassVar[Rate] = Rate.REQUESTS
+    methods: ClassVar[frozenset[str]] = frozenset()
+
+    def allow_request(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 - the framework's signature
+        """Count the request.
+
+        Raises:
+            RateExceededError: it is one too many.
+        """
+        # NB: only users are rows; pilots, jobs and sites are what their tokens say.
+        user_id = getattr(request.user, "pk", None)
+        if user_id is not None and (not self.methods or request.method in self.methods):
+            count(self.rate, user_id=user_id)
+        return True
+
+
+class SubmissionRate(RequestRate):
+    """Submissions count for themselves, too."""
+
+    rate = Rate.SUBMISSIONS
+    methods = frozenset({"POST"})
+
+
+class SandboxRate(RequestRate):
+    """So do sandboxes."""
+
+    rate = Rate.SANDBOXES
+    methods = frozenset({"POST"})
