@@ -3,7 +3,7 @@
 Neither of them is what is needed. By WSGI a thread that answers waits for each body, so that a few clients that send
 nothing stop the server. By RSGI an event loop stands between granian's threads and ours, which costs 50 µs a request, a
 tenth of a heartbeat. Here its RSGI worker calls the front in the threads that answer, and again there when something of
-a body has come: the "loop" that it is given calls at once what a real one would put off (ADR 45).
+a body has come: the "loop" that it is given calls at once what a real one would put off (ADR 46).
 """
 
 import signal
