@@ -301,6 +301,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "wms.kernel.middleware.PageSessions",
     "django.middleware.common.CommonMiddleware",
+    "wms.kernel.middleware.PageCharacters",
     "django.middleware.csrf.CsrfViewMiddleware",
     "wms.kernel.middleware.PageUsers",
     "wms.kernel.middleware.PageMessages",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from wms.cli import commands
 from wms.cli.errors import CommandError, Exit
+from wms.cli.printing import plain
 
 _EPILOG = """\
 WMS_SERVER_URL and WMS_TOKEN override what `wms login` has stored.
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         told = options.run(options, os.environ)
     except CommandError as error:
-        sys.stderr.write((json.dumps(error.as_json()) if options.json else f"wms: {error}") + "\n")
+        sys.stderr.write((json.dumps(error.as_json()) if options.json else f"wms: {plain(error)}") + "\n")
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\n")

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 
 def plain(value: object) -> str:
-    """Return a value as text that cannot steer a terminal, whoever wrote it."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
+    r"""Return a value as text that cannot steer a terminal, whoever wrote it: ``\\x1b``, ``\\u202e`` as such."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(value))
 
 
 def moment(value: object) -> str:

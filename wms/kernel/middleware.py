@@ -1,5 +1,6 @@
 """What is refused before any view sees it, and what only pages need."""
 
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -87,6 +88,18 @@ def _holds_nul(request: HttpRequest) -> bool:
     return "%00" in query or "\x00" in query
 
 
+#: In UTF-8: control characters but tabs and ends of lines, C1 controls, what turns the direction of a text (marks,
+#: embeddings, overrides, isolates), and the separators of lines and paragraphs.
+_STEERING = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+)
+
+
+def visible(text: bytes) -> bytes:
+    r"""Return a text in UTF-8 with such characters written as ``\\x1b`` or ``\\u202e``, as in logs and by ``wms``."""
+    return _STEERING.sub(lambda found: ascii(found.group().decode())[1:-1].encode(), text)
+
+
 class _ForPages(MiddlewareMixin):
     """Base of middleware that requests with a bearer token below /api/ pass by.
 
@@ -107,6 +120,21 @@ class PageRules(_ForPages, CSPMiddleware):
 
 class PageSessions(_ForPages, SessionMiddleware):
     """Sessions by cookie."""
+
+
+class PageCharacters(_ForPages):
+    """Whatever payloads, users and sites wrote is shown as it is: no character of it turns or hides what stands beside.
+
+    Here and not in templates: the admin's are Django's own, and each page would have to think of it. Also in the fields
+    of forms, which send back what they show.
+    """
+
+    def process_response(self, _request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Write such characters visibly, in pages and texts."""
+        kind = response.get("Content-Type", "").partition(";")[0]
+        if isinstance(response, HttpResponse) and kind in {"text/html", "text/plain"}:
+            response.content = visible(response.content)
+        return response
 
 
 class PageUsers(_ForPages, AuthenticationMiddleware):

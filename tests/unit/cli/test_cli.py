@@ -192,7 +192,7 @@ def test_an_explanation_is_told_in_tables_that_cannot_steer_the_terminal(
         "Task queue 3, rank 2, expected share 25.0%",
         "",
         "CONDITION  PASSED  FAILED  DETAIL",
-        "tags       1       1       asks for the tag ?[31mgpu",
+        "tags       1       1       asks for the tag \\x1b[31mgpu",
         "",
         "QUEUE       FITS  WHY NOT",
         "A / ce / q  yes",
