@@ -143,7 +143,7 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
         if error.errno != errno.ENOEXEC:
             raise
         # A script without "#!": shells and execvp(3) run it by the shell, so users expect it.
-        os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606
+        os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606 - as above
 
 
 def _give_up_root(uid: object) -> None:

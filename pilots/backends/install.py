@@ -77,7 +77,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         file.write_bytes(program)
         # Where there is no PATH, as in jobs of HTCondor, Python does not know where it is.
         python = sys.executable or str(Path("/proc/self/exe").readlink())
-        os.execv(python, [python, "-I", str(file), "--remove-program", *arguments])  # noqa: S606
+        os.execv(python, [python, "-I", str(file), "--remove-program", *arguments])  # noqa: S606 - this program itself
     except OSError as error:
         sentence = f"The pilot agent could not be started from {file}: {error.strerror}."
         raise InstallationError(REFUSED, sentence) from error

@@ -284,8 +284,8 @@ class Server:
             "Accept": "application/json",
             "User-Agent": "wms-advertise",
         }
-        # The scheme is http or https: _checked has looked.
-        request = Request(self._address, data=json.dumps(body).encode(), headers=headers, method="POST")  # noqa: S310
+        content = json.dumps(body).encode()
+        request = Request(self._address, data=content, headers=headers, method="POST")  # noqa: S310 - _checked is http(s)
         try:
             with self._opener.open(request, timeout=TIMEOUT_S) as answer:
                 return self._record(answer.read(), expects="accepting")

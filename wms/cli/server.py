@@ -73,7 +73,7 @@ class Server:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         # The scheme is http or https: checked_url has looked.
-        request = Request(f"{self.url}{path}", data=body, headers=headers, method=method)  # noqa: S310
+        request = Request(f"{self.url}{path}", data=body, headers=headers, method=method)  # noqa: S310 - http(s) only
         try:
             with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as answer:
                 return self._record(answer.read(), expects=expects)

@@ -227,7 +227,7 @@ class _Child:
     async def _end(self) -> int:
         """Wait for the end of the process and of its output."""
         assert self._process is not None  # noqa: S101 - for mypy: it was started
-        assert self._copying is not None  # noqa: S101
+        assert self._copying is not None  # noqa: S101 - for mypy
         code = await self._process.wait()
         # A child that left the session may hold the pipe open for ever; what it writes then is not waited for.
         await asyncio.wait({self._copying}, timeout=1)

@@ -1,0 +1,56 @@
+"""What uv.lock brings in: from one registry, with its digest, and under a licence that this project may use."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+REGISTRY: Final = {"registry": "https://pypi.org/simple"}
+#: As packages call them, by the expression of their metadata or its classifiers; one of several is enough.
+PERMITTED: Final = frozenset(
+    {
+        *("Apache-2.0", "Apache Software License", "BSD-2-Clause", "BSD-3-Clause", "BSD 3-Clause", "BSD License"),
+        *("MIT", "MIT License", "MIT-0", "PSF-2.0", "Python Software Foundation License"),
+        # Of whole files, or of a library that is called: neither reaches this project's own code.
+        *("MPL-2.0", "Mozilla Public License 2.0 (MPL 2.0)", "LGPL-3.0-only"),
+    }
+)
+#: What is locked for other systems than this one, where nothing can be read of it.
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "async-timeout": "Apache-2.0",
+    "colorama": "BSD-3-Clause",
+    "tzdata": "Apache-2.0",
+}
+
+
+def locked() -> list[dict[str, Any]]:
+    packages: list[dict[str, Any]] = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    return [package for package in packages if package["name"] != "wms"]
+
+
+def licences_of(about: PackageMetadata) -> list[str]:
+    if "License-Expression" in about:
+        return [each.strip("() ") for part in about["License-Expression"].split(" OR ") for each in part.split(" AND ")]
+    names = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier") or [] if each.startswith("License ::")]
+    return names or [part.strip() for part in about["License"].split(" OR ")]
+
+
+@pytest.mark.parametrize("name", sorted({package["name"] for package in locked()}))
+def test_a_package_has_a_permitted_licence(name: str) -> None:
+    try:
+        licences = licences_of(metadata(name))
+    except PackageNotFoundError:
+        licences = [ELSEWHERE[name]]  # a new one: say there what its licence is
+    assert PERMITTED.intersection(licences), licences
+
+
+def test_every_package_comes_from_one_registry_with_digests() -> None:
+    for package in locked():
+        assert package["source"] == REGISTRY, package["name"]
+        files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
+        assert files, package["name"]
+        assert all(file["hash"].startswith("sha256:") for file in files), package["name"]
