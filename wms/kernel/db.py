@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 import psycopg
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigIntegerField, CharField, DateTimeField, Func, Lookup
 from django.db.models.sql.compiler import SQLCompiler
@@ -170,8 +170,11 @@ def session_lock(key: LockKey, *, of: int, places: int) -> Iterator[bool]:
         yield taken is not None
     finally:
         if taken is not None and connection.connection is not None:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [int(key), taken % 2**31])
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [int(key), taken % 2**31])
+            except (DatabaseError, InterfaceError):
+                connection.close()  # what broke it is told by the block; with the connection goes the lock
 
 
 def _try_session_lock(key: LockKey, of: int) -> bool:
