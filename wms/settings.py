@@ -292,6 +292,7 @@ INSTALLED_APPS = [
     "wms.stack",
 ]
 MIDDLEWARE = [
+    "wms.kernel.middleware.PrivateAnswers",
     "wms.kernel.middleware.TrustedTransport",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -5,9 +5,10 @@ from django.contrib import admin
 from django.contrib.auth.decorators import login_required
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from wms.kernel import handlers
+from wms.kernel.rest.schema import SchemaView
 from wms.portal.views.log_in import admin_log_in
 
 handler400 = handlers.bad_request
@@ -26,7 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("taskqueues.urls")),
     path("api/", include("resources.urls")),
     path("api/", include("wms.accounts.urls")),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/schema/", SchemaView.as_view(), name="schema"),
     path("api/docs/", docs_csp(SpectacularSwaggerSplitView.as_view(url_name="schema")), name="docs"),
     path("admin/login/", admin_log_in),
     path("admin/password_change/", login_required(RedirectView.as_view(pattern_name="portal:password"))),

@@ -21,6 +21,7 @@ from matching.api.serializers import HeartbeatIn, UsageIn, answer_out
 from matching.services import leases
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from wms.kernel.addresses import is_https
+from wms.kernel.middleware import NOT_KEPT
 from wms.kernel.rest import load_json
 from wms.kernel.rest.machines import is_plain
 
@@ -33,6 +34,7 @@ _OK: Final = f"{HTTPStatus.OK.value} {HTTPStatus.OK.phrase}"
 #: As the frameworks set them.
 _HEADERS: Final = (
     ("Content-Type", "application/json"),
+    ("Cache-Control", NOT_KEPT),
     ("Allow", "POST, OPTIONS"),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),

@@ -18,6 +18,8 @@ from wms.kernel.addresses import comes_from_proxy
 from wms.kernel.handlers import API, api_error
 from wms.kernel.rest import has_bearer_token
 
+#: Cache-Control of what is for its caller alone.
+NOT_KEPT = "private, no-store"
 #: Methods that a client may safely be redirected with.
 READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -39,6 +41,19 @@ class TrustedTransport:
         if settings.WMS_HTTPS and request.path.startswith(API) and not request.is_secure():
             return api_error(HTTPStatus.FORBIDDEN, "https_required", "This server is asked by https:// only.")
         return self.get_response(request)
+
+
+class PrivateAnswers:
+    """Have no cache keep an answer that does not say itself who may: most hold what only their caller may see."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        response = self.get_response(request)
+        response.headers.setdefault("Cache-Control", NOT_KEPT)
+        return response
 
 
 class StrictRequests:

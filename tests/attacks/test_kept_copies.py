@@ -1,0 +1,63 @@
+"""What a cache between server and caller keeps: nothing of what is the caller's own."""
+
+from collections.abc import Mapping
+
+import pytest
+from django.test import Client
+
+from tests.attacks.web import Lease
+from tests.factories import make_token, make_user
+from tests.wsgi import FrontDoor
+
+pytestmark = pytest.mark.django_db
+
+PAGES = (
+    "/jobs/",
+    "/jobs/submit/",
+    "/pilots/",
+    "/jobs/1/",
+    "/admin/",
+    "/admin/accounts/user/",
+    "/accounts/login/",
+    "/nowhere/",
+)
+ANSWERS = ("/api/jobs/", "/api/auth/me/", "/api/groups/", "/api/jobs/1/", "/api/pilots/config/", "/api/nowhere/")
+
+
+def kept_by_nobody(headers: Mapping[str, str]) -> bool:
+    return {"private", "no-store"} <= {word.strip() for word in headers["Cache-Control"].split(",")}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_kept_by_nobody(client: Client, path: str) -> None:
+    assert kept_by_nobody(client.get(path).headers)
+    client.force_login(make_user(operator=True, staff=True, superuser=True))
+    assert kept_by_nobody(client.get(path).headers)
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_answers_of_the_api_are_kept_by_nobody(client: Client, path: str) -> None:
+    assert kept_by_nobody(client.get(path).headers)
+    bearer = {"Authorization": f"Bearer {make_token(make_user())}"}
+    assert kept_by_nobody(client.get(path, headers=bearer).headers)
+
+
+def test_answers_to_heartbeats_are_kept_by_nobody() -> None:
+    lease = Lease.make()
+    answer = FrontDoor().post(
+        f"/api/matches/{lease.match_id}/heartbeat/",
+        {"cpu_s": 1.0},
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {lease.token}"},
+    )
+    assert answer.status_code == 200
+    assert kept_by_nobody(answer.headers)
+
+
+def test_the_schema_is_made_once_and_kept(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = client.get("/api/schema/")
+    monkeypatch.setattr("wms.kernel.rest.schema.SpectacularAPIView.get", None)
+    again = client.get("/api/schema/")
+    assert (again.status_code, again.content) == (200, first.content)
+    assert again["Cache-Control"] == "public, max-age=300"
+    assert client.get("/api/schema/", headers={"If-None-Match": first["ETag"]}).status_code == 304
