@@ -60,6 +60,10 @@ SECURE_HSTS_SECONDS = WMS_HSTS_S if WMS_HTTPS else 0
 # to say.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
+#: Who must have a second factor, and comes to no other page until it is set up: none, operators, or staff (who comes to
+#: the administration, operators included).
+WMS_REQUIRE_SECOND_FACTOR = env.str("WMS_REQUIRE_SECOND_FACTOR", default="none")
+
 # ---- Servers ---------------------------------------------------------------------------------------------------------
 
 # PostgreSQL 15 or newer: postgres://user:password@host:5432/name.
@@ -277,6 +281,9 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -306,6 +313,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "wms.kernel.middleware.PageUsers",
     "wms.kernel.middleware.PageMessages",
+    "allauth.account.middleware.AccountMiddleware",
+    "wms.accounts.middleware.RequiredSecondFactor",
 ]
 TEMPLATES = [
     {
@@ -325,6 +334,24 @@ AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "portal:log-in"
 LOGIN_REDIRECT_URL = "portal:jobs"
 LOGOUT_REDIRECT_URL = "portal:log-in"
+# Of allauth only second factors are used, and its stages between a right password and the end of a log-in
+# (wms.portal.second_factors names the pages); there is no sign-up, and nothing is sent by e-mail.
+ACCOUNT_ADAPTER = "wms.accounts.adapters.AccountAdapter"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_FORMS = {"reauthenticate": "wms.portal.forms.second_factors.PasswordAgainForm"}
+# They count in a cache, and let everything through without it; ours count in the database (ADR 41).
+ACCOUNT_RATE_LIMITS = False
+MFA_RATE_LIMITS = False
+MFA_ADAPTER = "wms.accounts.adapters.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_FORMS = {
+    "authenticate": "wms.portal.forms.second_factors.CodeForm",
+    "reauthenticate": "wms.portal.forms.second_factors.CodeAgainForm",
+}
+MFA_TOTP_ISSUER = "Workload management"
+MFA_TOTP_TOLERANCE = 1  # clocks of telephones are half a minute wrong
+MFA_ALLOW_UNVERIFIED_EMAIL = True
 # Everything comes from this server, and nothing is written into a page: no inline script or style, no frame.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

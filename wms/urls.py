@@ -34,4 +34,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("", include("wms.kernel.urls")),
     path("", include("wms.portal.urls")),
+    path("", include("wms.portal.second_factors")),
 ]

@@ -151,7 +151,12 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites(bob: User, settings: Se
     browser = Client()
     log_in(browser, "bob")
     cookie = browser.cookies[services.device_cookie_name("bob")]
-    assert (cookie["httponly"], cookie["secure"], cookie["samesite"], cookie["path"]) == (True, True, "Strict", LOG_IN)
+    assert (cookie["httponly"], cookie["secure"], cookie["samesite"], cookie["path"]) == (
+        True,
+        True,
+        "Strict",
+        "/accounts/",
+    )
 
 
 @pytest.mark.django_db(transaction=True)

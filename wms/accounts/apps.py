@@ -3,3 +3,16 @@ from django.apps import AppConfig
 
 class AccountsConfig(AppConfig):
     name = "wms.accounts"
+
+    def ready(self) -> None:
+        # Both import models, which are there by now.
+        from allauth.mfa import signals  # noqa: PLC0415
+
+        from wms.accounts.services import second_factors  # noqa: PLC0415
+        from wms.kernel.secrets import register_store  # noqa: PLC0415
+
+        signals.authenticator_added.connect(second_factors.on_added)
+        signals.authenticator_reset.connect(second_factors.on_added)
+        signals.authenticator_used.connect(second_factors.on_used)
+        signals.authenticator_removed.connect(second_factors.on_removed)
+        register_store(second_factors.stored_secrets)

@@ -45,6 +45,8 @@ class SecurityEventKind(StrEnum):
     PASSWORD_LINK_ISSUED = "password_link.issued"  # noqa: S105 - the name of an event
     SECOND_FACTOR_ADDED = "second_factor.added"
     SECOND_FACTOR_REMOVED = "second_factor.removed"
+    #: A code or key at a log-in, or before something important; the password was right.
+    SECOND_FACTOR_ACCEPTED = "second_factor.accepted"
     SECOND_FACTOR_REFUSED = "second_factor.refused"
     INVITATION_SENT = "invitation.sent"
     INVITATION_ACCEPTED = "invitation.accepted"

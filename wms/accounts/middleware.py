@@ -1,18 +1,23 @@
-"""What the security log needs of every request."""
+"""What the security log needs of every request, and second factors that are required."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.signals import user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import has_refusal, record
+from wms.accounts.services.second_factors import Requirement, SecondFactorRequiredError, lacks_second_factor
 from wms.kernel.callers import current_request
+from wms.kernel.handlers import API, api_error
 
 _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
     {
@@ -23,6 +28,9 @@ _KIND_OF: Final[Mapping[int, SecurityEventKind]] = MappingProxyType(
 )
 #: Whoever comes without any credentials is told to log in: that refuses nobody.
 _NOT_AUTHENTICATED: Final = "not_authenticated"
+#: Where who must have a second factor and has none may go, to set one up or to leave.
+_ENROLMENT: Final = ("/accounts/second-factor/", "/accounts/again/", "/accounts/logout/")
+_SENTENCE: Final = "Your account must have a second factor: set one up before you go on."
 
 
 @receiver(user_logged_out)
@@ -30,6 +38,28 @@ def record_log_out(*, user: User | None, request: HttpRequest, **of_signal: obje
     """Record that a user ended a session."""
     if user is not None:
         record(SecurityEventKind.LOG_OUT, actor=user, request=request)
+
+
+class RequiredSecondFactor:
+    """Send who must have a second factor and has none to where it is set up, and refuse everything else.
+
+    Only sessions come here: a token was given to somebody who had proved enough, and names what it is for.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer the request."""
+        if settings.WMS_REQUIRE_SECOND_FACTOR == Requirement.NONE or request.path.startswith(_ENROLMENT):
+            return self.get_response(request)
+        user = getattr(request, "user", None)  # requests with a token pass by the middleware of sessions
+        if not isinstance(user, User) or not lacks_second_factor(user):
+            return self.get_response(request)
+        if request.path.startswith(API):
+            return api_error(HTTPStatus.FORBIDDEN, SecondFactorRequiredError.code, _SENTENCE)
+        messages.warning(request, _SENTENCE)
+        return redirect("mfa_index")
 
 
 class SecurityLog:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from getpass import getpass
 
 from wms.cli import credentials
-from wms.cli.errors import WrongUsageError
+from wms.cli.errors import RefusedError, WrongUsageError
 from wms.cli.printing import moment, plain, table
 from wms.cli.server import Record, Server, checked_url
 
@@ -38,7 +38,14 @@ def login(options: Namespace, environment: Mapping[str, str]) -> Told:
     password = getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
-    answer = Server(url=url).post("/api/auth/token/", {"username": username, "password": password}, expects="token")
+    body = {"username": username, "password": password}
+    try:
+        answer = Server(url=url).post("/api/auth/token/", body, expects="token")
+    except RefusedError as error:
+        if error.as_json().get("code") != "code_needed":
+            raise
+        body["code"] = _asked("Code of your second factor: ")
+        answer = Server(url=url).post("/api/auth/token/", body, expects="token")
     path = credentials.store(Server(url=url, token=answer["token"]), environment=environment)
     said = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
     return Told(answer=said, lines=[f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])

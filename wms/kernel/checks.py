@@ -22,6 +22,9 @@ from wms.kernel.addresses import not_networks
 MIN_SECRET_KEY_LENGTH = 50
 MIN_SECRET_KEY_UNIQUE_CHARACTERS = 5
 
+#: What WMS_REQUIRE_SECOND_FACTOR may say (wms.accounts.services.second_factors).
+WHO_NEEDS_SECOND_FACTOR = ("none", "operators", "staff")
+
 #: How wms.stack names the directory of sockets that it makes outside the data directory.
 TEMPORARY_SOCKETS = "/tmp/wms-"  # noqa: S108 - only compared
 
@@ -56,7 +59,14 @@ def refuse_unsafe_start() -> None:
     Raises:
         UnsafeStartError: a check below found an error.
     """
-    found = [*check_production(), *check_numbers(), *check_cpu_segments(), *check_leases(), *check_trusted_proxies()]
+    found = [
+        *check_production(),
+        *check_numbers(),
+        *check_cpu_segments(),
+        *check_leases(),
+        *check_trusted_proxies(),
+        *check_second_factors(),
+    ]
     if found:
         reasons = "\n".join(f"  {error.msg} {error.hint or ''}".rstrip() for error in found)
         raise UnsafeStartError(f"The server does not start:\n{reasons}")
@@ -69,6 +79,19 @@ def check_production(
 ) -> list[CheckMessage]:
     """Return what a production start must not have; with WMS_EMBEDDED all of it is allowed."""
     return [] if settings.WMS_EMBEDDED else [*_unsafe(), *_exposed()]
+
+
+@register()
+def check_second_factors(
+    app_configs: Iterable[AppConfig] | None = None,  # noqa: ARG001 - Django's signature
+    **options: Any,  # noqa: ANN401, ARG001
+) -> list[CheckMessage]:
+    """Return an error if it is not known who must have a second factor."""
+    wanted = settings.WMS_REQUIRE_SECOND_FACTOR
+    if wanted in WHO_NEEDS_SECOND_FACTOR:
+        return []
+    sentence = f"Give one of {', '.join(WHO_NEEDS_SECOND_FACTOR)}."
+    return [Error(f"WMS_REQUIRE_SECOND_FACTOR is {wanted}.", hint=sentence, id="wms.E013")]
 
 
 @register(Tags.security, deploy=True)

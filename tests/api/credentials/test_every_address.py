@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from django.conf import settings as configured
 from django.db import connection, transaction
 from django.test import Client
 from pytest_django import Settings
@@ -32,7 +33,7 @@ OPEN_TO_ALL: Final = frozenset({"GET pilot-agent", "GET pilot-script", "GET gate
 DOCUMENTATION: Final = frozenset({"schema", "docs"})
 #: Pages that are open to who is not logged in, and those that send there.
 OPEN_PAGES: Final = frozenset(
-    {"healthz", "readyz", "portal:home", "portal:log-in", "portal:log-out",
+    {"healthz", "readyz", "portal:home", "portal:log-in", "account_login", "portal:log-out",
      "portal:password-link", "portal:password-by-link", "/admin/login/", "admin:login",
      "admin:logout"}
 )  # fmt: skip
@@ -249,7 +250,9 @@ def test_a_good_token_opens_no_page_and_no_method_that_is_not_there(world: World
 @pytest.mark.parametrize("place", ["query", "cookies"])
 def test_a_credential_in_another_place_than_the_header_opens_nothing(world: World, kind: str, place: str) -> None:
     token = CREDENTIALS[kind](world)
-    given = dict.fromkeys(("token", "access_token", "authorization", "Authorization", "sessionid"), token)
+    given = dict.fromkeys(
+        ("token", "access_token", "authorization", "Authorization", configured.SESSION_COOKIE_NAME), token
+    )
     caller = Caller(
         kind="nothing", query=given if place == "query" else {}, cookies=given if place == "cookies" else {}
     )

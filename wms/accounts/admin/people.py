@@ -23,6 +23,7 @@ from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Membership, User, UserDN
 from wms.accounts.services import SuspendedError, issue_password_link
+from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin import EVERYTHING, What
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
     ordering = ("username",)
     readonly_fields = ("last_login", "date_joined", "password_state")
     filter_horizontal = ()
+    actions = ("reset_second_factor",)
     of_people = (
         "username",
         "first_name",
@@ -189,6 +191,17 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         if obj is None:
             return [MembershipInline if self.sees_all(request) else FirstMembershipInline]
         return [MembershipInline, DNInline]
+
+    @admin.action(description="Reset the second factors of selected users", permissions=["reset_second_factor"])
+    def reset_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Have the users log in by password alone until they set up a new second factor."""
+        users = list(self.changeable(request, queryset).order_by("pk"))
+        reset = reset_second_factors(users)
+        self.message_user(request, f"{reset} second factors reset.", messages.SUCCESS)
+
+    def has_reset_second_factor_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may reset others' second factors; only operators may."""
+        return self.sees_all(request)
 
     @admin.display(description="password")
     def password_state(self, user: User) -> SafeString:

@@ -13,6 +13,7 @@ class TokenIn(StrictSerializer):
 
     username = Name(max_length=150, help_text="Name of the user, as configured.")
     password = Text(max_length=1024, help_text="Its password.", style={"input_type": "password"})
+    code = Text(max_length=40, required=False, help_text="Of its second factor, if it has one; or a recovery code.")
     scope = serializers.ChoiceField(
         choices=list(TokenScope),
         default=TokenScope.MANAGE,

@@ -19,6 +19,7 @@ from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.api.serializers import GroupOut, GroupQuery, ListedTokenOut, ProfileOut, TokenIn, TokenOut
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import ApiToken, Group
+from wms.accounts.services.second_factors import prove_second_factor
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest import CursorPages, PageQuery, error_responses
@@ -47,7 +48,7 @@ class TokenView(APIView):
         summary="Log in: exchange user name and password for a bearer token",
         tags=["auth"],
         request=TokenIn,
-        responses={201: TokenOut, **error_responses(400, 401, 415, 429)},
+        responses={201: TokenOut, **error_responses(400, 401, 403, 415, 429)},
     )
     def post(self, request: Request) -> Response:
         """Return a new token of the user."""
@@ -59,6 +60,7 @@ class TokenView(APIView):
             address=client_address(request),
             now=now,
         )
+        prove_second_factor(user, given.get("code", ""), now=now)
         issued = services.issue_token(
             user,
             now=now,

@@ -9,6 +9,7 @@ from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import Group, User
 from wms.accounts.security_log import record
 from wms.accounts.services import brake
+from wms.accounts.services.second_factors import has_second_factor
 from wms.kernel.errors import RejectedError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
 
@@ -32,7 +33,7 @@ class GroupNeededError(RejectedError):
 
 
 def log_in(*, username: str, password: str, address: str, now: datetime, device: str = "") -> User:
-    """Return the user whose name and password these are.
+    """Return the user whose name and password these are; a second factor is asked for by who calls this.
 
     Takes as long for a name that does not exist as for a wrong password.
 
@@ -55,7 +56,7 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
         record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=wanted.target)
         raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
     brake.succeeded(attempt)
-    record(SecurityEventKind.LOG_IN_ACCEPTED, actor=user, address=address)
+    record(SecurityEventKind.LOG_IN_ACCEPTED, actor=user, address=address, needs_code=has_second_factor(user))
     return user
 
 

@@ -3,11 +3,14 @@
 from http import HTTPStatus
 from urllib.parse import urlencode
 
+from allauth.account.utils import perform_login
+from allauth.mfa.base.views import AuthenticateView
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import PermissionDenied
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import resolve_url
 from django.views.decorators.http import require_http_methods
@@ -24,11 +27,11 @@ class LogInView(LoginView):
     redirect_authenticated_user = True
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Log in, and know the browser again at the next time."""
-        response = super().form_valid(form)
-        user = form.get_user()
-        if isinstance(user, User):
-            remember_device(response, user)
+        """Log in, or go on to the code of the second factor; until that is right nobody is logged in."""
+        # Who knew the session before shares nothing of what follows.
+        self.request.session.cycle_key()
+        response: HttpResponse = perform_login(self.request, form.get_user(), redirect_url=self.get_success_url())
+        _remember_device(self.request, response)
         return response
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
@@ -40,13 +43,26 @@ class LogInView(LoginView):
         return response
 
 
-def remember_device(response: HttpResponse, user: User) -> None:
-    """Have the browser say at its next log-in that *user* has used it before."""
+class SecondFactorView(AuthenticateView):  # type: ignore[misc]  # the package has no types
+    """The code or key after the password."""
+
+    def form_valid(self, form: Form) -> HttpResponse:
+        """Log in."""
+        response: HttpResponse = super().form_valid(form)
+        _remember_device(self.request, response)
+        return response
+
+
+def _remember_device(request: HttpRequest, response: HttpResponse) -> None:
+    """Have the browser of who is logged in by now say so at its next log-in."""
+    user = request.user
+    if not isinstance(user, User):
+        return
     response.set_cookie(
         services.device_cookie_name(user.username),
         services.device_cookie(user),
         max_age=services.DEVICE_COOKIE_AGE,
-        path=resolve_url(settings.LOGIN_URL),
+        path="/accounts/",
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
         samesite="Strict",

@@ -1,0 +1,58 @@
+"""What of allauth is ours: secrets are encrypted, nothing is mailed, nobody signs up, limits are our brake's."""
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+
+from wms.accounts.models import User
+from wms.accounts.services.second_factors import has_second_factor
+from wms.kernel import secrets
+from wms.kernel.addresses import client_address
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # the package has no types
+    """Log-in and its repetition before something important."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's signature
+        """Return that managers and operators make accounts, and nobody else."""
+        return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Return the client's address."""
+        return client_address(request)
+
+    def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
+        """Send nothing: the security log has it."""
+
+    def get_reauthentication_methods(self, user: User | AnonymousUser) -> list[dict[str, Any]]:
+        """Return how *user* proves to be who it is; the password alone is too little where there is a second factor."""
+        methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
+        if not isinstance(user, User) or not has_second_factor(user):
+            return methods
+        return [method for method in methods if method["id"] != "reauthenticate"]
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # the package has no types
+    """Second factors."""
+
+    def encrypt(self, text: str) -> str:
+        """Return *text* encrypted under this installation's secret key."""
+        return secrets.encrypt(text).decode("ascii")
+
+    def decrypt(self, encrypted_text: str) -> str:
+        """Return what was encrypted.
+
+        Raises:
+            UndecipherableError: under another key.
+        """
+        return secrets.decrypt(encrypted_text.encode("ascii"))
+
+    def build_totp_svg(self, url: str) -> str:
+        """Return the picture without the line that only a file of its own begins with: it stands in a page."""
+        return str(super().build_totp_svg(url)).partition("?>")[2].strip()
+
+    def send_notification_mail(self, *_args: object, **_kwargs: object) -> None:
+        """Send nothing: the security log has it."""

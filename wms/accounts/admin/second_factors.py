@@ -1,0 +1,9 @@
+"""allauth's tables have no pages of their own: what they hold is a user's, and is reset on the page of users."""
+
+from allauth.account.models import EmailAddress, EmailConfirmation
+from allauth.mfa.models import Authenticator
+from django.contrib import admin
+
+for table in (Authenticator, EmailAddress, EmailConfirmation):
+    if admin.site.is_registered(table):
+        admin.site.unregister(table)

@@ -1,0 +1,210 @@
+"""Second factors: who has one, who must have one, and whether a code is one."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final
+
+from allauth.mfa import app_settings
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import validate_totp_code
+from allauth.mfa.utils import decrypt
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils import timezone
+
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import User
+from wms.accounts.security_log import record
+from wms.accounts.services import brake
+from wms.kernel.errors import ForbiddenError, UnauthenticatedError
+from wms.kernel.secrets import StoredSecret, UndecipherableError
+
+logger = logging.getLogger(__name__)
+
+#: What people type into codes so that they can be read.
+_SPACING = re.compile(r"[\s-]+")
+#: Of the codes that each of them gives by itself; recovery codes only stand in for it.
+_PROPER: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+#: Where each kind has its encrypted secret; what a key stores is public.
+_SECRET_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
+)
+
+
+class Requirement(StrEnum):
+    """Who must have a second factor (WMS_REQUIRE_SECOND_FACTOR)."""
+
+    NONE = "none"
+    OPERATORS = "operators"
+    #: Who comes to the administration, operators included.
+    STAFF = "staff"
+
+
+class CodeNeededError(UnauthenticatedError):
+    """The password is right, and the account has a second factor, of which no code was given."""
+
+    code = "code_needed"
+
+
+class WrongCodeError(UnauthenticatedError):
+    """The code is none of this account, or was used before."""
+
+    code = "wrong_code"
+
+
+class SecondFactorRequiredError(ForbiddenError):
+    """The account must have a second factor and has none."""
+
+    code = "second_factor_required"
+
+
+def has_second_factor(user: User) -> bool:
+    """Return whether log-ins of *user* ask for a second factor."""
+    return bool(Authenticator.objects.filter(user=user, type__in=_PROPER).exists())
+
+
+def lacks_second_factor(user: User) -> bool:
+    """Return whether *user* must have a second factor and has none."""
+    wanted = settings.WMS_REQUIRE_SECOND_FACTOR
+    is_meant = (wanted != Requirement.NONE and user.is_operator) or (wanted == Requirement.STAFF and user.is_staff)
+    return is_meant and not has_second_factor(user)
+
+
+def prove_second_factor(user: User, code: str, *, now: datetime) -> None:
+    """Return if *user*, whose password was right, may have a token without the portal.
+
+    Args:
+        user: who asks.
+        code: as typed; empty: none.
+        now: for the brake.
+
+    Raises:
+        CodeNeededError, WrongCodeError: the account has a second factor.
+        SecondFactorRequiredError: it has none and must.
+        TooManyFailuresError: too many wrong codes.
+    """
+    if lacks_second_factor(user):
+        raise SecondFactorRequiredError("Your account must have a second factor; log in to the portal to set one up.")
+    if not has_second_factor(user):
+        return
+    if not code:
+        sentence = "This account has a second factor: send its code as `code`, or make a token on the portal's pages."
+        raise CodeNeededError(sentence)
+    use_code(user, code, device="", now=now)
+
+
+def use_code(user: User, code: str, *, device: str, now: datetime) -> Authenticator:
+    """Return the second factor of *user* that *code* belongs to; the code is used up.
+
+    Args:
+        user: whose code it is said to be.
+        code: of an app (TOTP) or a recovery code, as typed.
+        device: a browser that the user has logged in with before; empty: none that is known.
+        now: for the brake.
+
+    Raises:
+        WrongCodeError: it belongs to none, or was used before.
+        TooManyFailuresError: too many wrong codes; this one was not looked at.
+    """
+    attempt = brake.begin(brake.attempt_of_code(user, device=device), now=now)
+    digits = _SPACING.sub("", code)
+    found = _user_of_code(user, digits, now=now) if digits.isascii() and digits.isdecimal() else None
+    if found is None:
+        record(SecurityEventKind.SECOND_FACTOR_REFUSED, actor=user)
+        raise WrongCodeError("The code is wrong or was used before.")
+    brake.succeeded(attempt)
+    return found
+
+
+def mark_used(authenticator: Authenticator, code: str, *, now: datetime) -> bool:
+    """Store that *code* of an app was used; False if it had been before.
+
+    Not in a cache as allauth does: each process would have its own, in which the code was never used.
+    """
+    digest = sha256(f"{authenticator.pk} {_SPACING.sub('', code)}".encode()).hexdigest()
+    # A code is accepted for so many steps of time, before and after its own.
+    valid_s = app_settings.TOTP_PERIOD * (2 * app_settings.TOTP_TOLERANCE + 1)
+    with transaction.atomic():
+        locked = Authenticator.objects.select_for_update().get(pk=authenticator.pk)
+        used = {each: at for each, at in locked.data.get("used", {}).items() if at > now.timestamp() - valid_s}
+        if digest in used:
+            return False
+        locked.data["used"] = {**used, digest: now.timestamp()}
+        locked.save(update_fields=["data"])
+    return True
+
+
+def on_added(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
+    """Record that *user* has set up a second factor; the code that showed it opens nothing more."""
+    record(SecurityEventKind.SECOND_FACTOR_ADDED, request=request, target=_target(user), type=authenticator.type)
+    if authenticator.type == Authenticator.Type.TOTP:
+        mark_used(authenticator, str(request.POST.get("code", "")), now=timezone.now())
+
+
+def on_used(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
+    """Record that *user* has shown a second factor in the portal."""
+    kind = SecurityEventKind.SECOND_FACTOR_ACCEPTED
+    record(kind, request=request, actor=user, target=_target(user), type=authenticator.type)
+
+
+def on_removed(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
+    """Record that *user* has removed a second factor."""
+    record(SecurityEventKind.SECOND_FACTOR_REMOVED, request=request, target=_target(user), type=authenticator.type)
+
+
+def stored_secrets(*, locked: bool) -> Iterator[StoredSecret]:
+    """Yield the secrets of apps and recovery codes, for a new key."""
+    rows = Authenticator.objects.filter(type__in=_SECRET_OF).select_related("user").order_by("pk")
+    for row in rows.select_for_update(of=("self",)) if locked else rows:
+        place = _SECRET_OF[row.type]
+        yield StoredSecret(
+            name=f"second factor ({row.type}) of user {row.user.username}",
+            encrypted=row.data[place].encode(),
+            replace=partial(_replace_secret, row, place),
+        )
+
+
+def _replace_secret(row: Authenticator, place: str, encrypted: bytes) -> None:
+    row.data[place] = encrypted.decode("ascii")
+    row.save(update_fields=["data"])
+
+
+def reset_second_factors(users: Sequence[User]) -> int:
+    """Remove every second factor of *users*, who log in by password alone from then on; return how many had one."""
+    reset = 0
+    for user in users:
+        with transaction.atomic():
+            removed, _ = Authenticator.objects.filter(user=user).delete()
+            if removed:
+                reset += 1
+                record(SecurityEventKind.SECOND_FACTOR_REMOVED, target=_target(user), reset=True)
+    return reset
+
+
+def _target(user: User) -> str:
+    return f"user {user.username}"
+
+
+def _user_of_code(user: User, code: str, *, now: datetime) -> Authenticator | None:
+    for authenticator in Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.WEBAUTHN):
+        if _is_code_of(authenticator, code, now=now):
+            return authenticator
+    return None
+
+
+def _is_code_of(authenticator: Authenticator, code: str, *, now: datetime) -> bool:
+    try:
+        if authenticator.type == Authenticator.Type.RECOVERY_CODES:
+            return bool(authenticator.wrap().validate_code(code))
+        secret = decrypt(authenticator.data["secret"])
+    except UndecipherableError:
+        logger.exception("second_factor.unreadable", extra={"user_id": authenticator.user_id})
+        return False
+    return validate_totp_code(secret, code) and mark_used(authenticator, code, now=now)

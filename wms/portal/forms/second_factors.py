@@ -1,0 +1,58 @@
+"""Forms of second factors, with our brake in place of allauth's limits."""
+
+from allauth.account.forms import ReauthenticateForm
+from allauth.core import context
+from allauth.mfa.base.forms import AuthenticateForm
+from allauth.mfa.base.forms import ReauthenticateForm as ReauthenticateByCodeForm
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from wms.accounts import services
+from wms.accounts.services.second_factors import use_code
+from wms.kernel.addresses import client_address
+from wms.kernel.errors import WmsError
+
+
+class _Code:
+    """How a code is looked at."""
+
+    def clean_code(self) -> str:
+        """Use the code up, or refuse it."""
+        code: str = self.cleaned_data["code"]  # type: ignore[attr-defined]  # of a form
+        user = self.user  # type: ignore[attr-defined]  # of a form
+        device = services.known_device(context.request.COOKIES, username=user.username)
+        try:
+            self.authenticator = use_code(user, code, device=device, now=timezone.now())
+        except WmsError as error:
+            raise ValidationError(error.detail) from error
+        self.authenticator.user = user
+        return code
+
+
+class CodeForm(_Code, AuthenticateForm):  # type: ignore[misc]  # the package has no types
+    """A code after the password."""
+
+
+class CodeAgainForm(_Code, ReauthenticateByCodeForm):  # type: ignore[misc]  # the package has no types
+    """A code before something important."""
+
+
+class PasswordAgainForm(ReauthenticateForm):  # type: ignore[misc]  # the package has no types
+    """The password before something important."""
+
+    def clean_password(self) -> str:
+        """Refuse a wrong password, with the brake of the log-in."""
+        password: str = self.cleaned_data["password"]
+        request = context.request
+        username = self.user.username
+        try:
+            services.log_in(
+                username=username,
+                password=password,
+                address=client_address(request),
+                device=services.known_device(request.COOKIES, username=username),
+                now=timezone.now(),
+            )
+        except WmsError as error:
+            raise ValidationError(error.detail) from error
+        return password

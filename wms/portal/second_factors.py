@@ -1,0 +1,62 @@
+"""Addresses of second factors: those pages of allauth that are used, and no others.
+
+They have no namespace, for allauth looks for them by their names.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+
+from allauth.account.views import ReauthenticateView
+from allauth.mfa.base import views as base
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.totp import views as totp
+from allauth.mfa.webauthn import views as webauthn
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse_lazy
+from django.views.decorators.cache import never_cache
+
+from wms.accounts.models import User
+from wms.portal.pages import header_of
+from wms.portal.views.log_in import LogInView, SecondFactorView
+
+View = Callable[..., HttpResponseBase]
+
+
+def _page(view: View) -> View:
+    """Return *view* for who is logged in, with the head of the portal's pages; what it shows is kept nowhere.
+
+    NB: for whom nobody knows allauth would store what was sent, to go on with it after a log-in.
+    """
+
+    @wraps(view)
+    def shown(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        response = view(request, *args, **kwargs)
+        if isinstance(response, TemplateResponse) and isinstance(request.user, User):
+            response.context_data = {**(response.context_data or {}), "header": header_of(request.user)}
+        return response
+
+    return never_cache(login_required(shown))
+
+
+_OWN = "accounts/second-factor/"
+urlpatterns: list[URLPattern] = [
+    path("accounts/login/", LogInView.as_view(), name="account_login"),
+    path("accounts/again/", _page(ReauthenticateView.as_view()), name="account_reauthenticate"),
+    path("accounts/login/code/", SecondFactorView.as_view(), name="mfa_authenticate"),
+    path("accounts/again/code/", _page(base.reauthenticate), name="mfa_reauthenticate"),
+    path("accounts/again/key/", _page(webauthn.reauthenticate_webauthn), name="mfa_reauthenticate_webauthn"),
+    path(_OWN, _page(base.index), name="mfa_index"),
+    path(f"{_OWN}app/", _page(totp.activate_totp), name="mfa_activate_totp"),
+    path(f"{_OWN}app/remove/", _page(totp.deactivate_totp), name="mfa_deactivate_totp"),
+    path(f"{_OWN}codes/", _page(recovery_codes.view_recovery_codes), name="mfa_view_recovery_codes"),
+    path(f"{_OWN}codes/new/", _page(recovery_codes.generate_recovery_codes), name="mfa_generate_recovery_codes"),
+    path(f"{_OWN}keys/add/", _page(webauthn.add_webauthn), name="mfa_add_webauthn"),
+    path(
+        f"{_OWN}keys/<int:pk>/remove/",
+        _page(webauthn.RemoveWebAuthnView.as_view(success_url=reverse_lazy("mfa_index"))),
+        name="mfa_remove_webauthn",
+    ),
+]
