@@ -8,6 +8,8 @@ from pytest_django import Settings
 
 from resources.models import StorageElement
 from tests.factories import make_storage_element
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import SecurityEvent
 from wms.kernel.secrets import UndecipherableError, decrypt
 
 OLD_KEY = "z5y4x3w2v1u0t9s8r7q6p5o4n3m2l1k0j9i8h7g6f5e4d3c2b1a0"
@@ -47,6 +49,7 @@ def test_verify_names_what_still_needs_a_previous_key(rotated: Settings) -> None
 
 def test_the_old_key_reads_nothing_after_a_rotation(rotated: Settings) -> None:
     assert run("rotate_key") == "2 secrets re-encrypted, 0 were under WMS_SECRET_KEY already.\n"
+    assert SecurityEvent.objects.get(kind=SecurityEventKind.KEY_ROTATED).facts == {"encrypted_anew": 2}
     rotated.SECRET_KEY_FALLBACKS = []
     for name in ("CERN-DST", "RAL-DST"):
         assert decrypt(credentials()[name]) == f"secret of {name}"

@@ -2,6 +2,8 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.security_log import record
 from wms.kernel import checks
 from wms.kernel.secrets import UnreadableSecretsError, rotate
 
@@ -25,6 +27,7 @@ class Command(BaseCommand):
                 f"Nothing was changed. Neither WMS_SECRET_KEY nor a key of WMS_SECRET_KEY_FALLBACKS reads:\n{names}\n"
                 "Add the key under which they were encrypted to WMS_SECRET_KEY_FALLBACKS, or set them anew."
             ) from error
+        record(SecurityEventKind.KEY_ROTATED, target="stored secrets", encrypted_anew=len(before.previous))
         self.stdout.write(
             f"{len(before.previous)} secrets re-encrypted, {len(before.current)} were under WMS_SECRET_KEY already."
         )
