@@ -84,7 +84,11 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> Configuration:
 
 def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
     """Return the margins of the watchdog: of the stall rule those of the queue, else of the VO, else of the server."""
-    usual = WatchdogMargins(stream_max_mb=settings.WMS_STREAM_MAX_MB)
+    usual = WatchdogMargins(
+        stream_max_mb=settings.WMS_STREAM_MAX_MB,
+        min_free_disk_mb=settings.WMS_MIN_FREE_DISK_MB,
+        unasked_disk_mb=settings.WMS_UNASKED_DISK_MB,
+    )
     bounds = [vo.longest_stalled_s, *([] if queue is None or queue.max_stalled_s is None else [queue.max_stalled_s])]
 
     def said(name: str) -> list[float]:

@@ -219,6 +219,11 @@ WMS_SANDBOX_GRACE_S = env.int("WMS_SANDBOX_GRACE_S", default=24 * 3600)
 #: A payload that writes more to standard output, or to standard error, is ended: nobody reads so much, and only its end
 #: could be kept. 0: no limit.
 WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)
+#: A payload that leaves less free on the disk where its pilot works is ended, whatever it asked for: all others there,
+#: and the pilot itself, need some. A node with less takes no jobs.
+WMS_MIN_FREE_DISK_MB = env.int("WMS_MIN_FREE_DISK_MB", default=500)
+#: A payload of a job that asked for no disk (`disk_mb: 0`) is ended when it has written more. 0: no limit.
+WMS_UNASKED_DISK_MB = env.int("WMS_UNASKED_DISK_MB", default=1000)
 #: Longest window of the stall rule that jobs may ask for, where their VO says nothing; 0: any, also none.
 WMS_MAX_STALLED_S = env.int("WMS_MAX_STALLED_S", default=24 * 3600)
 #: Requests to the API of one user, with all tokens and sessions together, in a minute; 0: any number. Pilots, jobs and

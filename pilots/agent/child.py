@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent import drain, leftovers, linux, log
+from pilots.agent import drain, isolation, leftovers, linux, log
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.client import RefusedError, UnreachableError
 from pilots.agent.clock import monotonic
@@ -135,6 +135,8 @@ def _slot(server: Server, storage: Storage, options: Options, *, directory: Path
         work_directory=options.work_dir,
         parent=parent,
         job_directory=directory,
+        hidden=isolation.hidden_from_payloads(options),
+        shown=options.show,
         grace_s=options.grace_s,
         stop_within_s=options.stop_within_s,
     )

@@ -54,6 +54,7 @@ class Margins:
     stalled_warning_fraction: float = 0.5
     warning_fraction: float = 0.9
     stream_max_mb: float = 1000
+    unasked_disk_mb: float = 1000
 
 
 @dataclass(frozen=True)

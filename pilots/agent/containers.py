@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pilots.agent.lease import Lease
@@ -35,6 +35,11 @@ class NotBegunError(NodeFlawError):
 def runtime() -> str | None:
     """Return the program of the node that runs containers; None: there is none."""
     return next(filter(None, map(shutil.which, RUNTIMES)), None)
+
+
+def variables_of_site() -> Sequence[str]:
+    """Return the variables by which a site says where images are kept, unpacked, and what they see of the node."""
+    return [f"{runtime_name.upper()}_{name}" for runtime_name in RUNTIMES for name in _OF_SITE]
 
 
 def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:

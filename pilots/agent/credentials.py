@@ -1,4 +1,4 @@
-"""Where the pilot's first token comes from: a file that only its owner can read, or standard input; nowhere else."""
+"""Where the pilot's first token comes from: a file that only its owner can read, or a descriptor; nowhere else."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ class BadTokenError(Exception):
     """The token cannot be had, or others could have had it; the text is one sentence for the user."""
 
 
-def read_token(source: str) -> str:
+def read_token(source: str, *, descriptor: int | None = None) -> str:
     """Return the token in the first line of the file *source*, or of standard input for ``-``.
+
+    Args:
+        source: see above.
+        descriptor: to be read and closed, in place of the *source*.
 
     Raises:
         BadTokenError: see there.
     """
-    if source == STANDARD_INPUT:
+    if descriptor is not None:
+        content, name = _content_behind(descriptor), f"Descriptor {descriptor}"
+    elif source == STANDARD_INPUT:
         content, name = sys.stdin.buffer.readline(_MAX_BYTES), "Standard input"
     else:
         content, name = _content_of(Path(source)), source
@@ -34,6 +40,29 @@ def read_token(source: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise BadTokenError(f"{name} holds something else than a token in its first line.")
     return token
+
+
+def file_left(source: str, *, descriptor: int | None = None) -> Path | None:
+    """Return the file that holds the token and stays; None: it came through a pipe, or has no name any more.
+
+    Args:
+        source, descriptor: as of read_token(), before it is called.
+    """
+    opened = 0 if descriptor is None and source == STANDARD_INPUT else descriptor
+    name = Path(source if opened is None else f"/proc/self/fd/{opened}")
+    try:
+        status = name.stat()
+    except OSError:
+        return None
+    return name.resolve() if stat.S_ISREG(status.st_mode) and status.st_nlink > 0 else None
+
+
+def _content_behind(descriptor: int) -> bytes:
+    try:
+        with open(descriptor, "rb") as file:
+            return file.readline(_MAX_BYTES)
+    except OSError as error:
+        raise BadTokenError(f"Descriptor {descriptor} cannot be read: {error.strerror}.") from error
 
 
 def _content_of(path: Path) -> bytes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import signal
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import NoReturn
 
-from pilots.agent import linux, log
+from pilots.agent import errand, isolation, linux, log
 from pilots.agent.bell import StopRequest
 from pilots.agent.clock import monotonic
 from pilots.agent.configuration import Configuration, Margins
@@ -84,6 +85,10 @@ class Execution:
             CannotRunError: it cannot be started as who it should be, or its output has no place.
         """
         signal.signal(_PARENT_ENDED, self._on_parent_ended)
+        if math.isfinite(self._limits.unasked_disk_mb):
+            # What it was given is not its doing.
+            given_mb = errand.disk_usage_mb(str(workspace.job))
+            self._limits = replace(self._limits, unasked_disk_mb=self._limits.unasked_disk_mb + given_mb)
         record = PayloadRecord(
             self._lease.match_id, account=identity.account, work_directory=self._slot.work_directory,
             uid=identity.uid if identity.is_exclusive else 0,
@@ -94,6 +99,7 @@ class Execution:
                 payload = Payload(
                     program, identity=identity, workspace=workspace, streams=streams,
                     max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
+                    enclosure=self._enclosure(workspace, uid=identity.uid),
                 )  # fmt: skip
             except NotStartedError as error:
                 if identity.is_other:
@@ -114,6 +120,11 @@ class Execution:
                 self.last_lines = tail_of(streams.stdout)
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
+
+    def _enclosure(self, workspace: Workspace, *, uid: int) -> Sequence[str]:
+        if not isolation.by_namespaces(self._configuration.place):
+            return ()
+        return isolation.words(workspace, self._lease, uid=uid, hide=self._slot.hidden, show=self._slot.shown)
 
     def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
         self._parent_ended = True
@@ -224,6 +235,7 @@ def limits_of(job: Job, margins: Margins, *, wall_left_s: float, speed: float) -
         asked_wall_s=job.wall_time_s or math.inf,
         memory_mb=job.memory_mb * margins.memory_factor or math.inf,
         disk_mb=job.disk_mb or math.inf,
+        unasked_disk_mb=math.inf if job.disk_mb else margins.unasked_disk_mb or math.inf,
         stream_mb=margins.stream_max_mb or math.inf,
         min_free_disk_mb=margins.min_free_disk_mb,
         stalled_s=stall_window_s(job, margins),

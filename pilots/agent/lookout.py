@@ -7,7 +7,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 
-from pilots.agent import log, node
+from pilots.agent import isolation, log, node
 from pilots.agent.batch import BatchSystem
 from pilots.agent.client import Answer
 from pilots.agent.clock import monotonic
@@ -37,6 +37,7 @@ class Sight:
         free_disk_mb: now, with what jobs that run have written.
         fit: whether jobs can come.
         report: for the server.
+        alone: whether nothing keeps payloads from each other, so that one runs at a time.
     """
 
     configuration: Configuration
@@ -44,6 +45,7 @@ class Sight:
     free_disk_mb: int
     fit: bool
     report: Record
+    alone: bool
 
 
 class Lookout:
@@ -105,6 +107,7 @@ class Lookout:
             answer: that it came in.
             busy: whether jobs run.
         """
+        kind = isolation.kind(configuration.place)
         found = node.look(
             self._options.work_dir,
             min_free_disk_mb=configuration.min_free_disk_mb,
@@ -116,6 +119,7 @@ class Lookout:
             # Several are what the node can be taken for; the first is what it is.
             platform_name=next(iter(self._options.platforms), None),
             stamp=self._options.stamp,
+            isolation=kind,
         )
         for check in found.checks:
             log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
@@ -137,5 +141,6 @@ class Lookout:
             free_disk_mb=slot.disk_mb,
             fit=found.ok,
             report=report,
+            alone=kind == isolation.ALONE,
         )
         return self.sight

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from pilots.agent import accelerators, child, drain, leftovers, log, payload_records, room
+from pilots.agent import accelerators, child, drain, isolation, leftovers, log, payload_records, room
 from pilots.agent.backoff import Backoff
 from pilots.agent.bell import Bell, StopRequest
 from pilots.agent.child import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, Died, Errand
@@ -53,6 +53,10 @@ _SHORTEST_WAIT_S = 0.1
 _MOST_JOBS = 100
 #: Codes of refusals that say no more than what a drain file says.
 _DRAINED = "pilot_drained"
+_FILE_LEFT = (
+    "jobs could read the token file {file}, for this node can give them neither namespaces nor another account: "
+    "give --remove-token-file, or the token by a pipe and --token-fd N or --token-file -"
+)  # fmt: skip
 
 Result = TypeVar("Result")
 
@@ -152,7 +156,7 @@ class Pilot:
             if monotonic() > self._lookout.look_at:
                 sight = self._look()
             left = self._left(sight)
-            useful = sight.fit and room.is_useful(left, slot=sight.slot)
+            useful = sight.fit and room.is_useful(left, slot=sight.slot) and not (sight.alone and self._crew.running)
             if useful and monotonic() >= match_at:
                 match_at = monotonic() + self._match(left, sight, backoff)
             else:
@@ -163,6 +167,8 @@ class Pilot:
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
         if elsewhere := contradiction(self._options, configuration.place):
             raise Leaving(elsewhere, exit_code=REFUSED)
+        if self._options.token_left and isolation.kind(configuration.place) == isolation.ALONE:
+            raise Leaving(_FILE_LEFT.format(file=self._options.token_left), exit_code=REFUSED)
         busy = bool(self._crew.running)
         if not busy:
             # What they occupy counts as free: the node may be unfit with it.
@@ -198,7 +204,7 @@ class Pilot:
 
     def _match(self, left: Resources, sight: Sight, backoff: Backoff) -> float:
         """Ask for jobs that fill what is left; return after how many seconds to ask again."""
-        most = min(left.processors, _MOST_JOBS)
+        most = 1 if sight.alone else min(left.processors, _MOST_JOBS)
         if self._options.max_jobs is not None:
             most = min(most, self._options.max_jobs - self._jobs)
         offer = {**self._offer(left, sight.configuration), "max_jobs": most}

@@ -82,6 +82,7 @@ def look(
     speed: float | None = None,
     platform_name: str | None = None,
     stamp: str = "",
+    isolation: str = "",
 ) -> NodeReport:
     """Return what the node has.
 
@@ -95,6 +96,7 @@ def look(
         speed: of a core, in reference cores; None: to be measured.
         platform_name: of the node; None: to be detected.
         stamp: name of the pilot, where no batch system has one.
+        isolation: what keeps payloads from each other and from the pilot.
     """
     found = _Look(
         processors=usable_processors() if processors is None else processors,
@@ -104,6 +106,7 @@ def look(
         speed=benchmark.measured() if speed is None else Speed(None, benchmark.clipped(speed)),
         platform=platform_name or detected_platform(),
         skew_s=skew_s,
+        isolation=isolation,
     )
     return NodeReport(
         host_name=host_name(),
@@ -133,9 +136,11 @@ class _Look:
         speed: Speed,
         platform: str,
         skew_s: float | None,
+        isolation: str,
     ) -> None:
         self.processors, self.memory, self.disk_mb = processors, memory, disk_mb
         self.runtime, self.speed, self.platform, self.skew_s = runtime, speed, platform, skew_s
+        self.isolation = isolation
         self.runtime_version = None if runtime is None else surroundings.version_of_runtime(runtime)
         self.load = _load()
         self.gpus = accelerators.of_slot(os.environ, devices=Path("/dev"))
@@ -161,6 +166,7 @@ class _Look:
                 self.processors >= 1,
                 f"{self.processors}, load {_shown_load(self.load)}, {self.speed.factor:.2f} times the reference",
             ),
+            Check("isolation", ok=True, detail=self.isolation),
             Check("container", not container_needed or self.runtime_version is not None, self._shown_runtime()),
         )
 
@@ -189,6 +195,7 @@ class _Look:
             "container_runtime": self.runtime,
             "container_runtime_version": self.runtime_version,
             "user_namespaces": surroundings.has_user_namespaces(),
+            "isolation": self.isolation,
             "clock_skew_s": self.skew_s,
             "user": os.getuid(),
         }

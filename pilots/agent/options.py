@@ -23,8 +23,14 @@ class Options:
 
     server: str
     token_file: str
+    #: In place of the file; None: there is one.
+    token_fd: int | None
+    #: The file with the token, if it stays on the node; see ``__main__``.
+    token_left: Path | None
     remove_token_file: bool
     ca: Path | None
+    hide: tuple[Path, ...]
+    show: tuple[Path, ...]
     vo: str
     site: str
     ce: str
@@ -60,8 +66,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     return Options(
         server=given.server,
         token_file=given.token_file,
+        token_fd=given.token_fd,
+        token_left=None,
         remove_token_file=given.remove_token_file,
         ca=given.ca,
+        hide=tuple(given.hide),
+        show=tuple(given.show),
         vo=given.vo,
         site=given.site,
         ce=given.ce,
@@ -99,17 +109,37 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"wms pilot agent {VERSION}, protocol {PROTOCOL}")
     parser.add_argument("--server", type=_url, required=True, metavar="URL", help="such as https://wms.example.org")
-    parser.add_argument(
+    token = parser.add_mutually_exclusive_group(required=True)
+    token.add_argument(
         "--token-file",
-        required=True,
+        default="",
         metavar="PATH",
         help='file of mode 0600 with the token of a pilot or for registration in its first line; "-": standard input',
+    )
+    token.add_argument(
+        "--token-fd", type=_count, metavar="N", help="open descriptor with such a line, which no file has to hold"
     )
     parser.add_argument(
         "--remove-token-file", action="store_true", help="once it was read, so that no job of this user can read it"
     )
     parser.add_argument(REMOVE_PROGRAM, action="store_true", help="the file of the agent itself, when it ends")
     parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
+    parser.add_argument(
+        "--hide",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="that no payload may reach, where payloads have mounts of their own; may be repeated",
+    )
+    parser.add_argument(
+        "--show",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="that payloads may reach although it is in /tmp, as software that a site keeps there; may be repeated",
+    )
     _add_place(
         parser.add_argument_group("place: required for registration; a pilot made by hand names it in its offers")
     )

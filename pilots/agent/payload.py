@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ class Payload:
         streams: Streams,
         max_cpu_s: float,
         record: PayloadRecord,
+        enclosure: Sequence[str] = (),
     ) -> None:
         """Start it.
 
@@ -80,6 +82,7 @@ class Payload:
             streams: descriptors of its output; they stay the caller's.
             max_cpu_s: of any single process, if nobody stops it earlier.
             record: of the payload's processes.
+            enclosure: words that begin the command line of a payload that has namespaces of its own.
 
         Raises:
             NotStartedError: nothing was run.
@@ -94,8 +97,9 @@ class Payload:
         self._warden_pid = 0
         self._wire, wardens = socket.socketpair()
         with wardens, tempfile.TemporaryFile() as complaints:
-            stderr = complaints.fileno() if identity.is_other else None
-            self._top = start(identity.command(script), wire=wardens, stderr=stderr)
+            stderr = complaints.fileno() if identity.is_other or enclosure else None
+            command = [*enclosure, str(script)] if enclosure else identity.command(script)
+            self._top = start(command, wire=wardens, stderr=stderr)
             wardens.close()
             self._order(program, streams, max_cpu_s=max_cpu_s)
             try:

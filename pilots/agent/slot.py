@@ -35,6 +35,10 @@ class Slot:
     parent: int
     #: In it, for this job; not made yet.
     job_directory: Path
+    #: From payloads that have mounts of their own.
+    hidden: tuple[Path, ...]
+    #: To them, wherever it is.
+    shown: tuple[Path, ...]
     #: Between SIGTERM and SIGKILL, for a payload that is stopped.
     grace_s: float
     #: Between SIGTERM to the pilot and the last report on the job.

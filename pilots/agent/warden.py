@@ -43,7 +43,7 @@ def main() -> int:
     if order["uid"] != os.getuid() and os.getuid() != 0:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
     _become_warden()
-    wire.sendall(json.dumps({"warden": os.getpid()}).encode() + b"\n")
+    wire.sendall(json.dumps({"warden": int(sys.argv[1]) if _is_enclosed() else os.getpid()}).encode() + b"\n")
     # The pilot may put this process into a control group before there is a payload.
     if wire.recv(1) != b"G":
         return 1
@@ -69,6 +69,11 @@ def main() -> int:
         with suppress(OSError):
             wire.sendall(json.dumps(answer).encode() + b"\n")
     return 0
+
+
+def _is_enclosed() -> bool:
+    """Return whether this is the first process in namespaces of the payload; then its number outside is told it."""
+    return len(sys.argv) > 1
 
 
 def _line(wire: socket.socket) -> bytes:
@@ -120,6 +125,8 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     os.setsid()
     if order["uid"] != os.getuid():
         _give_up_root(order["uid"])
+    elif _is_enclosed():
+        _gain_nothing()
     _die_with_warden()
     signal.set_wakeup_fd(-1)
     for number in (
@@ -153,6 +160,11 @@ def _give_up_root(uid: object) -> None:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+    _gain_nothing()
+
+
+def _gain_nothing() -> None:
+    """Let no program that is executed from now on give this process another user or capabilities."""
     if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
         raise PermissionError(errno.EPERM, "the payload could become another user")
 

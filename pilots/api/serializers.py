@@ -186,6 +186,9 @@ class WatchdogOut(serializers.Serializer[object]):
     stalled_warning_fraction = serializers.FloatField(help_text="Of that window; beyond it the job's owner is warned.")
     warning_fraction = serializers.FloatField(help_text="Of a limit; beyond it the job's owner is warned.")
     stream_max_mb = serializers.IntegerField(help_text="Of standard output and of standard error; 0: no limit.")
+    unasked_disk_mb = serializers.IntegerField(
+        help_text="Of what a job writes that asked for no disk, beside its input; 0: no limit."
+    )
 
 
 class AgentOut(serializers.Serializer[object]):

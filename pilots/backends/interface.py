@@ -142,6 +142,7 @@ class CEDescription:
         options: of the CE, as configured; the backend refuses those that it does not know.
         directory: of the server, for this CE alone; made by whoever needs it.
         server_url: where pilots reach the server.
+        hidden: directories of the server that payloads on its own machine must not reach.
         queues: that take pilots; none: they are not known, and a slot is one core.
     """
 
@@ -150,6 +151,7 @@ class CEDescription:
     options: Mapping[str, object]
     directory: Path
     server_url: str
+    hidden: Sequence[Path] = ()
     queues: Sequence[BatchQueue] = ()
 
 

@@ -54,6 +54,7 @@ class LocalBackend(PlainHostBackend):
         self._max_idle_s = read.number(options, "max_idle_s", default=_MAX_IDLE_S)
         self._place = description.directory
         self._server_url = description.server_url
+        self._hidden = [str(directory.absolute()) for directory in (*description.hidden, description.directory)]
 
     def script(self, order: PilotOrder) -> str:
         """Return a script that starts the agent from this machine's copy: nothing has to be fetched."""
@@ -68,8 +69,9 @@ class LocalBackend(PlainHostBackend):
             WORK_DIRECTORY,
         )
         life += ("--grace-s", str(_GRACE_S), "--stop-within-s", str(_STOP_WITHIN_S), *self._node)
+        hidden = (word for directory in self._hidden for word in ("--hide", directory))
         program = (self._python, "-I", str(_unpacked(self._place)), "--server", self._server_url)
-        return f"exec {shlex.join((*program, *token, *place, '--stamp', order.stamp, *life))}\n"
+        return f"exec {shlex.join((*program, *token, *hidden, *place, '--stamp', order.stamp, *life))}\n"
 
 
 def dismiss(directory: Path) -> None:

@@ -42,7 +42,9 @@ def pilot_script(
         python: the interpreter to be tried first.
     """
     place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue, "--stamp", order.stamp)
-    given = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *more)
+    # Beside the directory where it starts are those of other pilots, with the secrets of those that still wait.
+    hidden = ("--hide", "..")
+    given = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *hidden, *more)
     program = f'"$PWD"/{shlex.quote(f"agent-{order.stamp}.pyz")}'
     return _script(program=program, arguments=shlex.join(given), first=(python,) if python else ())
 

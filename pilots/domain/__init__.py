@@ -70,3 +70,5 @@ class WatchdogMargins:
     warning_fraction: float = 0.9
     #: Of standard output and of standard error; 0: as large as they like.
     stream_max_mb: int = 1000
+    #: Of what a job writes that asked for no disk, beside its input; 0: as much as the node has above min_free_disk_mb.
+    unasked_disk_mb: int = 1000

@@ -80,6 +80,7 @@ def _made(
             options=of_backend(options),
             directory=settings.WMS_DATA_DIR / "pilots" / site / ce,
             server_url=settings.WMS_SERVER_URL,
+            hidden=[settings.WMS_DATA_DIR],
             queues=queues,
         )
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.running import RunningAgent
+from tests.agent.running import ORDINARY_USER, RunningAgent
 from tests.agent.scripted import ScriptedServer
 
 #: Open to every user; the one that runs the tests may be at home with somebody.
@@ -59,9 +59,9 @@ def start_plainly(server: ScriptedServer) -> Iterator[StartAgent]:
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
 
         def start(*options: str, **more: Any) -> RunningAgent:
-            user = "nobody" if os.geteuid() == 0 else None
+            own: dict[str, Any] = {} if "owner" in more or os.geteuid() != 0 else {"user": ORDINARY_USER}
             return stack.enter_context(
-                RunningAgent(server.url, directory, *options, packed=True, python=PYTHON, user=user, **more)
+                RunningAgent(server.url, directory, *options, packed=True, python=PYTHON, **own, **more)
             )
 
         yield start

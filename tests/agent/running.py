@@ -6,9 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from pilots.agent_package import agent_package
@@ -33,6 +33,17 @@ INTERPRETERS = sorted(
     }
 )
 
+ORDINARY_USER = "nobody"
+_OWNER = (pwd.getpwnam(ORDINARY_USER).pw_uid, pwd.getpwnam(ORDINARY_USER).pw_gid)
+#: Of an agent that root starts as an ordinary user where the kernel refuses user namespaces, as it does in a chroot.
+WITHOUT_NAMESPACES: Mapping[str, Any] = {
+    "owner": _OWNER,
+    "enter": (
+        "unshare", "--mount", "sh", "-c",
+        f'mount --rbind / /mnt && exec chroot --userspec={_OWNER[0]}:{_OWNER[1]} --groups= /mnt "$0" "$@"',
+    ),
+}  # fmt: skip
+
 
 class RunningAgent:
     """A pilot that was started; ``with`` ends it."""
@@ -53,12 +64,14 @@ class RunningAgent:
         user: str | None = None,
         enter: Sequence[str] = (),
         owner: tuple[int, int] | None = None,
+        token_file: Path | str = "-",
+        show: bool = True,
     ) -> None:
         """Start it, as ``-m pilots.agent``, which is faster, or *packed* as pilots fetch it; root may name a *user*.
 
         Without *work_dir* it must find one. Unless *measured*, the node has the given processors and memory, and its
         cores are like the reference, whatever this machine has. *enter* are words before its command line, and *owner*
-        the user and the group that these make it run as.
+        the user and the group that these make it run as. Unless *show* is false, payloads reach *directory*.
         """
         self.work = directory / "work"
         self.work.mkdir(exist_ok=True)
@@ -71,9 +84,11 @@ class RunningAgent:
             (directory / "agent.pyz").write_bytes(agent_package().content)
             program = [str(directory / "agent.pyz")]
         self._log = directory / "agent.log"
-        command: Sequence[str] = [python, *program, "--server", url, "--token-file", "-"]
+        command: Sequence[str] = [python, *program, "--server", url, "--token-file", str(token_file)]
         usual = ["--max-idle-s", "0", "--stop-within-s", "5.5"]
         usual += ["--work-dir", str(self.work)] if work_dir else []
+        # What a payload and its test tell each other by files.
+        usual += ["--show", str(directory)] if show else []
         node = ["--node-processors", str(node_processors), "--node-memory-mb", str(node_memory_mb), "--speed", "1"]
         usual += [] if measured else node
         with self._log.open("wb") as log:

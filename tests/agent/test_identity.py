@@ -470,7 +470,7 @@ def test_a_payload_of_the_same_user_cannot_look_into_the_pilot(server: ScriptedS
         assert agent.wait() == 0, agent.log
 
     said = server.lease.files()["std.out"]
-    # The pilot and the warden; a mode of the kernel may hide even that they are there.
-    assert said.count("Permission denied") >= 8
+    # Of the pilot and what is above the payload it sees the first process of its own namespace alone.
+    assert said.count("Permission denied") >= 4
     assert "READ" not in said
     assert said.endswith(f"{node.pilot}\n")

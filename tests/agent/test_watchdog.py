@@ -293,6 +293,24 @@ def test_a_payload_over_its_disk_is_stopped(server: ScriptedServer, start: Start
     assert _minor(server).endswith(" MB of 10 MB")
 
 
+def test_a_payload_that_asked_for_no_disk_may_use_some_beside_its_input(
+    server: ScriptedServer, start: StartAgent
+) -> None:
+    server.configuration["watchdog"]["unasked_disk_mb"] = 10
+    given = server.add_sandbox(os.urandom(20_000_000), file_name="input")
+    server.add_job("/bin/sh", "-c 'head -c 5000000 input > part; sleep 1'", input_sandboxes=[given])
+    server.add_job("/bin/sh", "-c 'head -c 20000000 /dev/urandom > big; sleep 1000'")
+
+    assert start().wait() == 0
+
+    within, beyond = server.leases
+    assert within.finished is not None
+    assert within.finished["exit_code"] == 0
+    assert beyond.finished is not None
+    assert beyond.finished["minor_status"].startswith("Disk limit of a job that asks for none exceeded: ")
+    assert beyond.finished["minor_status"].endswith(" MB of 10 MB")
+
+
 def test_a_payload_that_writes_without_end_is_stopped(server: ScriptedServer, start: StartAgent) -> None:
     server.configuration["watchdog"]["stream_max_mb"] = 1
     server.add_job("/bin/sh", "-c 'yes >&2'")

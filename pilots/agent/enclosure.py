@@ -1,0 +1,188 @@
+"""Gives one payload namespaces of its own: of processes, mounts and System V memory, and of users unless it is root's.
+
+Started as a script of its own, imports nothing of the pilot: ``enclosure.py SPECIFICATION SCRIPT``. It makes the
+namespaces and waits; its child, the first process in them, becomes the script (warden.py), whose first argument is its
+process id as the pilot sees it. When that process ends, for whatever reason, the kernel ends all others in there. With
+``-`` in the place of the script it only tries whether all of this can be done.
+
+The specification is a JSON object: ``top``, the directory of the job, which stays where it is; ``tmp``, a directory in
+it that takes the place of /tmp and /var/tmp; ``hide``, files and directories that are empty in there; ``show``, others
+that the job needs, wherever they are; ``home``, the pilot's, which can only be read in there, without what is readable
+to its owner alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import runpy
+import signal
+import stat
+import sys
+from contextlib import suppress
+
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
+#: {flag of statvfs(3): flag of mount(2)}: those of a mount of another user namespace stay as they are.
+_LOCKED = {2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+#: Everybody's directories, in whose place the payload has one of its own.
+_SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced
+#: What a payload is in there whose pilot is the root of a user namespace only, so that it has no capabilities.
+_NOT_ROOT = 60706
+_TRY = "-"
+
+
+def main() -> int:
+    """Make the namespaces, and wait for the end of their first process."""
+    specification, script = json.loads(sys.argv[1]), sys.argv[2]
+    try:
+        _unshare()
+        _mount_all(specification)
+    except OSError as error:
+        sys.exit(f"the payload cannot have namespaces of its own: {error}")
+    # Not before: the files by which users are mapped would be root's.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid != 0:
+        os.write(writing, f"{pid}".encode())
+        os.close(writing)
+        return _wait_for(pid)
+    os.close(writing)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    told = os.read(reading, 32)
+    os.close(reading)
+    if not told:  # the parent was killed
+        return 1
+    try:
+        _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | 8)
+    except OSError as error:
+        sys.exit(f"the payload cannot have its own /proc: {error}")
+    if script == _TRY:
+        return 0 if [name for name in os.listdir("/proc") if name.isdecimal()] == ["1"] else 1  # noqa: PTH208 - names
+    sys.argv = [script, told.decode()]
+    runpy.run_path(script, run_name="__main__")
+    return 0
+
+
+def _wait_for(pid: int) -> int:
+    # A batch system signals all processes of a slot: what that means for the payload is the pilot's to say.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.close(0)
+    _, status = os.waitpid(pid, 0)
+    return 0 if status == 0 else 1
+
+
+def _unshare() -> None:
+    uid, gid = os.getuid(), os.getgid()
+    namespaces = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID
+    library = ctypes.CDLL(None, use_errno=True)
+    if uid == 0 and library.unshare(namespaces) == 0:
+        return
+    if library.unshare(namespaces | _CLONE_NEWUSER) != 0:
+        raise _error("unshare")
+    # The order is the kernel's: who may still change groups could get rid of one that denies him something.
+    for name, content in (
+        ("setgroups", "deny"),
+        ("gid_map", f"{gid or _NOT_ROOT} {gid} 1"),
+        ("uid_map", f"{uid or _NOT_ROOT} {uid} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123 - no need of another module
+            file.write(content)
+
+
+def _mount_all(specification: dict[str, object]) -> None:
+    top, tmp, hide, show, home = (specification[name] for name in ("top", "tmp", "hide", "show", "home"))
+    assert isinstance(hide, list)  # noqa: S101 - for the type checker
+    assert isinstance(show, list)  # noqa: S101 - the same
+    # What is mounted outside, as repositories of CVMFS are on demand, is seen in here, and nothing the other way round.
+    _mount(None, "/", None, _MS_REC | _MS_SLAVE)
+    mask = os.umask(0o022)
+    # By descriptors: what is mounted first may hide them.
+    temporary = os.open(str(tmp), os.O_PATH | os.O_DIRECTORY)
+    kept = {str(each): os.open(str(each), os.O_PATH) for each in (*show, top)}
+    shared = {os.path.realpath(each) for each in _SHARED if os.path.isdir(each)}  # noqa: PTH112 - no other module
+    for each in sorted(shared):
+        _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
+    if os.path.isdir("/dev/shm"):  # noqa: PTH112, S108 - the same
+        _mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")  # noqa: S108 - it is replaced
+    with suppress(OSError):  # not every kernel has it, and of another's queues the namespace sees none
+        _mount("mqueue", "/dev/mqueue", "mqueue", _MS_NOSUID | _MS_NODEV)
+    for each in hide:
+        if (real := os.path.realpath(str(each))) not in shared:
+            _hide(real)
+    _protect(os.path.realpath(str(home))) if home else None
+    for path, descriptor in kept.items():
+        _keep(path, descriptor, is_own=path == top)
+    for descriptor in (temporary, *kept.values()):
+        os.close(descriptor)
+    os.umask(mask)
+
+
+def _hide(path: str) -> None:
+    """Put something empty in the place of a file or directory."""
+    if path == "/":
+        return
+    try:
+        is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return  # there is none, or what it is in is hidden already
+    if is_directory:
+        _mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=1m")
+    else:
+        _mount(os.devnull, path, None, _MS_BIND)
+
+
+def _protect(home: str) -> None:
+    """Let a directory only be read, and of what is in it only that which others than its owner may read, too."""
+    if home == "/" or not os.path.isdir(home):  # noqa: PTH112 - no need of another module
+        return
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in list(entries):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if not mode & 0o077 and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                _hide(entry.path)
+    _mount(home, home, None, _MS_BIND | _MS_REC)
+    has = os.statvfs(home).f_flag
+    locked = sum(flag for told, flag in _LOCKED.items() if has & told)
+    _mount(None, home, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
+
+
+def _keep(path: str, descriptor: int, *, is_own: bool) -> None:
+    """Have a file or directory where it was before others were put in its place; the job's own can be written to."""
+    if not _is_there(path, descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.makedirs(path, exist_ok=True)  # noqa: PTH103 - no need of another module
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - the same
+            with open(path, "ab"):  # noqa: PTH123 - the same
+                pass
+    elif not is_own:
+        return
+    _mount(f"/proc/self/fd/{descriptor}", path, None, _MS_BIND | _MS_REC)
+
+
+def _is_there(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116 - no need of another module
+    except OSError:
+        return False
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    encoded = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.mount(*encoded, ctypes.c_ulong(flags), data.encode() or None) != 0:
+        raise _error(target)
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), what)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

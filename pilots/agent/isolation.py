@@ -1,0 +1,127 @@
+"""What keeps payloads from each other and from their pilot at this place (ADR 44)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import pwd
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from pilots.agent import accounts, containers, log
+from pilots.agent.configuration import Place
+from pilots.agent.data import IN_PLACE
+from pilots.agent.lease import Lease
+from pilots.agent.options import Options
+from pilots.agent.storage import path_of
+from pilots.agent.workspace import Workspace
+
+#: As the node's report says it.
+BY_SUDO, BY_USER_ID, BY_NAMESPACES, ALONE = "account by sudo", "user id", "namespaces", "one payload at a time"
+BY_BOTH = f"{BY_USER_ID} and {BY_NAMESPACES}"
+_SUDO = "sudo"
+_TRY_WITHIN_S = 20.0
+_TRY = "-"
+#: Kept output, beside the work directory.
+_KEPT = "kept"
+
+
+def kind(place: Place) -> str:
+    """Return what separates the payloads of a pilot at this place."""
+    if place.identity == _SUDO:
+        return BY_SUDO
+    if accounts.can_change_user():
+        return BY_BOTH if has_namespaces() else BY_USER_ID
+    return BY_NAMESPACES if has_namespaces() else ALONE
+
+
+def by_namespaces(place: Place) -> bool:
+    """Return whether a payload at this place has namespaces of its own."""
+    return kind(place) in {BY_BOTH, BY_NAMESPACES}
+
+
+@lru_cache(maxsize=1)
+def has_namespaces() -> bool:
+    """Return whether payloads can have namespaces of their own: tried once, in the way that it is done for them."""
+    source = (pkgutil.get_data("pilots.agent", "enclosure.py") or b"").decode()
+    try:
+        with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
+            words = [*_python(), "-c", source, json.dumps(_specification(Path(top), Path(top))), _TRY]
+            tried = subprocess.run(  # noqa: S603 - our own
+                words, check=False, timeout=_TRY_WITHIN_S, stdin=subprocess.DEVNULL, capture_output=True, cwd="/"
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        log.event("node.no_namespaces", error=error)
+        return False
+    if tried.returncode != 0:
+        log.event("node.no_namespaces", error=tried.stderr.decode("utf-8", "replace").strip()[-200:])
+    return tried.returncode == 0
+
+
+def hidden_from_payloads(options: Options) -> tuple[Path, ...]:
+    """Return what belongs to the pilot, and what its computing element says that payloads must not reach."""
+    kept = (options.work_dir.resolve().parent / _KEPT, options.work_dir)
+    # In the last one a user may ask systemd to run something elsewhere.
+    common = [f"/tmp/wms-accounts-{os.getuid()}", f"/tmp/wms-payloads-{os.getuid()}", f"/run/user/{os.getuid()}"]  # noqa: S108 - hidden
+    token = () if options.token_left is None else (options.token_left,)
+    return tuple(Path(each).absolute() for each in (*options.hide, *token, *kept, *common))
+
+
+def words(workspace: Workspace, lease: Lease, *, uid: int, hide: Sequence[Path], show: Sequence[Path]) -> Sequence[str]:
+    """Return what begins the command line of the script that runs in namespaces of its own; writes a script for it.
+
+    Args:
+        workspace: of the job; what is in the payload's own /tmp is there.
+        lease: of the job.
+        uid: of the payload.
+        hide: what the payload is not to reach.
+        show: what it is to reach, wherever it is.
+    """
+    tmp = workspace.area / "everybodys-tmp"
+    tmp.mkdir(mode=0o700)
+    if uid != os.getuid():
+        os.chown(tmp, uid, uid)
+    script = workspace.tools / "enclosure.py"
+    script.write_bytes(pkgutil.get_data("pilots.agent", "enclosure.py") or b"")
+    script.chmod(0o644)
+    specification = _specification(
+        workspace.top, tmp, hide=hide, show=[*filter(Path.exists, show), *_needed(lease, hide)]
+    )
+    return [*_python(), str(script), json.dumps(specification)]
+
+
+def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
+    """Yield what the job needs of the node that may be in everybody's directories, but nothing of the pilot."""
+    image = lease.job.container
+    named = [image] if image.startswith("/") else []
+    if image:
+        of_site = [os.environ.get(name, "") for name in containers.variables_of_site()]
+        named += [each.partition(":")[0] for words in of_site for each in words.split(",")]
+    if lease.data.policy == IN_PLACE:
+        named += [str(path_of(copy.url) or "") for given in lease.data.input_files for copy in given.copies]
+    of_pilot = [each.resolve() for each in hide]
+    for path in (Path(each) for each in named if each.startswith("/")):
+        real = path.resolve()
+        apart = all(each not in (real, *real.parents) and real not in each.parents for each in of_pilot)
+        if apart and real.exists() and os.access(real, os.R_OK):
+            yield path.absolute()
+
+
+def _specification(
+    top: Path, tmp: Path, *, hide: Iterable[Path] = (), show: Iterable[Path] = ()
+) -> Mapping[str, object]:
+    home = ""
+    with suppress(KeyError):
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    lists = {"hide": [str(each) for each in hide], "show": [str(each) for each in show]}
+    return {"top": str(top), "tmp": str(tmp), **lists, "home": home}
+
+
+def _python() -> Sequence[str]:
+    return [sys.executable or "/usr/bin/python3", "-I", "-S"]
