@@ -19,7 +19,7 @@ def test_heartbeats_tell_usage_and_the_last_lines(server: ScriptedServer, start:
     server.add_job("/bin/sh", "-c 'seq 1 99; printf \"\\\\0bytes \\\\377\\n\"; sleep 1000'")
     agent = start()
     server.wait_until(lambda: server.leases and any("std_output" in beat for beat in server.lease.heartbeats))
-    server.wait_until(lambda: len(server.lease.heartbeats) >= 3)
+    server.wait_until(lambda: len(server.lease.heartbeats) >= 3 and server.lease.heartbeats[-1]["memory_mb"] > 0)
     agent.stop()
     assert agent.wait() == 0
 
