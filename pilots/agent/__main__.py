@@ -40,24 +40,12 @@ def _run(given: Options, *, started_at: float) -> int:
     # Before there is any secret in memory.
     linux.hide_memory()
     linux.adopt_orphans()
-    given = replace(given, token_left=credentials.file_left(given.token_file, descriptor=given.token_fd))
+    if not given.remove_token_file:
+        given = replace(given, token_left=credentials.file_left(given.token_file, descriptor=given.token_fd))
     try:
         token = credentials.read_token(given.token_file, descriptor=given.token_fd)
-    except BadTokenError as error:
-        sys.stderr.write(f"{error}\n")
-        return WRONG_USAGE
-    if given.remove_token_file and given.token_file not in {"", STANDARD_INPUT}:
-        # Before anything else can go wrong.
-        try:
-            Path(given.token_file).unlink(missing_ok=True)
-        except OSError as error:
-            sentence = f"cannot be removed ({error.strerror}), and jobs of this user could read it"
-            sys.stderr.write(f"The token file {given.token_file} {sentence}: leave out --remove-token-file.\n")
-            return WRONG_USAGE
-        given = replace(given, token_left=None)
-    try:
         pilot = Pilot(given, token=token, started_at=started_at)
-    except BadCertificatesError as error:
+    except (BadTokenError, BadCertificatesError) as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE
     if not token.startswith(credentials.PILOT_TOKEN_PREFIX):
@@ -65,6 +53,13 @@ def _run(given: Options, *, started_at: float) -> int:
         if missing:
             named = ", ".join(f"--{name}" for name in missing)
             sys.stderr.write(f"To register, the pilot must know where it is: give {named} too.\n")
+            return WRONG_USAGE
+    if given.remove_token_file and given.token_file not in {"", STANDARD_INPUT}:
+        try:
+            Path(given.token_file).unlink(missing_ok=True)
+        except OSError as error:
+            sentence = f"cannot be removed ({error.strerror}), and jobs of this user could read it"
+            sys.stderr.write(f"The token file {given.token_file} {sentence}: leave out --remove-token-file.\n")
             return WRONG_USAGE
     log.event("pilot.started", version=VERSION, server=given.server, work_directory=given.work_dir)
     return pilot.run()

@@ -42,7 +42,7 @@ def test_the_node_is_reported_before_a_job_is_asked_for(server: ScriptedServer, 
     assert report["ok"] is True
     assert report["batch_id"] == "4711"
     assert {check["name"] for check in report["checks"]} == {
-        *("work_directory", "disk", "memory", "clock", "processors", "container")
+        *("work_directory", "disk", "memory", "clock", "processors", "isolation", "container")
     }
     assert len(json.dumps(report["node"])) < 16 * 1024
     assert all(seen.user_agent.startswith("wms-pilot-agent/") for seen in server.seen)
