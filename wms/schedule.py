@@ -60,6 +60,8 @@ BEAT: dict[str, Entry] = {
     "remove-old-pilot-logs": every(3600, "pilots.remove_old_logs"),
     # WMS_SECURITY_LOG_DAYS: an hour more or less is nothing.
     "remove-old-security-events": every(3600, "accounts.remove_old_security_events"),
+    # WMS_INVITATION_S: they open nothing any more, and stay in lists of managers until then.
+    "remove-expired-invitations": every(3600, "accounts.remove_expired_invitations"),
     # /readyz takes beat for down after a minute of silence: six chances to be heard.
     "pulse": every(10, "kernel.beat_pulse"),
 }

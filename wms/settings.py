@@ -208,6 +208,8 @@ WMS_JOB_TOKEN_S = env.int("WMS_JOB_TOKEN_S", default=86400)
 WMS_USER_TOKEN_S = env.int("WMS_USER_TOKEN_S", default=30 * 24 * 3600)
 #: A one-time link by which a user sets a password; whoever has it until then can act as that user.
 WMS_PASSWORD_LINK_S = env.int("WMS_PASSWORD_LINK_S", default=3 * 24 * 3600)
+#: An invitation into a group, which only whoever has the name that it was sent to can accept.
+WMS_INVITATION_S = env.int("WMS_INVITATION_S", default=30 * 24 * 3600)
 #: A sandbox is for scripts and small files; data belong on storage elements.
 WMS_SANDBOX_MAX_BYTES = env.int("WMS_SANDBOX_MAX_BYTES", default=10 * 1024 * 1024)
 #: What a user may have uploaded as sandboxes and not deleted with its jobs, each content once; outputs of jobs do not

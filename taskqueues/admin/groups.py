@@ -3,17 +3,20 @@
 from types import MappingProxyType
 from typing import Any
 
+from django import forms
 from django.contrib import admin
-from django.db.models import Field, ForeignKey, Q
+from django.contrib.admin.options import InlineModelAdmin
+from django.db.models import Field, ForeignKey, Model, Q
 from django.http import HttpRequest
 from django.utils import timezone
 
 from taskqueues.services.priorities import mark_changed
 from taskqueues.tasks import recalculate_changed_groups
+from wms.accounts import services
 from wms.accounts.admin.people import MembershipInline
-from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin
-from wms.accounts.domain import GroupProperty, SecurityEventKind
-from wms.accounts.models import Group
+from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInline
+from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
+from wms.accounts.models import Group, Invitation, Membership, User
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.nudge import nudge
 
@@ -22,7 +25,7 @@ _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
 
 
 class MemberInline(MembershipInline):
-    """Who may act in the group; new members are named exactly."""
+    """Who may act in the group; new members are named exactly, by a manager only such as are in the VO already."""
 
     verbose_name = "member"
     verbose_name_plural = "members"
@@ -30,13 +33,54 @@ class MemberInline(MembershipInline):
     def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
         """Return the form field of a column; a user is typed, not chosen among all users of the system."""
         if isinstance(db_field, ForeignKey) and db_field.name == "user":
-            return UserByNameField()
+            if self.sees_all(request):
+                sentence = "There is no user of exactly this name; letter case counts."
+                return UserByNameField(User.objects.all(), invalid=sentence)
+            # Of a name that nobody has, and of a user of other VOs, exactly the same is said.
+            sentence = "Nobody of exactly this name is in the VO; invite whoever is not in it yet."
+            return UserByNameField(User.objects.none(), invalid=sentence)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    def narrow(self, fields: "dict[str, forms.Field]", page: Model | None) -> None:
+        """Leave the users who are in the VO of the group of the page."""
+        users = fields["user"]
+        if isinstance(users, forms.ModelChoiceField) and isinstance(page, Group):
+            users.queryset = User.objects.filter(memberships__group__vo=page.vo_id).distinct()
+
+
+class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
+    """An invitation: a name, of which nothing is looked up but whether it is a member's already."""
+
+    def clean_username(self) -> str:
+        """Refuse the name of a member, and an invitation too many."""
+        username: str = User.normalize_username(self.cleaned_data["username"])
+        group, now = self.instance.group, timezone.now()
+        if Membership.objects.filter(group=group, user__username=username).exists():
+            raise forms.ValidationError("This is a member of the group already.")
+        if Invitation.objects.filter(group=group, expires_at__gt=now).count() >= MAX_OPEN_INVITATIONS:
+            sentence = f"The group has {MAX_OPEN_INVITATIONS} open invitations; withdraw some first."
+            raise forms.ValidationError(sentence)
+        return username
+
+
+class InvitationInline(VOLevelInline[Invitation]):
+    """Whom a manager has invited into the group; the answer to an invitation is not shown."""
+
+    model = Invitation
+    form = InvitationForm
+    operators_may = EVERYTHING - {"change"}
+    managers_may = EVERYTHING - {"change"}
+    fields = ("username", "invited_by", "created_at", "expires_at")
+    readonly_fields = ("invited_by", "created_at", "expires_at")
+
+    def managed(self, vos: frozenset[int]) -> Q:
+        """Return the invitations into groups of the VOs."""
+        return Q(group__vo__in=vos)
 
 
 @admin.register(Group)
 class GroupAdmin(VOLevelAdmin[Group]):
-    """A manager sets the shares of the VO's groups, and who is in them."""
+    """A manager sets the shares of the VO's groups, invites users into them, and ends memberships."""
 
     constraint_words = MappingProxyType(
         {"group_priority_is_finite_and_not_negative": ("priority", "Give a number from 0 to 1e12.")}
@@ -53,7 +97,23 @@ class GroupAdmin(VOLevelAdmin[Group]):
     search_fields = ("name",)
     ordering = ("name",)
     fields = ("name", "vo", "priority", "properties")
-    inlines = (MemberInline,)
+    inlines = (MemberInline, InvitationInline)
+
+    def get_inlines(self, request: HttpRequest, obj: Group | None) -> "list[type[InlineModelAdmin[Any, Any]]]":
+        """Return the tables; a group that is being added has no VO yet of which somebody could be."""
+        if obj is not None:
+            return [MemberInline, InvitationInline]
+        return [MemberInline] if self.sees_all(request) else []
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
+        """Save a table; invitations are sent and withdrawn by their services."""
+        if formset.model is not Invitation or not isinstance(request.user, User):
+            super().save_formset(request, form, formset, change)
+            return
+        for invitation in formset.save(commit=False):
+            services.invite(invitation.group, invitation.username, by=request.user, now=timezone.now())
+        for invitation in formset.deleted_objects:
+            services.withdraw(invitation)
 
     def managed(self, vos: frozenset[int]) -> Q:
         """Return the groups of the VOs."""

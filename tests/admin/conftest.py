@@ -172,7 +172,8 @@ def superuser() -> Client:
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
 
-NO_MEMBERSHIPS = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+NO_INVITATIONS = {"invitations-TOTAL_FORMS": "0", "invitations-INITIAL_FORMS": "0"}
+NO_MEMBERSHIPS = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0", **NO_INVITATIONS}
 NO_DNS = {"dns-TOTAL_FORMS": "0", "dns-INITIAL_FORMS": "0"}
 
 

@@ -53,7 +53,7 @@ OF_A_VO: dict[type[models.Model], str] = {
 }
 SHARED: dict[type[models.Model], str] = {Platform: "platform", StorageElement: "storage_element", Director: "director"}
 OPERATORS_ADD = [VO, Group, User, Site, ComputingElement, Queue, Limit, RequirementDefinition, *SHARED]
-MANAGERS_ADD = [Group, User, Site, Queue, Limit, RequirementDefinition]
+MANAGERS_ADD = [Group, Site, Queue, Limit, RequirementDefinition]
 OURS = [model for model in admin.site._registry if not model.__module__.startswith("django.")]
 
 

@@ -5,7 +5,18 @@ from django.test import Client
 from django.urls import reverse
 
 from taskqueues.models import ChangedGroup
-from tests.admin.conftest import NO_DNS, NO_MEMBERSHIPS, World, act, add, change, changelist, client_of, errors_of
+from tests.admin.conftest import (
+    NO_DNS,
+    NO_INVITATIONS,
+    NO_MEMBERSHIPS,
+    World,
+    act,
+    add,
+    change,
+    changelist,
+    client_of,
+    errors_of,
+)
 from tests.factories import make_group, make_user
 from wms.accounts.models import Group, Membership, User
 
@@ -54,18 +65,24 @@ def test_a_share_that_is_none_is_refused_beside_its_field(priority: str, manager
 
 def member_rows(*names: str) -> dict[str, str]:
     rows = {f"memberships-{number}-user": name for number, name in enumerate(names)}
-    return {"memberships-TOTAL_FORMS": str(len(names)), "memberships-INITIAL_FORMS": "0", **rows}
+    return {**NO_INVITATIONS, "memberships-TOTAL_FORMS": str(len(names)), "memberships-INITIAL_FORMS": "0", **rows}
 
 
-def test_a_manager_puts_a_user_into_a_group_by_name(manager: Client, mine: World) -> None:
-    newcomer = make_user(username="nora")
-    response = manager.post(change(mine.group), {"priority": "1", **member_rows("nora")})
+def test_a_manager_puts_a_member_of_the_vo_into_a_further_group_by_name(manager: Client, mine: World) -> None:
+    further = make_group(name="lhcb_prod", vo=mine.vo)
+    response = manager.post(change(further), {"priority": "1", **member_rows("lhcb_member")})
     assert response.status_code == 302
+    assert Membership.objects.filter(user=mine.member, group=further).exists()
+
+
+def test_an_operator_puts_a_user_into_a_group_by_name(operator: Client, mine: World) -> None:
+    newcomer = make_user(username="nora")
+    assert operator.post(change(mine.group), {"priority": "1", **member_rows("nora")}).status_code == 302
     assert Membership.objects.filter(user=newcomer, group=mine.group).exists()
 
 
-def test_a_name_that_nobody_has_is_refused(manager: Client, mine: World) -> None:
-    response = manager.post(change(mine.group), {"priority": "1", **member_rows("nobody")})
+def test_a_name_that_nobody_has_is_refused(operator: Client, mine: World) -> None:
+    response = operator.post(change(mine.group), {"priority": "1", **member_rows("nobody")})
     assert response.status_code == 200
     assert "There is no user of exactly this name" in response.content.decode()
     assert mine.group.memberships.count() == 1
@@ -74,6 +91,7 @@ def test_a_name_that_nobody_has_is_refused(manager: Client, mine: World) -> None
 def rows_without(membership: Membership, *, of: Group) -> dict[str, object]:
     """Return the form of a group in which this membership is ticked for deletion."""
     return {
+        **NO_INVITATIONS,
         "priority": "1",
         "memberships-TOTAL_FORMS": "1",
         "memberships-INITIAL_FORMS": "1",
@@ -185,20 +203,39 @@ def new_user(group: Group | None, **others: str) -> dict[str, str]:
     }
 
 
-def test_a_manager_adds_a_user_to_the_own_vo(manager: Client, mine: World) -> None:
+def test_an_operator_adds_a_user_to_a_group(operator: Client, mine: World) -> None:
     forged = new_user(mine.group, is_staff="on", is_superuser="on", operator="on")
-    assert "/accounts/password/link/" in manager.post(add(User), forged).content.decode()
+    assert "/accounts/password/link/" in operator.post(add(User), forged).content.decode()
     nora = User.objects.get(username="nora")
     assert [membership.group for membership in nora.memberships.all()] == [mine.group]
     assert not nora.has_usable_password()
     assert not any([nora.is_staff, nora.is_superuser, nora.operator])
 
 
-def test_a_manager_adds_no_user_without_a_group_or_to_another_vo(manager: Client, theirs: World) -> None:
+def test_a_manager_adds_no_user(manager: Client, mine: World, theirs: World) -> None:
     without_rows = {**new_user(None), "memberships-TOTAL_FORMS": "0"}
-    for form in (new_user(None), without_rows, new_user(theirs.group)):
-        assert manager.post(add(User), form).status_code == 200
+    for form in (new_user(None), without_rows, new_user(mine.group), new_user(theirs.group)):
+        assert manager.post(add(User), form).status_code == 403
         assert not User.objects.filter(username="nora").exists()
+
+
+@pytest.mark.parametrize("who", ["operator", "manager"])
+def test_a_default_group_that_the_user_is_not_in_is_refused(
+    who: str, request: pytest.FixtureRequest, mine: World
+) -> None:
+    client: Client = request.getfixturevalue(who)
+    other = make_group(name="lhcb_prod", vo=mine.vo)
+    errors = errors_of(client.post(change(mine.member), of_person(default_group=str(other.pk), username="x")))
+    assert errors["default_group"] == ["lhcb_member is not a member of lhcb_prod; save the membership first."]
+    assert client.post(change(mine.member), of_person(default_group=str(mine.group.pk))).status_code == 302
+    mine.member.refresh_from_db()
+    assert mine.member.default_group == mine.group
+
+
+def test_a_default_group_that_the_user_has_left_prevents_no_other_change(operator: Client, mine: World) -> None:
+    left = make_group(name="lhcb_prod", vo=mine.vo)
+    User.objects.filter(pk=mine.member.pk).update(default_group=left)
+    assert operator.post(change(mine.member), of_person(default_group=str(left.pk))).status_code == 302
 
 
 def test_an_operator_makes_nobody_a_superuser_and_changes_none(operator: Client, mine: World) -> None:

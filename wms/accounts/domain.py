@@ -98,6 +98,8 @@ class TokenScope(StrEnum):
         return scopes.index(self) >= scopes.index(other)
 
 
+#: So many invitations of one group are open at most; a VO that is larger comes by the configuration file.
+MAX_OPEN_INVITATIONS = 1000
 #: The last use of a token is written at most so often: a match must not wait for it.
 LAST_USE_STEP = timedelta(minutes=10)
 #: A token of `manage.py token` may live so long.

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from wms.accounts import stall_rule
@@ -207,6 +207,48 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"user {self.user_id} in group {self.group_id}"
+
+
+class InvitationQuerySet(models.QuerySet["Invitation"]):
+    """Which invitations somebody may answer."""
+
+    def open_to(self, user: User, *, now: datetime) -> Self:
+        """Keep those of *user* that have neither expired nor been declined, and whose sender may still invite."""
+        sender = User.objects.filter(
+            Q(operator=True) | Q(is_superuser=True) | Q(managed_vos=OuterRef("group__vo")),
+            pk=OuterRef("invited_by"),
+            is_active=True,
+        )
+        return self.filter(Exists(sender), username=user.username, expires_at__gt=now, declined_at__isnull=True)
+
+
+class Invitation(models.Model):
+    """One row invites whoever has a user name, now or later, into a group; the user becomes a member by accepting it.
+
+    The name is a text: nothing that a manager sees of the row says whether there is such a user, so a declined one
+    stays until it expires.
+    """
+
+    group = models.ForeignKey(Group, models.CASCADE, related_name="invitations")
+    username = models.CharField("user name", max_length=150, help_text="The exact name; letter case counts.")
+    invited_by = models.ForeignKey(User, models.SET_NULL, null=True, editable=False, related_name="+")
+    created_at = models.DateTimeField("sent at", editable=False)
+    expires_at = models.DateTimeField(editable=False)
+    declined_at = models.DateTimeField(null=True, editable=False)
+
+    objects = InvitationQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="name_is_invited_to_a_group_once",
+                fields=["group", "username"],
+            ),
+        ]
+        indexes = [models.Index(name="invitation_by_name", fields=["username"])]  # each page of the portal asks
+
+    def __str__(self) -> str:
+        return f"invitation of {self.username}"
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from wms.accounts import sql
 from wms.accounts.domain import BRAKE_WINDOW, Failure, digest_of
-from wms.accounts.models import ApiToken, FailedLogIn, Group, Membership, User
+from wms.accounts.models import ApiToken, FailedLogIn, Group, Invitation, Membership, User
 from wms.accounts.sql import Bearer
 
 
@@ -27,6 +27,11 @@ class Profile:
 def bearer_of(token: str, *, now: datetime) -> Bearer | None:
     """Return the user of *token*, or None if it is unknown, expired, revoked or its user suspended."""
     return sql.bearer_of(digest_of(token), now=now)
+
+
+def open_invitations(user: User, *, now: datetime) -> QuerySet[Invitation]:
+    """Return the invitations that *user* may accept or decline, the newest first."""
+    return Invitation.objects.open_to(user, now=now).select_related("group__vo", "invited_by").order_by("-pk")
 
 
 def live_tokens(user: User, *, now: datetime) -> QuerySet[ApiToken]:

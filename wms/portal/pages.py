@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
+from django.utils import timezone
 
 from wms.accounts import queries
 from wms.accounts.models import User
@@ -34,6 +35,7 @@ class Header:
     #: Managers and operators; who has private pilots finds them at the jobs that they ran.
     sees_pilots: bool
     has_password: bool
+    is_invited: bool
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -68,6 +70,7 @@ def header_of(user: User) -> Header:
         may_administer=user.is_active and user.is_staff,
         sees_pilots=queries.is_manager(user),
         has_password=user.has_usable_password(),
+        is_invited=queries.open_invitations(user, now=timezone.now()).exists(),
     )
 
 

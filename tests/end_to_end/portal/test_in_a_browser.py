@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
@@ -28,6 +29,7 @@ from tests.factories import (
     make_vo,
 )
 from wms.accounts.models import VO
+from wms.accounts.services import invite
 
 CHROMIUM = shutil.which("chromium")
 #: CI sets it, so that a browser that was not installed is no reason to be green.
@@ -68,7 +70,8 @@ def people(transactional_db: None) -> None:
     busy = make_throttled_site(name="LCG.RAL.uk", vos=[vo])
     advertise(busy.pk, of_numbers({SUBMITTING: 5, GATHERING: 1, CURRENT: 40}))
     make_user(username="alice", password=PASSWORD, groups=[group])
-    make_user(username="bob", password=PASSWORD, staff=True, manages=[vo])
+    bob = make_user(username="bob", password=PASSWORD, staff=True, manages=[vo])
+    invite(make_group(name="lhcb_prod", vo=vo), "alice", by=bob, now=timezone.now())
 
 
 @pytest.fixture
@@ -118,6 +121,27 @@ def test_alice_submits_a_job_sees_it_and_kills_it(live_server: LiveServer, brows
     assert "Killed by alice" in page.locator(".state").inner_text()
     page.get_by_role("button", name="Log out").click()
     assert page.get_by_role("heading", name="Log in").is_visible()
+    assert browser.complaints == []
+
+
+def test_alice_accepts_an_invitation_and_makes_and_revokes_a_token(live_server: LiveServer, browser: Browser) -> None:
+    page = browser.page
+    log_in(browser, live_server, username="alice")
+    page.get_by_role("link", name="Invitations").click()
+    page.get_by_role("button", name="Accept lhcb_prod").click()
+    assert page.get_by_role("status").inner_text() == "You are a member of lhcb_prod now."
+    page.get_by_role("link", name="Tokens").click()
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_role("button", name="Make a token").click()
+    assert page.locator("#token").inner_text().startswith("wmsu_")
+    page.get_by_role("row").filter(has_text="laptop").get_by_role("button", name="Revoke").click()
+    assert page.get_by_role("status").inner_text() == "The token is revoked."
+    page.get_by_role("link", name="Password").click()
+    page.get_by_label("Old password").fill(PASSWORD)
+    for label in ("New password (required)", "New password confirmation"):
+        page.get_by_label(label).fill("a new and longer passphrase")
+    page.get_by_role("button", name="Change password").click()
+    assert "The password is changed." in page.get_by_role("status").inner_text()
     assert browser.complaints == []
 
 

@@ -8,8 +8,9 @@ from django.contrib import admin, messages
 from django.contrib.admin.options import InlineModelAdmin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.forms import UserChangeForm as DjangoUserChangeForm
 from django.contrib.auth.models import Group as DjangoGroup
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Exists, Model, OuterRef, Q, QuerySet
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -21,7 +22,8 @@ from django.utils.safestring import SafeString
 
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelInline
 from wms.accounts.domain import SecurityEventKind
-from wms.accounts.models import Membership, User, UserDN
+from wms.accounts.models import Group, Membership, User, UserDN
+from wms.accounts.queries import is_member
 from wms.accounts.services import SuspendedError, issue_password_link
 from wms.accounts.services.second_factors import reset_second_factors
 from wms.kernel.admin import EVERYTHING, What
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
     from django.contrib.admin.options import _FieldOpts, _FieldsetSpec
 
     StockUserAdmin = DjangoUserAdmin[User]
+    UserChangeForm = DjangoUserChangeForm[User]
 else:
     StockUserAdmin = DjangoUserAdmin
+    UserChangeForm = DjangoUserChangeForm
 
 M = TypeVar("M", bound=Model)
 
@@ -41,18 +45,16 @@ admin.site.index_title = "Administration"  # not "Site administration": here a s
 
 
 class DNInline(VOLevelInline[UserDN]):
-    """The names of a user's certificates; who holds one is that user, so only operators change them."""
+    """The names of a user's certificates, for operators: who holds one is that user, and others need not know them."""
 
     model = UserDN
-    managers_may = frozenset({"view"})
-
-    def seen(self, vos: frozenset[int]) -> Q:
-        """Return those of the members of the VOs."""
-        return Q(user__in=Membership.objects.filter(group__vo__in=vos).values("user"))
 
 
 class MembershipInline(VOLevelInline[Membership]):
-    """In which groups a user may act; of other VOs a manager neither sees nor changes any."""
+    """In which groups a user may act; of other VOs a manager neither sees nor changes any.
+
+    A manager puts a user only into further groups of a VO that the user is in already; into a VO users are invited.
+    """
 
     model = Membership
     operators_may = EVERYTHING - {"change"}
@@ -68,20 +70,35 @@ class MembershipInline(VOLevelInline[Membership]):
         """Return the rows with what names them."""
         return super().get_queryset(request).select_related("group", "user")
 
-
-class FirstMembershipInline(MembershipInline):
-    """The same for a user that a manager adds: in no group, the user would be nobody's."""
-
-    min_num = 1
-
     def get_formset(
         self,
         request: HttpRequest,
         obj: Model | None = None,
         **kwargs: Any,  # noqa: ANN401 - Django's own
     ) -> "type[BaseInlineFormSet[Membership, Model, ModelForm[Membership]]]":
-        """Require one row."""
-        return super().get_formset(request, obj, validate_min=True, **kwargs)
+        """Return the table, in which a manager chooses among those who, or what, belong to the VO already."""
+        formset = super().get_formset(request, obj, **kwargs)
+        if not self.sees_all(request):
+            self.narrow(formset.form.base_fields, obj)
+        return formset
+
+    def narrow(self, fields: "dict[str, forms.Field]", page: Model | None) -> None:
+        """Leave the groups of the VOs that the user of the page is in."""
+        groups = fields["group"]
+        if isinstance(groups, forms.ModelChoiceField) and groups.queryset is not None:
+            vos = Membership.objects.filter(user=page.pk if page else None).values("group__vo")
+            groups.queryset = groups.queryset.filter(vo__in=vos)
+
+
+class UserForm(UserChangeForm):
+    """A user, whose default group is one of its groups."""
+
+    def clean_default_group(self) -> Group | None:
+        """Refuse a group that the user is not in; one that the user has left since it was chosen may stay."""
+        group: Group | None = self.cleaned_data["default_group"]
+        if group is None or "default_group" not in self.changed_data or is_member(self.instance, group):
+            return group
+        raise ValidationError(f"{self.instance} is not a member of {group}; save the membership first.")
 
 
 class NewUserForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
@@ -100,13 +117,14 @@ class NewUserForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it 
 
 @admin.register(User)
 class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
-    """Operators manage all users; a manager adds users to the own VO, and changes those who are in no other one.
+    """Operators manage all users; a manager sees the members of the own VO, and changes those who are in no other one.
 
     What gives power (staff, operator, superuser, passwords, certificates) only operators give; who is a superuser
-    only superusers change.
+    only superusers change. Accounts are added by operators, for whoever adds one learns which names there are.
     """
 
-    managers_may = frozenset({"view", "add", "change"})
+    managers_may = frozenset({"view", "change"})
+    form = UserForm
     kinds_of_rows = MappingProxyType(
         {"added": SecurityEventKind.USER_ADDED, "deleted": SecurityEventKind.USER_REMOVED},
     )
@@ -125,6 +143,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         "is_active",
     )
     list_select_related = ("default_group",)
+    of_managers = ("username", "email", "first_name", "last_name", "is_active")
     list_filter = ("is_active", "is_staff", "operator", "is_superuser")
     search_fields = ("username", "first_name", "last_name", "email", "dns__dn")
     ordering = ("username",)
@@ -176,10 +195,36 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
         """Return the fields: of a new user its name, for operators also what gives power."""
         if obj is None:
             return super().get_fieldsets(request, obj)
-        everybody: tuple[None, _FieldOpts] = (None, {"fields": self.of_people})
         if self.sees_all(request):
+            everybody: tuple[None, _FieldOpts] = (None, {"fields": self.of_people})
             return (everybody, ("Operators only", {"fields": self.of_operators}))
-        return (everybody,)
+        # The default group of a member who is in other VOs too may be one of theirs.
+        default_group = ("default_group",) if self.has_change_permission(request, obj) else ()
+        return ((None, {"fields": (*self.of_managers, *default_group)}),)
+
+    def get_list_display(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+        """Return the columns; what is not among them, nobody orders by."""
+        return super().get_list_display(request) if self.sees_all(request) else self.of_managers
+
+    def get_list_filter(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+        """Return the filters."""
+        return super().get_list_filter(request) if self.sees_all(request) else ("is_active",)
+
+    def get_search_fields(self, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
+        """Return what is searched: for managers what they see."""
+        names = super().get_search_fields(request)
+        return names if self.sees_all(request) else [name for name in names if name in self.of_managers]
+
+    def history_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show who changed what, to operators: it names certificates and groups of all VOs."""
+        if not self.sees_all(request):
+            raise PermissionDenied
+        return super().history_view(request, object_id, extra_context)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> list[str]:
         """Return the fields that are shown only."""
@@ -188,9 +233,7 @@ class UserAdmin(VOLevelAdmin[User], StockUserAdmin):
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> "list[type[InlineModelAdmin[Any, Any]]]":
         """Return the tables; of a new user only the groups."""
-        if obj is None:
-            return [MembershipInline if self.sees_all(request) else FirstMembershipInline]
-        return [MembershipInline, DNInline]
+        return [MembershipInline, DNInline] if obj is not None and self.sees_all(request) else [MembershipInline]
 
     @admin.action(description="Reset the second factors of selected users", permissions=["reset_second_factor"])
     def reset_second_factor(self, request: HttpRequest, queryset: QuerySet[User]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from django import forms
-from django.db.models import Exists, Field, Model, OuterRef, Q
+from django.db.models import Exists, Field, Model, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
 from wms.accounts.domain import SecurityEventKind
@@ -84,15 +84,15 @@ class VOLevelInline(VORights, RowLevelInline[M]):
 
 
 class UserByNameField(forms.ModelChoiceField):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A user, named exactly: nobody looks through the users of other VOs here."""
+    """A user, named exactly: nobody looks through the users here."""
 
-    def __init__(self) -> None:
+    def __init__(self, users: QuerySet[User], *, invalid: str) -> None:
         super().__init__(
-            User.objects.all(),
+            users,
             to_field_name="username",
             widget=forms.TextInput(attrs={"autocomplete": "off", "size": 30}),
             label="User name",
-            error_messages={"invalid_choice": "There is no user of exactly this name; letter case counts."},
+            error_messages={"invalid_choice": invalid},
         )
 
 

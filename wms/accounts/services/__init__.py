@@ -10,6 +10,15 @@ from wms.accounts.services.access import (
 )
 from wms.accounts.services.brake import TooManyFailuresError
 from wms.accounts.services.devices import DEVICE_COOKIE_AGE, device_cookie, device_cookie_name, known_device
+from wms.accounts.services.invitations import (
+    NoInvitationError,
+    accept,
+    decline,
+    invite,
+    leave,
+    remove_expired_invitations,
+    withdraw,
+)
 from wms.accounts.services.passwords import (
     IssuedLink,
     LinkOverError,
@@ -33,22 +42,29 @@ __all__ = [
     "IssuedLink",
     "IssuedToken",
     "LinkOverError",
+    "NoInvitationError",
     "NotAMemberError",
     "SuspendedError",
     "TooManyFailuresError",
     "WrongCredentialsError",
+    "accept",
     "acting_group",
+    "decline",
     "device_cookie",
     "device_cookie_name",
+    "invite",
     "issue_password_link",
     "issue_token",
     "known_device",
+    "leave",
     "left_for",
     "log_in",
     "note_use",
+    "remove_expired_invitations",
     "revoke_token",
     "revoke_tokens_of",
     "revoke_visible_token",
     "set_password_by_link",
     "user_of_link",
+    "withdraw",
 ]

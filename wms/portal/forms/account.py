@@ -69,5 +69,5 @@ class NewTokenForm(forms.Form):
             min_value=1,
             max_value=longest,
             initial=longest,
-            help_text=f"At most {longest}; then it opens nothing, nor when you revoke it before.",
+            help_text=f"At most {longest}. The token ends then, or when you revoke it.",
         )

@@ -116,3 +116,53 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(error.detail) from error
     messages.success(request, "The token is revoked.")
     return HttpResponseRedirect(reverse_lazy("portal:tokens"))
+
+
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD"])
+def groups(request: HttpRequest) -> HttpResponse:
+    """List one's groups, and the invitations into further ones."""
+    user = signed_in(request)
+    context = {
+        "groups": queries.groups_of(user),
+        "invitations": queries.open_invitations(user, now=timezone.now()),
+        "default_group_id": user.default_group_id,
+    }
+    return show(request, "portal/groups.html", context)
+
+
+@login_required
+@require_POST
+def accept_invitation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Become a member of the group that one was invited to."""
+    try:
+        group = services.accept(pk, by=signed_in(request), now=timezone.now())
+    except WmsError as error:
+        raise Http404(error.detail) from error
+    messages.success(request, f"You are a member of {group} now.")
+    return redirect("portal:groups")
+
+
+@login_required
+@require_POST
+def decline_invitation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Answer an invitation with no."""
+    try:
+        services.decline(pk, by=signed_in(request), now=timezone.now())
+    except WmsError as error:
+        raise Http404(error.detail) from error
+    messages.success(request, "The invitation is declined. Who sent it does not see that.")
+    return redirect("portal:groups")
+
+
+@login_required
+@require_POST
+def leave_group(request: HttpRequest, pk: int) -> HttpResponse:
+    """End one's membership in a group."""
+    try:
+        group = services.leave(pk, by=signed_in(request))
+    except WmsError as error:
+        raise Http404(error.detail) from error
+    messages.success(request, f"You have left {group}. Your jobs that wait there are not matched any more.")
+    return redirect("portal:groups")

@@ -1,0 +1,100 @@
+"""Membership by consent: a manager invites a name, and whoever has it accepts or declines, or leaves later."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import Group, Invitation, Membership, User
+from wms.accounts.security_log import record
+from wms.kernel.errors import NotFoundError
+
+
+class NoInvitationError(NotFoundError):
+    """There is no such invitation, or not for this user, or it is over."""
+
+    code = "no_invitation"
+
+
+@transaction.atomic
+def invite(group: Group, username: str, *, by: User, now: datetime) -> None:
+    """Invite whoever is called *username* into *group*, for WMS_INVITATION_S; an invitation that is there stays.
+
+    NB: users are not looked up: whether there is one of this name must show in nothing that comes of it.
+    """
+    values = {"invited_by": by, "created_at": now, "expires_at": now + timedelta(seconds=settings.WMS_INVITATION_S)}
+    _, is_new = Invitation.objects.get_or_create(group=group, username=username, defaults=values)
+    if is_new:
+        record(SecurityEventKind.INVITATION_SENT, target=f"user {username}", group=group.name)
+
+
+@transaction.atomic
+def withdraw(invitation: Invitation) -> None:
+    """Take an invitation back."""
+    Invitation.objects.filter(pk=invitation.pk).delete()
+    record(SecurityEventKind.INVITATION_WITHDRAWN, target=f"user {invitation.username}", group=invitation.group.name)
+
+
+@transaction.atomic
+def accept(invitation_id: int, *, by: User, now: datetime) -> Group:
+    """Make *by* a member of the group that *by* was invited to, and return the group.
+
+    Raises:
+        NoInvitationError: there is none, or it is over: withdrawn, expired, declined, or its sender may no longer
+            invite.
+    """
+    invitation = _locked(invitation_id, by=by, now=now)
+    Membership.objects.get_or_create(user=by, group=invitation.group)
+    invitation.delete()
+    record(
+        SecurityEventKind.INVITATION_ACCEPTED,
+        actor=by,
+        target=f"user {by.username}",
+        group=invitation.group.name,
+        invited_by=str(invitation.invited_by),
+    )
+    return invitation.group
+
+
+@transaction.atomic
+def decline(invitation_id: int, *, by: User, now: datetime) -> None:
+    """Decline an invitation; who sent it does not see that.
+
+    Raises:
+        NoInvitationError: as of ``accept``.
+    """
+    invitation = _locked(invitation_id, by=by, now=now)
+    Invitation.objects.filter(pk=invitation.pk).update(declined_at=now)
+    record(SecurityEventKind.INVITATION_DECLINED, actor=by, target=f"user {by.username}", group=invitation.group.name)
+
+
+@transaction.atomic
+def leave(group_id: int, *, by: User) -> Group:
+    """End the membership of *by* in a group, and return the group.
+
+    Raises:
+        NotFoundError: *by* is not its member.
+    """
+    membership = Membership.objects.select_related("group").filter(user=by, group=group_id).first()
+    if membership is None:
+        raise NotFoundError("You are not a member of this group.")
+    membership.delete()
+    if by.default_group_id == group_id:
+        User.objects.filter(pk=by.pk).update(default_group=None)
+    record(SecurityEventKind.RIGHTS_CHANGED, actor=by, target=f"user {by.username}", left=membership.group.name)
+    return membership.group
+
+
+def remove_expired_invitations(*, now: datetime) -> int:
+    """Remove the invitations that nobody can accept any more, and return how many."""
+    removed, _ = Invitation.objects.filter(expires_at__lte=now).delete()
+    return removed
+
+
+def _locked(invitation_id: int, *, by: User, now: datetime) -> Invitation:
+    open_ones = Invitation.objects.open_to(by, now=now).select_related("group__vo", "invited_by")
+    invitation = open_ones.select_for_update(of=("self",)).filter(pk=invitation_id).first()
+    if invitation is None:
+        raise NoInvitationError("This invitation is over: it was withdrawn or answered, or has expired.")
+    return invitation
