@@ -20,6 +20,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from taskqueues.models import QueuedJob, TaskQueue
+from tests.admin.conftest import NO_MEMBERSHIPS
 from tests.factories import NOW, make_group, make_pilot, make_pilot_token, make_queue, make_token, make_user, make_vo
 from tests.pace import wait_for, within
 from tests.threads import at_once
@@ -326,7 +327,7 @@ def test_only_operators_mark_a_group_as_a_production() -> None:
     manager.force_login(make_user(staff=True, manages=[vo]))
     operator.force_login(make_user(staff=True, operator=True))
     page = f"/admin/accounts/group/{group.pk}/change/"
-    form: dict[str, Any] = {"priority": "1", "memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+    form: dict[str, Any] = {"priority": "1", **NO_MEMBERSHIPS}
 
     assert manager.post(page, {**form, "properties": ["PRODUCTION"]}).status_code == 200
     group.refresh_from_db()
