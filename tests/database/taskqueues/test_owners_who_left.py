@@ -165,6 +165,8 @@ def _by_page_of_the_group(alice: User, group: Group) -> None:
         "memberships-0-id": membership.pk,
         "memberships-0-group": group.pk,
         "memberships-0-DELETE": "on",
+        "invitations-TOTAL_FORMS": "0",
+        "invitations-INITIAL_FORMS": "0",
     }
     assert _operator().post(reverse("admin:accounts_group_change", args=[group.pk]), form).status_code == 302
 
