@@ -186,7 +186,7 @@ def test_keys_and_names_that_are_unknown_missing_or_given_twice(text: str, probl
         (site("tokens: {register: wmsu_x}"), "sites[0].tokens.register: use printable ASCII without blanks, and none of the prefixes wmsu_, wmsp_ and wmsj_"),
         ("groups:\n- {name: g, vo: v, priority: .nan}", "groups[0].priority: use a finite number"),
         ("groups:\n- {name: g, vo: v, priority: 1e13}", "groups[0].priority: must be from 0 to 1e+12"),
-        ("groups:\n- {name: g, vo: v, properties: [JOB_SHARNG]}", 'groups[0].properties[0]: use JOB_SHARING. Did you mean "JOB_SHARING"?'),
+        ("groups:\n- {name: g, vo: v, properties: [JOB_SHARNG]}", 'groups[0].properties[0]: use JOB_SHARING or PRODUCTION. Did you mean "JOB_SHARING"?'),
         ("groups:\n- {name: 'a b', vo: v}", 'groups[0].name: "a b" will not do: use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _'),
         ("users:\n- {username: 'a:b'}", 'users[0].username: "a:b" will not do: use letters, digits and . _ @ + - only'),
         ("users:\n- {username: u, staff: 1}", 'users[0].staff: use true or false, not "1"'),
