@@ -44,7 +44,7 @@ def pilot_script(
     place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue, "--stamp", order.stamp)
     # Beside the directory where it starts are those of other pilots, with the secrets of those that still wait.
     hidden = ("--hide", "..")
-    given = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *hidden, *more)
+    given = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *more, *hidden)
     program = f'"$PWD"/{shlex.quote(f"agent-{order.stamp}.pyz")}'
     return _script(program=program, arguments=shlex.join(given), first=(python,) if python else ())
 
