@@ -2,8 +2,26 @@
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+
+#: Not /tmp and the like: payloads have their own.
+_EVERYBODYS = ("/srv", "/run/lock")
+
+
+@contextmanager
+def directory_of_payloads() -> Iterator[Path]:
+    """Yield a directory where a test and payloads may write, whatever the users and namespaces of these."""
+    place = next((each for each in _EVERYBODYS if os.access(each, os.W_OK | os.X_OK)), None)
+    if place is None:
+        pytest.skip(f"none of {', '.join(_EVERYBODYS)} can be written to")
+    with tempfile.TemporaryDirectory(prefix="wms-test-", dir=place, ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o777)
+        yield Path(directory)
 
 
 def needed(*names: str) -> None:

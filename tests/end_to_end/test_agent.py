@@ -28,7 +28,7 @@ from resources.services import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.pace import Deadline, within
-from tests.programs import needed
+from tests.programs import directory_of_payloads, needed
 from wms.accounts.models import VO
 from wms.jobs.models import JobHistory
 
@@ -229,7 +229,12 @@ def test_a_pilot_made_by_hand_serves_its_vo(world: World, tmp_path: Path) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path) -> None:
+def test_jobs_run_where_the_slot_has_what_they_ask_for(world: World) -> None:
+    with directory_of_payloads() as directory:
+        _jobs_run_where_the_slot_has_what_they_ask_for(world, directory)
+
+
+def _jobs_run_where_the_slot_has_what_they_ask_for(world: World, tmp_path: Path) -> None:
     Queue.objects.filter(pk=world.queue.pk).update(wall_time_s=3600, gpus=1, disk_mb=1000, container=True)
     asked = {"gpus": 1, "disk_mb": 900, "container": "docker://alpine", "cpu_time_s": 500}
     shown = '"$IMAGE $CUDA_VISIBLE_DEVICES"'

@@ -20,6 +20,7 @@ from psycopg.rows import dict_row
 from pilots.agent.node import detected_platform
 from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
 from tests.pace import wait_for, within
+from tests.programs import directory_of_payloads
 from tests.slurm import CORES, SlurmCluster, slurm_cluster
 from tests.ssh import SSHHost, ssh_host
 
@@ -55,11 +56,8 @@ class Farms:
     first: SlurmCluster
     second: SlurmCluster
     plain: SSHHost
-
-    @property
-    def shared(self) -> Path:
-        """Where payloads leave their diaries."""
-        return self.directory / "shared"
+    #: Where payloads leave their diaries.
+    shared: Path
 
     @property
     def pilots(self) -> Path:
@@ -107,14 +105,15 @@ class Farms:
 @contextmanager
 def farms(directory: Path) -> Iterator[Farms]:
     """Run two clusters and an sshd; what pilots left running ends with them."""
-    for name in ("first", "second", "plain", "shared", "pilots"):
+    for name in ("first", "second", "plain", "pilots"):
         (directory / name).mkdir()
     with (
         slurm_cluster("first", directory / "first") as first,
         slurm_cluster("second", directory / "second") as second,
         ssh_host(directory / "plain") as plain,
+        directory_of_payloads() as shared,
     ):
-        made = Farms(directory=directory, first=first, second=second, plain=plain)
+        made = Farms(directory=directory, first=first, second=second, plain=plain, shared=shared)
         try:
             yield made
         finally:

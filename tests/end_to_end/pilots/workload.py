@@ -1,13 +1,13 @@
 """A hundred jobs of many kinds, three users in two groups, and how each should end."""
 
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.end_to_end.pilots.grid import FIRST, PLAIN, SECOND, System
+from wms.stack.demo.workload import open_python
 
 PAYLOAD = Path(__file__).with_name("payload.py")
 #: The file that the held jobs wait for.
@@ -103,7 +103,7 @@ class Workload:
 
     def _body(self, arguments: Sequence[str], *, program: str = str(PAYLOAD), **wanted: Any) -> Mapping[str, Any]:
         words = [program, str(self._directory), *arguments]
-        return {"executable": sys.executable, "arguments": words, "cpu_time_s": 400, **wanted}
+        return {"executable": open_python(), "arguments": words, "cpu_time_s": 400, **wanted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

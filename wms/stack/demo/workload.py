@@ -1,12 +1,15 @@
 """The jobs of the demonstration: who submits what, and how each should end."""
 
 import io
+import os
+import shutil
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pilots.agent.surroundings import closed_to_others
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.stack.demo.judging import Expected
 from wms.stack.demo.rest import Record, Upload
@@ -43,6 +46,19 @@ class Submission:
     killed_by: str | None = None
 
 
+def open_python() -> str:
+    """Return a Python for payloads, which under root are other users and may not reach that of the server.
+
+    On a grid this would be python3; here nobody knows whether that is among the commands of the machine.
+    """
+    places = os.environ.get("PATH", os.defpath).split(":")
+    others = filter(None, (shutil.which("python3", path=place) for place in (*places, "/usr/local/bin", "/usr/bin")))
+    candidates = [sys.executable, *others]
+    if os.geteuid() != 0:
+        return sys.executable
+    return next((each for each in candidates if closed_to_others(Path(each)) is None), sys.executable)
+
+
 def submissions() -> Sequence[Submission]:
     """Return everything that is submitted, in this order."""
     return (_pi(), _simulation(), *_placed(), *_ended(), _two_files(), _jdl(), _list_with_a_priority())
@@ -55,8 +71,7 @@ def _pi() -> Submission:
         files=[_upload("pi.py")],
         body=_job(
             "pi-%n",
-            # On a grid this would be python3; here nobody knows whether that is among the commands of the machine.
-            executable=sys.executable,
+            executable=open_python(),
             arguments=["-I", "-S", "pi.py", "%s", str(_POINTS)],
             cpu_time_s=3000,
             parameters={"count": PI_JOBS, "start": 1},
