@@ -1,6 +1,10 @@
 """What every test against a live server needs."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -13,6 +17,18 @@ _AT_WORK = """
     WHERE datname = current_database() AND backend_type = 'client backend' AND state <> 'idle'
       AND pid <> pg_backend_pid()
 """
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory that payloads of an agent that is root, which are other users, may pass and write to."""
+    if os.geteuid() != 0:
+        yield tmp_path
+        return
+    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))  # pytest's own is closed to others
+    directory.chmod(0o777)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -284,6 +284,7 @@ def test_a_pilot_runs_jobs_side_by_side_and_hands_back_the_one_whose_process_die
     settings.WMS_RESCHEDULE_DELAY_S = 0  # it is to run a second time within the test
     met = tmp_path / "met"
     met.mkdir()
+    met.chmod(0o777)
     # Each waits for the other. Run for the first time, one then waits for its end.
     meet = f'touch {met}/$WMS_JOB_ID; until [ "$(ls {met} | wc -l)" -ge 2 ]; do sleep 0.05; done'
     once = f"{meet}; [ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; exec sleep {(mark := marker())}; }}"

@@ -59,7 +59,7 @@ def node(world: World, tmp_path: Path) -> Callable[..., RunningAgent]:
         programs.mkdir(exist_ok=True)
         (programs / PROGRAM).write_text("#!/bin/sh\necho found\n")
         (programs / PROGRAM).chmod(0o755)
-        place = ["--vo", "lhcb", "--site", str(site), "--ce", str(ce), "--queue", str(queue)]
+        place = ["--vo", "lhcb", "--site", str(site), "--ce", str(ce), "--queue", str(queue), "--show", str(programs)]
         path = f"{programs}:/usr/bin:/bin" if software else "/usr/bin:/bin"
         directory = tmp_path / f"node-{queue.pk}"
         directory.mkdir(exist_ok=True)

@@ -27,6 +27,7 @@ from resources.models import ComputingElement, Queue
 from tests.agent.running import marker, processes_with
 from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user
 from tests.pace import wait_for, within
+from tests.programs import directory_of_payloads
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobHistory
@@ -114,10 +115,16 @@ def test_jobs_get_pilots_that_run_them_and_never_more_than_the_queue_allows(
         assert not (directory / "secret").exists()
 
 
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    with directory_of_payloads() as directory:
+        yield directory
+
+
 def test_a_killed_pilot_is_noticed_its_payload_dies_and_its_job_runs_again(
-    direction: Direction, queue: Queue, group: Group, tmp_path: Path
+    direction: Direction, queue: Queue, group: Group, open_directory: Path
 ) -> None:
-    mark, flag = marker(), tmp_path / "second-time"
+    mark, flag = marker(), open_directory / "second-time"
     job = submit(group, f"-c 'test -e {flag} || exec sleep {mark}'")
     until(lambda: processes_with(mark) and status_of(job) == JobStatus.RUNNING, meanwhile=direction.cycle)
     flag.touch()
