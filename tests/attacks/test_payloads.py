@@ -62,7 +62,8 @@ for pid in [int(name) for name in os.listdir("/proc") if name.isdecimal()]:
         done.add(f"signalled {{{{told}}}}") if pid not in family else None
     except OSError:
         pass
-for path in {{{{*glob.glob("/tmp/**/result", recursive=True), *glob.glob("/proc/*/cwd/result")}}}}:
+places = ("/tmp/*/work/*/job/result", "/tmp/*/work/*/gate/area/job/result", "/proc/*/cwd/result")
+for path in [path for place in places for path in glob.glob(place)]:
     try:
         open(path, "w").write("stolen")
         done.add(f"wrote {{{{path}}}}")
