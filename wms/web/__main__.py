@@ -8,6 +8,9 @@ from typing import Final
 
 from django.conf import settings
 
+# Read as soon as the application's parts are imported.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
+
 from wms.web.server import serve
 
 #: Of a process: its connections and whatever it has open besides.
@@ -17,7 +20,6 @@ _MOST_FILES: Final = 16_384
 def main() -> None:
     """Serve."""
     given = _parser().parse_args()
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _MOST_FILES:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(_MOST_FILES, hard) if hard >= 0 else _MOST_FILES, hard))
