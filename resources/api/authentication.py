@@ -70,6 +70,6 @@ class SiteTokenAuthentication(BearerAuthentication):
             )
             return SitePrincipal(site_id=row.site_id, site_name=row.site.name), credential
         if token.startswith(self.prefix):
-            sentence = "This token of a site is unknown, revoked or expired; ask an operator for a new one."
+            sentence = "This token of a site is unknown or revoked, or has expired; ask an operator for a new one."
             raise AuthenticationFailed(sentence, code="invalid_token")
         return None

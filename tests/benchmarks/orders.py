@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from pathlib import Path
 from random import Random
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 import psutil
 from django.conf import settings
@@ -26,7 +26,7 @@ from wms.jobs.models import JobCommand
 _WITHIN_S = 240.0
 _POLL_S = 0.1
 #: Does as little as it can when it is told to end, and says all the time what time it is.
-_PAYLOAD = "trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; while date +%s.%N; do sleep 0.2; done"
+_PAYLOAD = "trap '' TERM; while date +%s.%N; do sleep 0.2; done # {mark}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     )
     port = ready.system.options.listener.port
     with ready.with_pilots(), person(owner, port=port) as someone:
-        jobs = _running(someone, ready.logs, count=count)
+        jobs = _running(someone, count=count)
         output = _Output(owner, port=port)
         orders = _drawn(jobs, chance=Random(options.seed), someone=someone, output=output)
         _wait(lambda: all(order.took_s is not None for order in orders), meanwhile=[order.look for order in orders])
@@ -93,16 +93,30 @@ class _Output:
         return any(float(line) > written_after_s for line in lines)
 
 
-def _running(owner: Person, directory: Path, *, count: int) -> Sequence[tuple[int, psutil.Process]]:
+def _running(owner: Person, *, count: int) -> Sequence[tuple[int, psutil.Process]]:
     """Return jobs, each with the process of its payload, all of which have begun."""
-    files = [directory / f"payload-{number}" for number in range(count)]
+    marks = [f"{uuid4()}" for _ in range(count)]
     jobs = [
-        {"executable": "/bin/sh", "arguments": ["-c", _PAYLOAD.format(file=file)], "cpu_time_s": 300} for file in files
+        {"executable": "/bin/sh", "arguments": ["-c", _PAYLOAD.format(mark=mark)], "cpu_time_s": 300} for mark in marks
     ]
     answer, _ = owner.post(PATH, {"jobs": jobs}, expected=HTTPStatus.CREATED)
-    _wait(lambda: all(file.exists() for file in files))
-    found = [psutil.Process(int(file.read_text())) for file in files]
-    return [(job["id"], process) for job, process in zip(answer["jobs"], found, strict=True)]
+    found: dict[str, psutil.Process] = {}
+
+    def look() -> None:
+        found.update((mark, process) for mark in marks if (process := _payload_with(mark)) is not None)
+
+    _wait(lambda: len(found) == count, meanwhile=[look])
+    return [(job["id"], found[mark]) for job, mark in zip(answer["jobs"], marks, strict=True)]
+
+
+def _payload_with(mark: str) -> psutil.Process | None:
+    """Return the shell of the payload with this mark, by what this machine calls it: in there it has another number."""
+    found = [
+        process
+        for process in psutil.process_iter(["cmdline", "create_time"])
+        if (words := process.info["cmdline"]) and words[0] == "/bin/sh" and mark in words[-1]
+    ]
+    return min(found, key=lambda process: float(process.info["create_time"]), default=None)
 
 
 def _drawn(

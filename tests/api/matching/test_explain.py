@@ -335,6 +335,7 @@ def test_an_owner_who_left_the_group_is_why(world: World, client_of: ClientOf, a
     User.objects.filter(pk=world.alice.pk).update(is_active=True)
     Membership.objects.create(user=world.alice, group=world.prod)
     priorities.recalculate()
+    alice = client_of(world.alice)  # with a new token: those of before ended with the suspension
     assert "waits for a pilot there" in explained(alice, job)["summary"]
     assert alice.post(f"/api/jobs/{job.pk}/kill/").status_code == 200
 

@@ -34,7 +34,7 @@ def test_a_thousand_definitions_make_a_thousand_queues_in_a_few_statements(
     alice: User, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     job_types = [f"Type{number}" for number in range(1000)]
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(22):  # two of them count what the user has waiting
         result = submit_jobs(alice, *job_types, *job_types)
 
     names = dict(TaskQueue.objects.values_list("pk", "job_type"))
