@@ -21,7 +21,9 @@ class Diary:
         self._job = os.environ["WMS_JOB_ID"]
         self._copy = f"{os.getpid()}-{time.monotonic_ns()}"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._file = os.open(directory / f"{self._job}.diary", flags, 0o600)
+        # Under root the job's next copy is another user.
+        os.umask(0)
+        self._file = os.open(directory / f"{self._job}.diary", flags, 0o666)
         self._next = 0.0
 
     def note(self, word: str) -> None:
