@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -202,10 +203,18 @@ def test_pilots_of_a_system_that_stops_hand_their_jobs_back(
     assert (pilot.status, pilot.status_reason) == (PilotStatus.DONE, "stopped by SIGTERM")
 
 
-def test_a_dead_ce_delays_no_other(direction: Direction, queue: Queue, group: Group) -> None:
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Return a port of this machine where connections are taken and nobody ever says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_dead_ce_delays_no_other(direction: Direction, queue: Queue, group: Group, silent_port: int) -> None:
     site = make_site(name="LCG.Dead.org", vos=[group.vo])
-    # Nobody answers at an address of TEST-NET-1 (RFC 5737).
-    dead = make_ce(name="dead", site=site, type="ssh", options={"host": "192.0.2.1", "known_hosts": "192.0.2.1 none"})
+    where = {"host": "127.0.0.1", "port": silent_port, "user": "pilots"}
+    known_hosts = f"[127.0.0.1]:{silent_port} ssh-ed25519 {'A' * 68}"
+    dead = make_ce(name="dead", site=site, type="ssh", options={**where, "known_hosts": known_hosts})
     make_queue(ce=dead)
     job = submit(group, "-c true")
 
@@ -217,7 +226,7 @@ def test_a_dead_ce_delays_no_other(direction: Direction, queue: Queue, group: Gr
 
     health = CEHealth.objects.get(ce=dead)
     assert health.failures == 1
-    assert "192.0.2.1" in health.trouble
+    assert "127.0.0.1" in health.trouble
     assert not Pilot.objects.filter(queue__ce=dead).exists()
 
 
