@@ -12,6 +12,7 @@ from tests.benchmarks.submit import PATH
 from tests.benchmarks.surroundings import Surroundings
 from tests.factories import make_ce, make_group, make_queue, make_site, make_user
 from tests.pace import Deadline
+from tests.programs import directory_of_payloads
 
 #: Less than the pilots' first wait for a job, so that each leaves at once when there is none.
 _MAX_IDLE_S = 1
@@ -26,11 +27,15 @@ def run(ready: Surroundings, options: Options) -> Report:
     ce = make_ce(site=make_site(vos=[group.vo]), options={"max_idle_s": _MAX_IDLE_S})
     make_queue(ce=ce, max_waiting_pilots=4, max_pilots=4)
     report = Report(benchmark="start", sizes={"jobs": options.repeat, "director's cycle in s": _cycle_s(ready)})
-    with ready.with_pilots(), person(owner, port=ready.system.options.listener.port) as someone:
-        _started_s(someone, ready.logs / "warm-up")
+    with (
+        ready.with_pilots(),
+        person(owner, port=ready.system.options.listener.port) as someone,
+        directory_of_payloads() as directory,
+    ):
+        _started_s(someone, directory / "warm-up")
         report.add(
             "from the submission to the payload's start",
-            [_started_s(someone, ready.logs / f"started-{number}") for number in range(options.repeat)],
+            [_started_s(someone, directory / f"started-{number}") for number in range(options.repeat)],
         )
     return report
 
