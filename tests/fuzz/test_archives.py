@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Final, Literal
 
 import pytest
@@ -21,7 +22,8 @@ from hypothesis import strategies as st
 
 from pilots.agent import sandbox
 from tests.fuzz.conftest import EXAMPLES
-from tests.fuzz.work import calls_of
+from tests.fuzz.work import calls_of, refuse_long
+from wms.jobs.domain.archives import SandboxTooLargeError
 from wms.jobs.services.archives import MAX_MEMBERS, DamagedArchiveError, check_output_archive, is_safe_archive
 from wms.kernel.errors import RejectedError
 
@@ -156,6 +158,34 @@ def test_a_bomb_is_not_walked_through(pack: Callable[[bytes], bytes]) -> None:
 
     with pytest.raises(DamagedArchiveError):
         is_safe_archive(io.BytesIO(pack(header + header[:100])), max_unpacked_bytes=MOST_UNPACKED_BYTES)
+
+
+@pytest.mark.parametrize("pack", PACKERS[2:])
+@pytest.mark.parametrize("attributes", [0, 1, 60])
+def test_a_small_archive_of_many_members_costs_little(attributes: int, pack: Callable[[bytes], bytes]) -> None:
+    content = pack(b"".join(header_of(f"f{number}", attributes=attributes) for number in range(MAX_MEMBERS)))
+    content = content[: 64 * 1024]
+    with pytest.raises(SandboxTooLargeError):
+        is_safe_archive(io.BytesIO(content), max_unpacked_bytes=MOST_UNPACKED_BYTES)
+    refuse_long(partial(suppressed, io.BytesIO(content), MOST_UNPACKED_BYTES))
+
+
+def header_of(name: str, *, attributes: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {f"a{number}": "b" for number in range(attributes)}
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+@pytest.mark.parametrize("pack", PACKERS[2:])
+def test_as_many_small_files_as_an_archive_may_have_are_taken(pack: Callable[[bytes], bytes]) -> None:
+    """As tar of GNU and tarfile of Python write them: with times of their own, and something in them."""
+    packed, chance = io.BytesIO(), Random(1)
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for number in range(MAX_MEMBERS):
+            info = tarfile.TarInfo(f"output/{number}.txt")
+            info.mtime, info.size = 1_790_000_000 + chance.random() * 3600, 20
+            archive.addfile(info, io.BytesIO(chance.randbytes(10).hex().encode()))
+    assert is_safe_archive(io.BytesIO(pack(packed.getvalue())), max_unpacked_bytes=MOST_UNPACKED_BYTES)
 
 
 def suppressed(content: io.BytesIO, most_bytes: int) -> None:

@@ -24,6 +24,13 @@ MAX_MEMBERS = 10_000
 MAX_HEADER_BYTES = 32 * 1024
 #: On the average of all members: longer attributes cost seconds of parsing.
 MEAN_HEADER_BYTES = 2560
+#: Of an archive that is packed to 64 kB or less: 100 ms of parsing at most. Headers that are alike pack to a hundredth.
+SMALL_ARCHIVE_BYTES = 64 * 1024
+SMALL_ARCHIVE_HEADER_BYTES = 2400 * 1024
+#: For each further byte: ten thousand small files with headers of their own pack to an eightieth of these.
+HEADER_BYTES_OF_PACKED_BYTE = 96
+#: An attribute takes as long as so many bytes of header.
+BYTES_OF_ATTRIBUTE = 26
 #: Attributes that hold for all following members are copied to each of them.
 MAX_GLOBAL_ATTRIBUTES = 64
 #: Of one member, with the global ones; tar writes about ten. Each is searched for and compared by tarfile.
@@ -31,6 +38,10 @@ MAX_ATTRIBUTES = 128
 #: `xz -9` needs 65 MiB to unpack; a header can ask for 4 GiB.
 MAX_XZ_MEMORY_BYTES = 128 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
+_TOO_LARGE_HEADERS = (
+    "The archive has headers of unreasonable size: too many members for its size, long names or attributes. "
+    "Pack small files into fewer."
+)
 #: What a damaged archive makes the standard library raise.
 DAMAGE = (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
 
@@ -161,13 +172,15 @@ def _check(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
 
 def _members(content: BinaryIO) -> Iterator[Member]:
     """Yield the members; the next header is looked for only after the previous member was accepted."""
-    forward = _Forward(_unpacked(content), max_bytes=MEAN_HEADER_BYTES * (MAX_MEMBERS + 1))
+    packed_bytes = content.seek(0, io.SEEK_END)
+    forward = _Forward(_unpacked(content), max_bytes=_most_header_bytes(packed_bytes))
     archive = tarfile.TarFile(fileobj=forward, mode="r", encoding="utf-8", errors="surrogateescape")
     while (info := archive.next()) is not None:
         if len(archive.pax_headers) > MAX_GLOBAL_ATTRIBUTES:
             raise UnsafeArchiveError(f"The archive has more than {MAX_GLOBAL_ATTRIBUTES} global attributes.")
         if len(info.pax_headers) > MAX_ATTRIBUTES:
             raise UnsafeArchiveError(f"A member has more than {MAX_ATTRIBUTES} attributes.")
+        forward.count(len(info.pax_headers) * BYTES_OF_ATTRIBUTE)
         yield Member(
             name=info.name,
             kind=_kind_of(info),
@@ -180,6 +193,13 @@ def _members(content: BinaryIO) -> Iterator[Member]:
     # NB: a broken header looks like the end to tarfile. A proper end is a block of zeros, or the end of the file.
     if forward.last_read.strip(b"\0"):
         raise tarfile.ReadError("the archive is broken behind its last readable member")
+
+
+def _most_header_bytes(packed_bytes: int) -> int:
+    """Return how much of an archive of this size may be headers."""
+    beyond = max(0, packed_bytes - SMALL_ARCHIVE_BYTES)
+    most = SMALL_ARCHIVE_HEADER_BYTES + HEADER_BYTES_OF_PACKED_BYTE * beyond
+    return min(most, MEAN_HEADER_BYTES * (MAX_MEMBERS + 1))
 
 
 def _kind_of(info: tarfile.TarInfo) -> MemberKind:
@@ -211,6 +231,16 @@ class _Forward:
         """Allow the next member headers of its own."""
         self._left_of_member_bytes = MAX_HEADER_BYTES
 
+    def count(self, header_bytes: int) -> None:
+        """Count so much more of the headers of the whole archive.
+
+        Raises:
+            SandboxTooLargeError: it is too much.
+        """
+        self._left_bytes -= header_bytes
+        if self._left_bytes < 0:
+            raise SandboxTooLargeError(_TOO_LARGE_HEADERS)
+
     def tell(self) -> int:
         """Return the position in the unpacked archive, in bytes."""
         return self._position
@@ -227,9 +257,9 @@ class _Forward:
 
     def read(self, size: int) -> bytes:
         """Return *size* bytes, fewer only at the end."""
-        if not 0 <= size <= min(self._left_bytes, self._left_of_member_bytes):
-            raise SandboxTooLargeError("The archive has headers of unreasonable size (long names or attributes).")
-        self._left_bytes -= size
+        if not 0 <= size <= self._left_of_member_bytes:
+            raise SandboxTooLargeError(_TOO_LARGE_HEADERS)
+        self.count(size)
         self._left_of_member_bytes -= size
         parts = []
         while size and (part := self._source.read(size)):
