@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 
 from celery import shared_task
+from celery.signals import worker_shutdown
 from django.conf import settings
 from django.utils import timezone
 
+from pilots.backends.ssh_connection import stop_sharing
 from pilots.services import directing, logs, rounds
 
 
@@ -25,6 +27,12 @@ def serve_ces() -> None:
 def remove_old_logs() -> None:
     """Every hour: logs of pilots that nothing was added to for 30 days (WMS_PILOT_LOG_S)."""
     logs.remove_old(now=timezone.now())
+
+
+@worker_shutdown.connect
+def stop_sharing_connections(**_sent: object) -> None:
+    """When a worker ends: leave no connections behind that wait for the next round."""
+    stop_sharing((settings.WMS_DATA_DIR / "pilots").glob("*/*"))
 
 
 def serve_soon(ce_ids: Iterable[int]) -> None:

@@ -4,8 +4,9 @@ import hashlib
 import os
 import re
 import stat
+import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +33,8 @@ _ALWAYS = {
 }  # fmt: skip
 #: From one round at the CE to the next.
 _PERSIST_S = 90
+_STOPS_WITHIN_S = 1.0
+_SOCKET = "ssh-"
 
 
 class SSHConnection:
@@ -128,12 +131,26 @@ class SSHConnection:
 
     def _socket(self) -> Path | None:
         known = (self.host, self._user, str(self._port), self._identity_file, self._known_hosts)
-        name = f"ssh-{_digest(*known)}"
-        short = Path(tempfile.gettempdir(), f"wms-ssh-{os.getuid()}-{_digest(str(self._directory))}")
-        for place in (self._directory, short):
+        name = f"{_SOCKET}{_digest(*known)}"
+        for place in _places_of_sockets(self._directory):
             if len(os.fsencode(place / name)) <= _LONGEST_SOCKET and "%" not in str(place):
                 return place / name
         return None
+
+
+def stop_sharing(directories: Iterable[Path]) -> None:
+    """Have shared connections end with the last command on them, as far as they can be asked.
+
+    Args:
+        directories: of CEs.
+    """
+    for socket in (
+        path for each in directories for place in _places_of_sockets(each) for path in place.glob(f"{_SOCKET}*")
+    ):
+        # The name of a host is asked for, and not used.
+        command = ["ssh", "-F", "none", "-O", "stop", "-o", f"ControlPath={_quoted(str(socket))}", "--", "host"]
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(command, capture_output=True, timeout=_STOPS_WITHIN_S, check=False)  # noqa: S603
 
 
 def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:
@@ -163,6 +180,11 @@ def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConne
         known_hosts=_known_hosts_of(options),
         directory=directory,
     )
+
+
+def _places_of_sockets(directory: Path) -> tuple[Path, Path]:
+    """Return the directory of a CE, and the one that serves where that has too long a name."""
+    return directory, Path(tempfile.gettempdir(), f"wms-ssh-{os.getuid()}-{_digest(str(directory))}")
 
 
 def _known_hosts_of(options: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -12,8 +13,9 @@ import pytest
 
 from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of
 from pilots.backends.interface import Handle, Presence
+from pilots.backends.ssh_connection import stop_sharing
 from tests.backends.hosts.pilots import CE, SITE, StandInSSH, description, no_pilot_left, order
-from tests.pace import wait_for
+from tests.pace import wait_for, within
 from tests.ssh import SSHHost, ssh_host
 
 #: Stands in for the files of a login shell.
@@ -77,8 +79,7 @@ def test_a_host_that_lets_nobody_run_anything_says_so(tmp_path: Path, short: Pat
 def test_a_shared_connection_that_hangs_is_not_used_again(sshd: SSHHost, short: Path) -> None:
     there, _ = commands_of(sshd.options, directory=short / "ce")
     there.run(["true"])
-    processes = psutil.process_iter(["cmdline"])
-    (master,) = [process for process in processes if str(short) in " ".join(process.info["cmdline"] or [])]
+    master = master_below(short)
     os.kill(master.pid, signal.SIGSTOP)
     try:
         with pytest.raises(CommandLostError, match="gave no answer"):
@@ -87,6 +88,31 @@ def test_a_shared_connection_that_hangs_is_not_used_again(sshd: SSHHost, short: 
     finally:
         os.kill(master.pid, signal.SIGKILL)
     assert there.run(["echo", "well"]) == "well\n"
+
+
+@pytest.mark.parametrize("directory", ["ce", "c" * 80])
+def test_connections_that_are_no_longer_shared_end(
+    sshd: SSHHost, short: Path, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the socket is in another place because its name would be too long; a silent one holds up nobody."""
+    monkeypatch.setattr(tempfile, "tempdir", str(short))
+    there, _ = commands_of(sshd.options, directory=short / directory)
+    there.run(["true"])
+    master = master_below(short)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(short / "ssh-silent"))
+        silent.listen()
+        stop_sharing([short, short / directory, short / "none"])
+    master.wait(within(10))
+    assert there.run(["echo", "well"]) == "well\n"
+    stop_sharing([short / directory])
+
+
+def master_below(directory: Path) -> psutil.Process:
+    """Return the process that keeps the one shared connection whose socket is below the directory."""
+    processes = psutil.process_iter(["cmdline"])
+    (master,) = [process for process in processes if str(directory) in " ".join(process.info["cmdline"] or [])]
+    return master
 
 
 def test_a_socket_that_nobody_listens_to_is_no_hindrance(sshd: SSHHost, short: Path) -> None:
