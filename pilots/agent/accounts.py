@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pilots.agent import linux, log, processes
 from pilots.agent.errand import remove_tree
@@ -74,17 +74,30 @@ def claim_uid(owner: Path, *, directory: Path | None = None) -> Claim:
     """
     try:
         place = common_directory(_DIRECTORY) if directory is None else _private(directory)
-        with (place / "choice").open("wb") as choice:
+        with (place / "choice").open("a+b") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             used = {uid for _, uids in _processes() for uid in uids}
-            for uid in UIDS:
+            for uid in _after(choice):
                 if uid not in used and _is_nobodys(uid) and (lock := _lock_of(uid, place)) is not None:
                     os.ftruncate(lock, 0)
                     os.pwrite(lock, os.fsencode(owner), 0)
+                    choice.truncate(0)
+                    choice.write(str(uid).encode())
                     return Claim(Account("", uid), lock)
     except OSError as error:
         raise NoAccountError(f"no user id could be locked: {error.strerror}") from error
     raise NoAccountError("all user ids for payloads are taken on the node")
+
+
+def _after(choice: BinaryIO) -> Sequence[int]:
+    """Return the user ids, first those after the last one that was claimed.
+
+    What a payload left where nobody looks, or locked, is not met by the next one but, if at all, by one much later.
+    """
+    choice.seek(0)
+    last = choice.read(16)
+    begin = UIDS.index(int(last)) + 1 if last.isdigit() and int(last) in UIDS else 0
+    return [*UIDS[begin:], *UIDS[:begin]]
 
 
 def can_change_user() -> bool:
@@ -192,7 +205,7 @@ def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) ->
     accounts = [_account(name) for name in sorted(set(names), key=lambda name: _rank(owner, name))]
     try:
         place = common_directory(_DIRECTORY) if directory is None else _private(directory)
-        with (place / "choice").open("wb") as choice:
+        with (place / "choice").open("ab") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             return _choose(accounts, owner, place)
     except OSError as error:

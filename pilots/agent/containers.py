@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pilots.agent import sandbox
 from pilots.agent.lease import Lease
 from pilots.agent.preparation import RESCHEDULE, CannotRunError, NodeFlawError, own_file, words_of
 from pilots.agent.program import Program
@@ -76,9 +77,14 @@ def check_begun(lease: Lease, workspace: Workspace) -> None:
     Raises:
         NotBegunError: the payload was never reached; the runtime of another node may do better.
     """
-    if (workspace.tools / _MARK).stat().st_size == 0:
-        reason = _reason(workspace.job / lease.job.std_error)
+    if mark_in(workspace).stat().st_size == 0:
+        reason = _reason(workspace.job / lease.job.std_error, workspace.job)
         raise NotBegunError(f"The container could not be started{reason and ': '}{reason}")
+
+
+def mark_in(workspace: Workspace) -> Path:
+    """Return the file in which a container's first command leaves its mark."""
+    return workspace.tools / _MARK
 
 
 def _make_mark(workspace: Workspace) -> Path:
@@ -86,7 +92,7 @@ def _make_mark(workspace: Workspace) -> Path:
 
     It is not in the payload's directories: a payload that empties these has run all the same.
     """
-    mark = workspace.tools / _MARK
+    mark = mark_in(workspace)
     mark.touch()
     mark.chmod(0o666)
     return mark
@@ -123,14 +129,17 @@ def _settings(workspace: Workspace) -> Mapping[str, str]:
     return found
 
 
-def _reason(path: Path) -> str:
-    """Return the last line that tells why the runtime gave up, else the last line."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LAST_BYTES))
-            lines = file.read(_LAST_BYTES).decode("utf-8", "replace").replace("\0", "").splitlines()
-    except OSError:
+def _reason(path: Path, directory: Path) -> str:
+    """Return the last line that tells why the runtime gave up, else the last line.
+
+    The payload may have begun all the same, and have put a link in the place of the file.
+    """
+    file = sandbox.open_inside(path, directory)
+    if file is None:
         return ""
+    with file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+        lines = file.read(_LAST_BYTES).decode("utf-8", "replace").replace("\0", "").splitlines()
     told = [" ".join(line.split()) for line in lines if line.strip()]
     reasons = [line for line in told if line.startswith(_REASONS)]
     return next(reversed(reasons or told), "")[:_MAX_REASON]

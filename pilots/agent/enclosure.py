@@ -5,10 +5,11 @@ namespaces and waits; its child, the first process in them, becomes the script (
 process id as the pilot sees it. When that process ends, for whatever reason, the kernel ends all others in there. With
 ``-`` in the place of the script it only tries whether all of this can be done.
 
-The specification is a JSON object: ``top``, the directory of the job, which stays where it is; ``tmp``, a directory in
-it that takes the place of /tmp and /var/tmp; ``hide``, files and directories that are empty in there; ``show``, others
-that the job needs, wherever they are; ``home``, the pilot's, which can only be read in there, without what is readable
-to its owner alone.
+The specification is a JSON object: ``tmp``, a directory of the job that takes the place of /tmp and /var/tmp; ``hide``,
+files and directories that are empty in there; ``show``, others that the job needs, wherever they are; ``top``, the
+directory of the job, of which there are only ``read`` and ``own``, files and directories to be read and to be written
+to: the others are the pilot's; ``home``, the pilot's, which can only be read in there, without what is readable to its
+owner alone; ``shared_memory_mb``, the most that /dev/shm may hold, 0: as much as the kernel gives.
 """
 
 from __future__ import annotations
@@ -95,31 +96,49 @@ def _unshare() -> None:
 
 
 def _mount_all(specification: dict[str, object]) -> None:
-    top, tmp, hide, show, home = (specification[name] for name in ("top", "tmp", "hide", "show", "home"))
-    assert isinstance(hide, list)  # noqa: S101 - for the type checker
-    assert isinstance(show, list)  # noqa: S101 - the same
+    hide, read, own, show = (_paths(specification, name) for name in ("hide", "read", "own", "show"))
     # What is mounted outside, as repositories of CVMFS are on demand, is seen in here, and nothing the other way round.
     _mount(None, "/", None, _MS_REC | _MS_SLAVE)
     mask = os.umask(0o022)
     # By descriptors: what is mounted first may hide them.
-    temporary = os.open(str(tmp), os.O_PATH | os.O_DIRECTORY)
-    kept = {str(each): os.open(str(each), os.O_PATH) for each in (*show, top)}
+    temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
+    kept = {each: os.open(each, os.O_PATH) for each in (*show, *read, *own)}
     shared = {os.path.realpath(each) for each in _SHARED if os.path.isdir(each)}  # noqa: PTH112 - no other module
     for each in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
-    if os.path.isdir("/dev/shm"):  # noqa: PTH112, S108 - the same
-        _mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")  # noqa: S108 - it is replaced
-    with suppress(OSError):  # not every kernel has it, and of another's queues the namespace sees none
-        _mount("mqueue", "/dev/mqueue", "mqueue", _MS_NOSUID | _MS_NODEV)
+    _replace_memory(specification["shared_memory_mb"])
     for each in hide:
-        if (real := os.path.realpath(str(each))) not in shared:
+        if (real := os.path.realpath(each)) not in shared:
             _hide(real)
-    _protect(os.path.realpath(str(home))) if home else None
-    for path, descriptor in kept.items():
-        _keep(path, descriptor, is_own=path == top)
+    if home := str(specification["home"]):
+        _protect(os.path.realpath(home))
+    for path in show:
+        if not _is_there(path, kept[path]):
+            _keep(path, kept[path])
+    _hide(str(specification["top"]))
+    for path in read:
+        _keep(path, kept[path])
+        _let_only_be_read(path)
+    for path in own:  # a mount of its own, so that nothing can be put in its place
+        _keep(path, kept[path])
     for descriptor in (temporary, *kept.values()):
         os.close(descriptor)
     os.umask(mask)
+
+
+def _replace_memory(most_mb: object) -> None:
+    """Give the payload shared memory of its own, and message queues."""
+    if os.path.isdir("/dev/shm"):  # noqa: PTH112, S108 - no need of another module
+        size = f",size={most_mb}m" if most_mb else ""
+        _mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}")  # noqa: S108 - it is replaced
+    with suppress(OSError):  # not every kernel has it, and of another's queues the namespace sees none
+        _mount("mqueue", "/dev/mqueue", "mqueue", _MS_NOSUID | _MS_NODEV)
+
+
+def _paths(specification: dict[str, object], name: str) -> list[str]:
+    paths = specification[name]
+    assert isinstance(paths, list)  # noqa: S101 - for the type checker
+    return [str(each) for each in paths]
 
 
 def _hide(path: str) -> None:
@@ -146,22 +165,24 @@ def _protect(home: str) -> None:
             if not mode & 0o077 and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 _hide(entry.path)
     _mount(home, home, None, _MS_BIND | _MS_REC)
-    has = os.statvfs(home).f_flag
+    _let_only_be_read(home)
+
+
+def _let_only_be_read(mounted: str) -> None:
+    """Let what is mounted there only be read."""
+    has = os.statvfs(mounted).f_flag
     locked = sum(flag for told, flag in _LOCKED.items() if has & told)
-    _mount(None, home, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
+    _mount(None, mounted, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
 
 
-def _keep(path: str, descriptor: int, *, is_own: bool) -> None:
-    """Have a file or directory where it was before others were put in its place; the job's own can be written to."""
-    if not _is_there(path, descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.makedirs(path, exist_ok=True)  # noqa: PTH103 - no need of another module
-        else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - the same
-            with open(path, "ab"):  # noqa: PTH123 - the same
-                pass
-    elif not is_own:
-        return
+def _keep(path: str, descriptor: int) -> None:
+    """Have a file or directory where it was before others were put in its place."""
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103 - no need of another module
+    elif not os.path.exists(path):  # noqa: PTH110 - the same
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - the same
+        with open(path, "xb"):  # noqa: PTH123 - the same
+            pass
     _mount(f"/proc/self/fd/{descriptor}", path, None, _MS_BIND | _MS_REC)
 
 

@@ -52,7 +52,8 @@ def has_namespaces() -> bool:
     source = (pkgutil.get_data("pilots.agent", "enclosure.py") or b"").decode()
     try:
         with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
-            words = [*_python(), "-c", source, json.dumps(_specification(Path(top), Path(top))), _TRY]
+            specification = _specification(Path(top), Path(top), own=[Path(top)])
+            words = [*_python(), "-c", source, json.dumps(specification), _TRY]
             tried = subprocess.run(  # noqa: S603 - our own
                 words, check=False, timeout=_TRY_WITHIN_S, stdin=subprocess.DEVNULL, capture_output=True, cwd="/"
             )
@@ -91,7 +92,13 @@ def words(workspace: Workspace, lease: Lease, *, uid: int, hide: Sequence[Path],
     script.write_bytes(pkgutil.get_data("pilots.agent", "enclosure.py") or b"")
     script.chmod(0o644)
     specification = _specification(
-        workspace.top, tmp, hide=hide, show=[*filter(Path.exists, show), *_needed(lease, hide)]
+        workspace.top,
+        tmp,
+        hide=hide,
+        read=[workspace.tools],
+        own=[*workspace.of_payload, *filter(Path.exists, [containers.mark_in(workspace)])],
+        show=[*filter(Path.exists, show), *_needed(lease, hide)],
+        shared_memory_mb=lease.job.memory_mb,
     )
     return [*_python(), str(script), json.dumps(specification)]
 
@@ -113,14 +120,12 @@ def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
             yield path.absolute()
 
 
-def _specification(
-    top: Path, tmp: Path, *, hide: Iterable[Path] = (), show: Iterable[Path] = ()
-) -> Mapping[str, object]:
+def _specification(top: Path, tmp: Path, *, shared_memory_mb: int = 0, **paths: Iterable[Path]) -> Mapping[str, object]:
     home = ""
     with suppress(KeyError):
         home = pwd.getpwuid(os.getuid()).pw_dir
-    lists = {"hide": [str(each) for each in hide], "show": [str(each) for each in show]}
-    return {"top": str(top), "tmp": str(tmp), **lists, "home": home}
+    lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
+    return {"top": str(top), "tmp": str(tmp), **lists, "home": home, "shared_memory_mb": shared_memory_mb}
 
 
 def _python() -> Sequence[str]:

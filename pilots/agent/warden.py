@@ -30,6 +30,12 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+#: keyctl(2) by machine: the C library has no function for it.
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+_JOIN_SESSION_KEYRING, _CLEAR, _GET_PERSISTENT = 1, 7, 22
+_SESSION_KEYRING, _USER_KEYRING, _USER_SESSION_KEYRING = -3, -4, -5
+#: Where it may not be called, the payload may not either.
+_NO_KEYS = frozenset({errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
 #: While processes are being killed, new ones are looked for so often.
 _AGAIN_S = 0.02
 _SHELL = "/bin/sh"
@@ -125,8 +131,11 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     os.setsid()
     if order["uid"] != os.getuid():
         _give_up_root(order["uid"])
-    elif _is_enclosed():
-        _gain_nothing()
+        _forget_keys(exclusive=True)
+    else:
+        if _is_enclosed():
+            _gain_nothing()
+        _forget_keys(exclusive=False)
     _die_with_warden()
     signal.set_wakeup_fd(-1)
     for number in (
@@ -167,6 +176,33 @@ def _gain_nothing() -> None:
     """Let no program that is executed from now on give this process another user or capabilities."""
     if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
         raise PermissionError(errno.EPERM, "the payload could become another user")
+
+
+def _forget_keys(*, exclusive: bool) -> None:
+    """Have no keys of the session in which the pilot was started; of a user id that is *exclusive*, none at all.
+
+    The kernel keeps those of a user id, Kerberos tickets for example, when its last process has ended.
+
+    Raises:
+        OSError: a payload with this user id has locked them.
+    """
+    _keyctl(_JOIN_SESSION_KEYRING, 0)
+    if exclusive:
+        persistent = _keyctl(_GET_PERSISTENT, -1, _SESSION_KEYRING)
+        for keyring in (_USER_KEYRING, _USER_SESSION_KEYRING, *((persistent,) if persistent > 0 else ())):
+            _keyctl(_CLEAR, keyring)
+
+
+def _keyctl(operation: int, *arguments: int) -> int:
+    number = _KEYCTL.get(os.uname().machine)
+    if number is None:
+        return 0
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    result = int(library.syscall(ctypes.c_long(number), ctypes.c_long(operation), *map(ctypes.c_long, arguments)))
+    if result < 0 and ctypes.get_errno() not in _NO_KEYS:
+        raise OSError(ctypes.get_errno(), "its keys cannot be removed")
+    return result
 
 
 def _die_with_warden() -> None:

@@ -25,6 +25,7 @@ class Workspace:
         tmp: for the payload's temporary files; a pattern of its output does not find them.
         scratch: what the pilot needs beside it: archives on their way.
         tools: scripts that the payload's user must be able to read.
+        runtime: what a container's runtime, which runs as the payload's user, has for its own files.
 
     Where the payload is another user's, everybody may pass ``top``, but only ``tools`` can be read. The payload's
     directories are below ``area``, where that user can make them, behind ``gate``, which is open only while the payload
@@ -33,7 +34,7 @@ class Workspace:
 
     def __init__(self, top: Path) -> None:
         """Make nothing yet; *top* is as directory_of() names it."""
-        self.top = self.job = self.tmp = self.scratch = self.tools = self.area = self.gate = top
+        self.top = self.job = self.tmp = self.scratch = self.tools = self.runtime = self.area = self.gate = top
         self._made = False
         self._before_removal: Callable[[], None] = lambda: None
 
@@ -54,7 +55,8 @@ class Workspace:
         self.top = self.top.resolve()
         self._made = True
         self.lay_out(shared=shared)
-        for directory in (*((self.gate, self.area) if shared else ()), self.job, self.tmp, self.scratch, self.tools):
+        first, last = ((self.gate, self.area), ()) if shared else ((), (self.runtime,))
+        for directory in (*first, self.job, self.tmp, self.scratch, self.tools, *last):
             directory.mkdir(mode=0o700)
         if shared:
             self.top.chmod(_PASS)
@@ -66,6 +68,7 @@ class Workspace:
         self.area = self.gate / "area" if shared else self.top
         self.job, self.tmp = self.area / "job", self.area / "tmp"
         self.scratch, self.tools = self.top / "pilot", self.top / "tools"
+        self.runtime = self.area / "pilot" if shared else self.top / "runtime"
 
     def before_removal(self, act: Callable[[], None]) -> None:
         """Call this before the directories are removed."""
@@ -77,9 +80,9 @@ class Workspace:
         return self.gate != self.top
 
     @property
-    def runtime(self) -> Path:
-        """Return what a container's runtime, which runs as the payload's user, has for its own files."""
-        return self.area / "pilot" if self.shared else self.scratch
+    def of_payload(self) -> list[Path]:
+        """Return what the payload may write to, but could not put anything else in the place of."""
+        return [self.area] if self.shared else [self.job, self.tmp, self.runtime]
 
     # ---- with another user
 

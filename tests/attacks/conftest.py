@@ -1,0 +1,65 @@
+"""Pilots on nodes of three kinds, for hostile payloads."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.running import ORDINARY_USER, WITHOUT_NAMESPACES, RunningAgent
+from tests.agent.scripted import ScriptedServer
+from tests.attacks.payloads import PYTHON, Meeting, Start
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as server:
+        server.configuration["place"] |= {"processors": 4, "memory_mb": 8000, "disk_mb": 1000}
+        yield server
+
+
+@pytest.fixture
+def meeting() -> Iterator[Meeting]:
+    with closing(Meeting()) as meeting:
+        yield meeting
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="wms-attack-", dir="/tmp"))  # pytest's own is closed to others
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def start_as(server: ScriptedServer, directory: Path) -> Iterator[Start]:
+    """Return what starts a pilot as root, whose payloads have user ids, or as another user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start pilots as others")
+    with ExitStack() as stack:
+
+        def start(*options: str, node: str, **more: Any) -> RunningAgent:
+            own: dict[str, Mapping[str, Any]] = {
+                "root": {},
+                "namespaces": {"user": ORDINARY_USER},
+                "neither": WITHOUT_NAMESPACES,
+            }
+            place = directory / more.pop("stamp", "")
+            place.mkdir(exist_ok=True)
+            return stack.enter_context(
+                RunningAgent(server.url, place, *options, packed=True, python=PYTHON, show=False, **own[node], **more)
+            )
+
+        yield start
+
+
+@pytest.fixture(params=["root", "namespaces"])
+def start(request: pytest.FixtureRequest, start_as: Start) -> Start:
+    """Return what starts a pilot on a node where its payloads may have namespaces of their own."""
+    return partial(start_as, node=request.param)

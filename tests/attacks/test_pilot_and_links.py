@@ -1,0 +1,104 @@
+"""Payloads that put links and other things where their pilot, who may reach more, reads and writes afterwards."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.agent.running import ORDINARY_USER
+from tests.agent.scripted import ScriptedServer
+from tests.attacks.payloads import Start
+
+#: As the runtime of containers, without a container.
+RUNTIME = """#!/usr/bin/python3
+import os, sys
+if "--version" in sys.argv:
+    print("apptainer version 1.3")
+    sys.exit(0)
+os.execv("/bin/sh", sys.argv[sys.argv.index("/bin/sh"):])
+"""
+
+
+@pytest.fixture(params=["root", "namespaces"])
+def node(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def secret(node: str, directory: Path) -> Path:
+    """Return a file that the pilot may read, and its payloads not."""
+    secret = directory / "closed" / "secret"
+    secret.parent.mkdir()
+    secret.write_text("of the pilot\n")
+    secret.chmod(0o600)
+    for each in (secret, secret.parent):
+        shutil.chown(each, "root" if node == "root" else ORDINARY_USER)
+    return secret
+
+
+def test_a_link_in_the_place_of_the_jobs_directory_leads_to_no_output(
+    server: ScriptedServer, start_as: Start, node: str, secret: Path
+) -> None:
+    swap = f"cd ..; echo begun; mv job away; ln -s {secret.parent} job"
+    server.add_job("/bin/sh", f"-c '{swap}'", output_sandbox=["secret", "away"])
+
+    agent = start_as(node=node)
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.files()["std.out"] == "begun\n"
+    assert "secret" not in server.lease.files()
+
+
+@pytest.mark.parametrize("name", ["pilot/output.tar.gz", "pilot"])
+def test_the_pilots_archives_are_written_to_no_link(
+    server: ScriptedServer, start_as: Start, node: str, secret: Path, name: str
+) -> None:
+    (secret.parent / "output.tar.gz").write_text("of the pilot\n")
+    shutil.chown(secret.parent / "output.tar.gz", secret.owner())
+    target = secret if name.endswith("gz") else secret.parent
+    server.add_job("/bin/sh", f"-c 'cd ..; mv {name} away; ln -s {target} {name}; exit 0'")
+
+    agent = start_as(node=node)
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished
+    assert [each.read_text() for each in secret.parent.iterdir()] == ["of the pilot\n"] * 2
+
+
+def test_a_fifo_holds_up_no_pilot(server: ScriptedServer, start_as: Start, node: str) -> None:
+    fifos = "mkfifo ../pilot/output.tar.gz; rm std.err; mkfifo std.err pipe"
+    server.add_job("/bin/sh", f"-c '{fifos}; exit 0'", output_sandbox=["pipe"])
+
+    agent = start_as(node=node)
+
+    assert agent.wait() == 0, agent.log
+    assert set(server.lease.files()) == {"std.out"}
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_why_a_container_did_not_start_is_read_from_no_link(
+    server: ScriptedServer, start_as: Start, node: str, secret: Path, directory: Path, kind: str
+) -> None:
+    runtime = directory / "bin" / "apptainer"
+    runtime.parent.mkdir()
+    runtime.write_text(RUNTIME)
+    runtime.chmod(0o755)
+    (directory / "image.sif").touch()
+    server.configuration["place"]["container"] = True
+    make = {"link": f"ln -s {secret} std.err", "fifo": "mkfifo std.err"}[kind]
+    unbegun = 'for mark in ../tools/container-begun ../../../tools/container-begun; do truncate -c -s 0 "$mark"; done'
+    server.add_job(
+        "/bin/sh",
+        f"-c '{unbegun} 2> /dev/null; rm std.err; {make}; exit 3'",
+        container=str(directory / "image.sif"),
+    )
+
+    agent = start_as(
+        "--show", str(runtime.parent), "--show", str(directory / "image.sif"),
+        node=node, environment={"PATH": f"{runtime.parent}:/usr/bin:/bin"},
+    )  # fmt: skip
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.finished
+    assert server.lease.finished["minor_status"] == "The container could not be started"
+    assert "of the pilot" not in str(server.flaws)
