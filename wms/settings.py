@@ -152,8 +152,8 @@ WMS_HEARTBEAT_S = env.int("WMS_HEARTBEAT_S", default=30)
 #: A job goes back to its queue at most this often (DIRAC's MaxRescheduling).
 WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
 #: A job fails when so many pilots, or pilots' processes for it, died while its payload ran: it may be what kills them,
-#: and their other jobs with them. Preemption, drains, revocations and ends that the batch system reports as its own
-#: doing do not count; nor does any, with 0.
+#: and their other jobs with them. Preemption, drains, revocations, ends that the batch system reports as its own doing,
+#: and silence while nobody else of the queue was heard, do not count; nor does any, with 0.
 WMS_MAX_PILOT_DEATHS = env.int("WMS_MAX_PILOT_DEATHS", default=2)
 #: A job that a pilot gave back, or whose pilot the computing element ended, waits so long before anybody gets it: a
 #: pilot asks again within seconds, and would use up all attempts at once. Each reschedule doubles it; 0: no delay.

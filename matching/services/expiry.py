@@ -11,6 +11,8 @@ from django.db.models.functions import Greatest
 from matching.models import ExpirerRun, Match
 from matching.services import leases
 from matching.services.leases import EndReason
+from pilots.domain import PilotStatus
+from pilots.models import Pilot
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -95,9 +97,7 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
         )
         if match is None:
             return False
-        pilot = match.pilot
-        ended = pilot.ended_at is not None
-        unwanted = pilot.revoked_at is not None or pilot.drained_at is not None
+        ended = match.pilot.ended_at is not None
         leases.end_unfinished(
             match,
             job,
@@ -106,6 +106,30 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
             source=_SOURCE,
             now=now,
             memo=memo,
-            died=not unwanted and (pilot.died or not ended),
+            died=_died(match),
         )
         return True
+
+
+def _died(match: Match) -> bool:
+    """Return whether the pilot died, as far as is known.
+
+    Silence alone may be the network's: it is a death only where others of its queue were heard meanwhile. Should the
+    pilot be heard again, it is none after all (leases).
+    """
+    pilot, heard_since = match.pilot, _silent_since(match)
+    if pilot.revoked_at is not None or pilot.drained_at is not None or heard_since is None:
+        return False
+    if pilot.ended_at is not None and (pilot.status != PilotStatus.LOST or pilot.ended_at < heard_since):
+        return pilot.died
+    if pilot.queue_id is None or (pilot.ended_at is not None and not pilot.died):
+        return False
+    # Uses index: pilot_alive_at_queue.
+    others = Pilot.objects.filter(queue=pilot.queue_id, ended_at__isnull=True).exclude(pk=pilot.pk)
+    return others.filter(last_seen_at__gt=heard_since).exists()
+
+
+def _silent_since(match: Match) -> datetime | None:
+    """Return from when on the pilot was silent for longer than by chance; None: its payload never started."""
+    missed = timedelta(seconds=MISSED_HEARTBEATS * settings.WMS_HEARTBEAT_S)
+    return None if match.reported_at is None else match.reported_at + missed

@@ -280,7 +280,9 @@ def _payload_ran(match: Match) -> bool:
 
 def _deaths_during(job: Job) -> int:
     # Uses index: the one of the foreign key to the job.
-    return Match.objects.filter(job=job, died=True).count()
+    died = Match.objects.filter(job=job, died=True)
+    # One that was heard of after its lease had ended in silence was cut off, and did not die.
+    return died.exclude(end_reason=EndReason.EXPIRED, pilot__last_seen_at__gt=F("ended_at")).count()
 
 
 def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | None:

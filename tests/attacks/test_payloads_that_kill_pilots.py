@@ -26,12 +26,14 @@ from pilots.models import Pilot
 from pilots.services.directing import begin_rounds, direct
 from pilots.services.reports import end_pilot, leave
 from pilots.services.rounds import serve
+from resources.models import Queue
 from tests.agent.running import marker, processes_with
 from tests.clock import pass_time, reset_clock
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.pace import wait_for
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
+from wms.kernel.db import database_now
 
 End = Callable[[Match], object]
 
@@ -49,20 +51,43 @@ def job(db: None) -> Iterator[Job]:
 
 
 def _leased(job: Job) -> Match:
-    pilot = make_pilot(vo=job.vo)
+    pilot = make_pilot(vo=job.vo, queue=Queue.objects.first() or make_queue(ce=make_ce(site=make_site(vos=[job.vo]))))
     offer = OfferRequest(cpu_time_s=300_000)
     (lease,) = match(offer, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=Random(1))
     return Match.objects.get(pk=lease.match_id)
 
 
-def _until_over() -> None:
+def _until_over(*heard: Pilot) -> None:
     for _ in range(250):
         pass_time(seconds=10)
+        Pilot.objects.filter(pk__in=[pilot.pk for pilot in heard]).update(last_seen_at=database_now())
         expire_leases()
 
 
 def _silent(match: Match) -> None:
+    """The pilot is not heard of any more, and another one of its queue is."""
+    _until_over(make_pilot(vo=match.pilot.vo, queue=match.pilot.queue))
+
+
+def _outage(match: Match) -> None:
+    """Nobody at its queue is heard of."""
+    make_pilot(vo=match.pilot.vo, queue=match.pilot.queue)
     _until_over()
+
+
+def _lost_in_an_outage(match: Match) -> None:
+    for _ in range(170):
+        pass_time(seconds=10)
+        expire_leases()
+    end_pilot(match.pilot_id, status=PilotStatus.LOST, reason="Silent", now=database_now(), died=True)
+    expire_leases()
+
+
+def _cut_off(match: Match) -> None:
+    """The pilot is heard of again when its lease is over, and asks for another job."""
+    _silent(match)
+    pass_time(seconds=10)
+    Pilot.objects.filter(pk=match.pilot_id).update(last_seen_at=database_now())
 
 
 def _end_of_pilot(*, died: bool, status: PilotStatus = PilotStatus.FAILED) -> End:
@@ -147,6 +172,9 @@ def test_a_death_while_no_payload_ran_does_not_count(end: End, status: JobStatus
         pytest.param(_drained, id="drained"),
         pytest.param(_leaves, id="left by itself"),
         pytest.param(_handed_back(supervisor_died=False), id="handed back"),
+        pytest.param(_outage, id="nobody was heard of"),
+        pytest.param(_lost_in_an_outage, id="lost while nobody was heard of"),
+        pytest.param(_cut_off, id="heard of again"),
     ],
 )
 def test_other_ends_do_not_count_and_the_limit_of_attempts_stays(end: End, job: Job) -> None:
