@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 from uuid import uuid4
 
 from django.contrib.auth.hashers import make_password
@@ -202,6 +203,10 @@ def make_ce(
         parameters=dict(parameters or {}),
         vo_parameters={vo: dict(values) for vo, values in (vo_parameters or {}).items()},
     )
+
+
+#: A slot for a pilot that holds many jobs at once.
+LARGE_SLOT: Mapping[str, Any] = {"processors": 512, "memory_mb": 2**20}
 
 
 def make_queue(

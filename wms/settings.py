@@ -155,6 +155,9 @@ WMS_MAX_RESCHEDULES = env.int("WMS_MAX_RESCHEDULES", default=3)
 #: and their other jobs with them. Preemption, drains, revocations, ends that the batch system reports as its own doing,
 #: and silence while nobody else of the queue was heard, do not count; nor does any, with 0.
 WMS_MAX_PILOT_DEATHS = env.int("WMS_MAX_PILOT_DEATHS", default=2)
+#: A pilot at a place where no queue is configured offers at most so many processors, and holds jobs of so many at once:
+#: as many as the largest nodes have. At a queue, its slot is the bound (ADR 49).
+WMS_MAX_PILOT_PROCESSORS = env.int("WMS_MAX_PILOT_PROCESSORS", default=512)
 #: A job that a pilot gave back, or whose pilot the computing element ended, waits so long before anybody gets it: a
 #: pilot asks again within seconds, and would use up all attempts at once. Each reschedule doubles it; 0: no delay.
 WMS_RESCHEDULE_DELAY_S = env.int("WMS_RESCHEDULE_DELAY_S", default=60)

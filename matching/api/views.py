@@ -46,7 +46,7 @@ from wms.kernel.rest.machines import MachineView
 
 #: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
 CHANCE = SystemRandom()
-#: Of the answer to a pilot that gets no job: what it does not get because its queue is not known.
+#: Of the answer to a pilot that gets no job: what it does not get because its queue is not known, or has smaller slots.
 WHY_HEADER = "X-WMS-Why"
 
 
@@ -68,7 +68,7 @@ class MatchesView(MachineView):
             ),
             HTTPStatus.NO_CONTENT: OpenApiResponse(
                 description="Nothing fits; Retry-After says when to ask again. To a pilot whose queue is not known, "
-                f"{WHY_HEADER} says what that keeps from it."
+                f"or has smaller slots than it offers, {WHY_HEADER} says what that keeps from it."
             ),
             **error_responses(400, 401, 403, 415, 503),
         },

@@ -69,6 +69,8 @@ class Claimant:
     #: Of a CE, or a queue, that is not known, its name; None: it may be any.
     ce_name: str | None = None
     queue_name: str | None = None
+    #: Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; None: any.
+    slot: tuple[int | None, ...] = ()
 
 
 class SeenThrottle(NamedTuple):
@@ -80,7 +82,7 @@ class SeenThrottle(NamedTuple):
 
 _CLAIM: Final = (
     "SELECT * FROM wms_claim("
-    "%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer, %s, %s, %s)"
+    "%s, %s, %s::smallint, %s, %s::smallint, %s, %s, %s, %s, %s, %s, %s, %s::integer, %s, %s, %s, %s::integer[])"
 )
 _CLOSE: Final = "SELECT * FROM wms_close_request(%s, %s, %s)"
 
@@ -125,6 +127,7 @@ def claim(
         claimant.ce_name,
         claimant.queue_name,
         locks_throttle,
+        list(claimant.slot),
     )
     return claimed
 

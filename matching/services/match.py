@@ -14,10 +14,19 @@ import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
+from matching.domain.slots import SlotBound
 from matching.services import limits, offers
 from matching.services.claim import Answer, Claimant, Claimed, HeldFor, SeenThrottle, claim, close
 from matching.services.full_limits import full_limits
-from matching.services.offers import Bond, OfferRequest, bond_of, of_pilot, vo_of, with_reported_platform
+from matching.services.offers import (
+    Bond,
+    OfferRequest,
+    bond_of,
+    of_pilot,
+    vo_of,
+    with_reported_platform,
+    within_slot,
+)
 from matching.services.site_throttle import (
     MOVED,
     THROTTLED,
@@ -37,6 +46,7 @@ from taskqueues.services import queueing
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
 from taskqueues.services.offers import published_at
+from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError
 from wms.kernel.memo import Remembered
 from wms.kernel.names import composed
@@ -57,6 +67,12 @@ _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
 _NO_MORE: Final = frozenset({"black_hole", "pilot_drained"})
 #: The claim's reasons that close one task queue; any other closes all of them.
 _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
+#: The claim's reason when the open leases of the pilot leave too little of its slot for a job of the task queue.
+_SLOT: Final = "slot"
+_IN_USE: Final = (
+    "SELECT coalesce(sum(processors), 0)::bigint, coalesce(sum(memory_mb), 0)::bigint, coalesce(sum(gpus), 0)::bigint,"
+    " coalesce(sum(disk_mb), 0)::bigint FROM wms_open_leases(%s)"
+)
 #: What a site's expression may look at is read of so many task queues before, and after, the one that was drawn.
 BESIDE: Final = 50
 
@@ -111,13 +127,16 @@ def match(
 
 
 def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
-    """Return in one sentence what the pilot does not get because its queue is not known; empty: it is known."""
+    """Return in one sentence what the pilot does not get of what it offers; empty: nothing is kept from it.
+
+    It is because its queue is not known, or because the queue's slots are smaller than the offer.
+    """
     bond = bond_of(pilot_id)
-    if bond.queue_id is not None:
-        return ""
     snapshot = index.current()
-    now = snapshot.now()
-    offer, where = of_pilot(request, bond, now=now, known=Remembered(snapshot.memo))
+    now, known = snapshot.now(), Remembered(snapshot.memo)
+    if bond.queue_id is not None:
+        return offers.why_beyond_slot(request, bond.queue_id, known=known)
+    offer, where = of_pilot(request, bond, now=now, known=known)
     return offers.why_narrowed(where, offer, now=now)
 
 
@@ -146,6 +165,7 @@ def _search(
         queue_id=queue_id,
         ce_name=where.ce_name,
         queue_name=where.queue_name,
+        slot=where.slot,
     )
     limits_at = known.ask(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
@@ -248,6 +268,10 @@ class _Search:
             if claimed.answer == Answer.LEASED:
                 self._after_lease(drawn, claimed)
                 return claimed
+            if claimed.reason == _SLOT:
+                self._offer_what_is_left(leases)
+                lottery = self._lottery(leases)
+                continue
             if not self._goes_on(lottery, drawn, claimed):
                 return None
         return None
@@ -276,6 +300,16 @@ class _Search:
 
     def _seen(self, drawn: Drawn) -> SeenThrottle | Refusal | None:
         return self.throttle.seen_by(self._task_queue_id(drawn), beside=partial(self._beside, drawn))
+
+    def _offer_what_is_left(self, leases: Sequence[Claimed]) -> None:
+        """Narrow the offer to what the pilot's other leases leave of its slot; it offered more."""
+        (in_use,) = ask_prepared(_IN_USE, self.claimant.pilot_id)
+        own = [sum(lease.description.get(name, 0) for lease in leases) for name in SlotBound._fields]
+        left = (
+            None if most is None else most - used + ours
+            for most, used, ours in zip(self.claimant.slot, in_use, own, strict=True)
+        )
+        self.offer = within_slot(self.offer, SlotBound._make(left))
 
     def _draw(self, lottery: Lottery) -> Drawn | None:
         return lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random())

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from django.conf import settings
+
+from matching.domain.slots import SlotBound
 from pilots.models import Pilot
 from pilots.services.registration import refuse_type
 from resources.domain.words import PilotType
@@ -120,6 +123,8 @@ class Whereabouts:
     queue_name: str | None = None
     #: Where it may be, when its queue is not known.
     possible: PossiblePlaces | None = None
+    #: The slot of its queue, or the least of those where it may be.
+    slot: SlotBound
 
 
 def of_pilot(
@@ -156,12 +161,19 @@ def of_pilot(
         possible=where.possible,
         some_name_software=some_name_software,
     )
+    offer = within_slot(offer, where.slot)
     offer = _with_elsewhere_closed(offer, where, known=known)
     if bond.queue_id is None:
         offer = _with_type_refused(offer, where, pilot_type=_type_of(bond))
     if bond.group_id is not None:
         offer = replace(offer, group_id=bond.group_id, owner_id=_owner_of(bond, known=known))
     return offer, where
+
+
+def within_slot(offer: ResourceOffer, bound: SlotBound) -> ResourceOffer:
+    """Return the offer with no more of anything than the bound."""
+    named = bound._asdict().items()
+    return replace(offer, **{name: min(getattr(offer, name), most) for name, most in named if most is not None})
 
 
 def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequest:
@@ -192,18 +204,32 @@ def whereabouts_of(request: OfferRequest, bond: Bond, *, vo: VO, known: Remember
         if own is not None and named is not None and named != str(own) and (bond.queue_id or named != ANY):
             raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
     if place.queue is not None:
-        return Whereabouts(place=place)
+        return Whereabouts(place=place, slot=_slot_of(place.queue))
     site = _name(request.site) if place.site is None else place.site.name
     ce = _name(request.ce) if place.ce is None else place.ce.name
     queue = _name(request.queue)
     place = known.ask(_rows_of_names, vo, site, ce, queue)
     if place.queue is not None:
         queue_place = place.queue
-        return Whereabouts(place=Place(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place))
+        place = Place(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place)
+        return Whereabouts(place=place, slot=_slot_of(queue_place))
     if place.ce is not None:
         place = replace(place, site=place.ce.site)
     possible = known.ask(possible_places, vo, site, ce, queue)
-    return Whereabouts(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible)
+    slot = known.ask(_smallest_slot, possible)
+    return Whereabouts(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible, slot=slot)
+
+
+def _slot_of(queue: Queue) -> SlotBound:
+    return SlotBound.of_queue(
+        processors=queue.processors, memory_mb=queue.memory_mb, gpus=queue.gpus, disk_mb=queue.disk_mb
+    )
+
+
+def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
+    if not possible.queues:
+        return SlotBound(processors=settings.WMS_MAX_PILOT_PROCESSORS)
+    return SlotBound.smallest(map(_slot_of, possible.queues))
 
 
 def _with_elsewhere_closed(offer: ResourceOffer, where: Whereabouts, *, known: Remembered) -> ResourceOffer:
@@ -253,6 +279,20 @@ def why_narrowed(where: Whereabouts, offer: ResourceOffer, *, now: datetime) -> 
     else:
         why = "the pilot gets only jobs that every queue where it may be could take"
     return f"The queue of this pilot is not known, and {why}. Name site, ce and queue in the offer."
+
+
+def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) -> str:
+    """Return in one sentence which amounts of the offer are more than a slot of the queue has; empty: none."""
+    queue = known.ask(_place, queue_id).queue
+    assert queue is not None  # noqa: S101 - for the type checker
+    slot = _slot_of(queue)._asdict().items()
+    beyond = [f"{name} {most}" for name, most in slot if most is not None and getattr(request, name) > most]
+    if not beyond:
+        return ""
+    return (
+        f"The offer is more than a slot of queue {queue}, and the pilot gets jobs for one slot ({listed(beyond)}). "
+        "If the slots are larger, correct the queue."
+    )
 
 
 def _owner_of(bond: Bond, *, known: Remembered) -> int | None:

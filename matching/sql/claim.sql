@@ -6,7 +6,7 @@
 --   contended     jobs wait, but other claims hold all of them at this moment
 --   held_back     jobs wait, but none that this pilot may have before opens_at. The reason says for whom that holds:
 --                 delay: for every pilot; place: for those at the same configured queue; host: for this pilot
---   closed        with a reason: pilot_…, black_hole or request_answered: nothing more is given to this request; site, ce, queue,
+--   closed        with a reason: slot: the pilot's open leases leave no room for a job of this task queue; pilot_…, black_hole or request_answered: nothing more is given to this request; site, ce, queue,
 --                 vo, throttle…: nothing at this place; place, throttle_elsewhere: nothing at a place that is not known;
 --                 owner, pool, limit_elsewhere: nothing of this task queue; limit: nothing that the limit is on
 --   gone          there is no such task queue any more
@@ -247,6 +247,17 @@ BEGIN
 END
 $$;
 
+-- What the jobs of a pilot's open leases ask for; those that were submitted before descriptions had a field ask nothing
+-- of it. No row: it has none.
+CREATE FUNCTION wms_open_leases(the_pilot bigint)
+RETURNS TABLE (processors integer, memory_mb integer, gpus integer, disk_mb integer) LANGUAGE sql STABLE AS $$
+    -- Uses index: match_open
+    SELECT (job.description ->> 'processors')::integer, (job.description ->> 'memory_mb')::integer,
+           coalesce((job.description ->> 'gpus')::integer, 0), coalesce((job.description ->> 'disk_mb')::integer, 0)
+      FROM matching_match AS lease JOIN jobs_job AS job ON job.id = lease.job_id
+     WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL
+$$;
+
 CREATE FUNCTION wms_claim(
     the_pilot bigint,
     the_request uuid,
@@ -270,7 +281,9 @@ CREATE FUNCTION wms_claim(
     the_queue_name text,
     -- Whether to go on to the lock of a throttle that has moved since: in the caller's transaction, which then keeps all
     -- locks in their order, the expression is evaluated for a state that stays, and the claim asked again (ADR 29).
-    locks_throttle boolean DEFAULT false
+    locks_throttle boolean DEFAULT false,
+    -- Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; null: any.
+    the_slot integer[] DEFAULT '{}'
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
 -- Every table is read by a key; the planner might take for empty what was so when it last looked.
 SET enable_seqscan = off
@@ -281,6 +294,7 @@ DECLARE
     claimed wms_claimed;
     pilot record;
     facts record;
+    in_use record;
     room wms_room;
     moved record;
     oldest bigint[];
@@ -292,7 +306,7 @@ BEGIN
     -- Looked at before anything is written: what is closed is asked of often. Whoever got a lease by this request
     -- before is told so by wms_close_request.
     SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
-           task_queue.job_type,
+           task_queue.job_type, task_queue.processors, task_queue.memory_mb, task_queue.gpus, task_queue.disk_mb,
            -- A suspended owner's jobs wait, and those of one who is no longer a member of their group.
            owner.is_active AND membership.id IS NOT NULL AS owner_is_active_member,
            site.name AS site_name,
@@ -372,6 +386,20 @@ BEGIN
         claimed.reason := 'request_answered';
         RETURN NEXT claimed;
         RETURN;
+    END IF;
+
+    -- Whatever it offers, and however many requests it sends at once: they wait for its lock.
+    IF cardinality(the_slot) > 0 THEN
+        SELECT coalesce(sum(used.processors), 0) AS processors, coalesce(sum(used.memory_mb), 0) AS memory_mb,
+               coalesce(sum(used.gpus), 0) AS gpus, coalesce(sum(used.disk_mb), 0) AS disk_mb
+          INTO in_use
+          FROM wms_open_leases(the_pilot) AS used;
+        IF in_use.processors + facts.processors > the_slot[1] OR in_use.memory_mb + facts.memory_mb > the_slot[2]
+           OR in_use.gpus + facts.gpus > the_slot[3] OR in_use.disk_mb + facts.disk_mb > the_slot[4] THEN
+            claimed.reason := 'slot';
+            RETURN NEXT claimed;
+            RETURN;
+        END IF;
     END IF;
 
     LOOP

@@ -50,6 +50,12 @@ def world(db: None) -> World:
     )
 
 
+@pytest.fixture
+def large_slot(world: World) -> None:
+    """Have the pilot's queue give it room for as many jobs as a test takes."""
+    Queue.objects.filter(pk=world.queue.pk).update(**factories.LARGE_SLOT)
+
+
 def bearer(token: str) -> APIClient:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")

@@ -95,6 +95,7 @@ def test_a_closed_throttle_is_told(world: World, alice: APIClient, manager: APIC
     assert matches(pilot) == 201
 
 
+@pytest.mark.usefixtures("large_slot")
 def test_what_the_server_would_count_is_told_as_counted(
     world: World, alice: APIClient, manager: APIClient, pilot: APIClient
 ) -> None:
@@ -132,6 +133,7 @@ def test_an_expression_that_asks_about_the_job_closes_some_queues(
     assert (kept["container"], kept["throttle"], kept["limit"]) == (1, 0, 0)
 
 
+@pytest.mark.usefixtures("large_slot")
 def test_a_full_limit_is_told(world: World, alice: APIClient, manager: APIClient, pilot: APIClient) -> None:
     Limit.objects.create(running=1, user=world.alice, site=Site.objects.get())
     job = of_alice(world)
@@ -261,6 +263,7 @@ def test_advertised_requirements_that_no_job_meets_close_the_site_under_every_po
     assert preview(manager, site="LCG.CERN.ch")["task_queues"] == []
 
 
+@pytest.mark.usefixtures("large_slot")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_advertised_requirements_about_the_job_hold_under_every_policy(
     world: World, alice: APIClient, manager: APIClient, pilot: APIClient, policy: str

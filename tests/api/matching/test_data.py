@@ -99,6 +99,7 @@ def test_the_same_request_is_told_the_same_data(world: World, pilot: APIClient, 
     assert (first["match_id"], first["job_data"]) == (again["match_id"], again["job_data"])
 
 
+@pytest.mark.usefixtures("large_slot")
 def test_several_leases_of_one_request_have_their_own_data(
     world: World, pilot: APIClient, disk: StorageElement
 ) -> None:
@@ -293,6 +294,7 @@ def test_a_job_that_stores_nothing_registers_nothing(world: World, pilot: APICli
     assert (answer.status_code, answer.json()["code"]) == (400, "not_output_of_job")
 
 
+@pytest.mark.usefixtures("large_slot")
 def test_only_the_token_of_the_open_lease_registers(
     world: World, pilot: APIClient, client_of: ClientOf, disk: StorageElement
 ) -> None:

@@ -29,7 +29,7 @@ from wms.jobs.models import Job
 from wms.kernel.db import database_now
 from wms.stack.configuration.applying import configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slot")]
 
 
 @pytest.fixture
@@ -294,7 +294,11 @@ def test_limits_on_every_combination_hold_together_and_keep_nothing_else_back(se
     for group, user, job_type in product(groups, users, ["Merge", "User"]):
         for _ in range(4):
             factories.make_job(group=group, owner=user, job_type=job_type)
-    pilots = [factories.make_pilot(vo=vo, queue=factories.make_queue(ce=ce)) for vo in vos for ce in ces]
+    pilots = [
+        factories.make_pilot(vo=vo, queue=factories.make_queue(ce=ce, **factories.LARGE_SLOT))
+        for vo in vos
+        for ce in ces
+    ]
     for pilot in chance.sample(pilots, len(pilots)):
         client = bearer(factories.make_pilot_token(pilot))
         client.post("/api/matches/", offer(max_jobs=5, processors=5, memory_mb=400_000), format="json")

@@ -89,6 +89,7 @@ def test_a_forged_offer_gains_nothing(world: World, client_of: Clients) -> None:
     assert QueuedJob.objects.count() == 2
 
 
+@pytest.mark.usefixtures("large_slot")
 def test_max_jobs_is_answered_with_a_list_also_of_one(world: World, pilot: APIClient) -> None:
     for _ in range(2):
         factories.make_job(owner=world.alice, group=world.prod)

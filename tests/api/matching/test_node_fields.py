@@ -64,6 +64,7 @@ def test_a_pilot_gets_the_job_only_when_it_offers_enough(
     assert (lease["job"]["id"], lease["job"][field]) == (job_id, value)
 
 
+@pytest.mark.usefixtures("large_slot")
 @pytest.mark.parametrize(
     ("described", "said", "expected"),
     [

@@ -26,7 +26,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.stack.configuration.applying import configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slot")]
 
 IDLE = {"current_submitting_jobs": 0, "current_gathering_output_jobs": 0, "current_jobs": 0}
 HUGE = 2**31 - 1

@@ -53,7 +53,7 @@ def bearer(token: str) -> dict[str, str]:
 def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
     """Have a director send one pilot for what waits, and the pilot register; return its token."""
     ce = factories.make_ce(pilot_types=pilot_types)
-    factories.make_queue(ce=ce)
+    factories.make_queue(ce=ce, **factories.LARGE_SLOT)
     now = timezone.now()
     CEHealth.objects.create(ce=ce, asked_at=now, free_slots=1)
     Director.objects.get_or_create(name="all")

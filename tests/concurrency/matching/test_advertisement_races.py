@@ -19,7 +19,16 @@ from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.services.throttles import recompute
 from tests.concurrency.matching.test_match_races import drain
-from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_throttled_site, make_user
+from tests.factories import (
+    LARGE_SLOT,
+    make_ce,
+    make_group,
+    make_job,
+    make_pilot,
+    make_queue,
+    make_throttled_site,
+    make_user,
+)
 from tests.pace import within
 from tests.threads import Answer, at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
@@ -61,7 +70,7 @@ def test_no_match_is_lost_between_an_advertisement_and_the_claims_around_it() ->
     group = make_group(shares_jobs=True)
     owner = make_user(groups=[group])
     site = make_throttled_site(max_submitting_jobs=10_000)
-    queue = make_queue(ce=make_ce(site=site))
+    queue = make_queue(ce=make_ce(site=site), **LARGE_SLOT)
     for _ in range(300):
         make_job(group=group, owner=owner, cpu_time_s=500)
     advertise(site.pk, said(0))
@@ -83,7 +92,7 @@ def test_no_match_is_lost_between_an_advertisement_and_the_claims_around_it() ->
 def test_an_advertisement_waits_for_the_claim_that_has_not_committed_and_counts_its_match() -> None:
     group = make_group(shares_jobs=True)
     site = make_throttled_site()
-    queue = make_queue(ce=make_ce(site=site))
+    queue = make_queue(ce=make_ce(site=site), **LARGE_SLOT)
     owner = make_user(groups=[group])
     for _ in range(2):
         make_job(group=group, owner=owner, cpu_time_s=500)

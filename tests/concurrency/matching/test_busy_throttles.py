@@ -21,6 +21,7 @@ from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from tests.concurrency.matching.test_advertisement_races import in_own_connection
 from tests.factories import (
+    LARGE_SLOT,
     make_ce,
     make_group,
     make_job,
@@ -47,7 +48,7 @@ def group() -> Group:
 
 @pytest.fixture
 def queue(group: Group) -> Queue:
-    queue = make_queue(ce=make_ce(site=make_site()))
+    queue = make_queue(ce=make_ce(site=make_site()), **LARGE_SLOT)
     owner = make_user(groups=[group])
     # Several task queues, of which the expression takes every second: some draws are refused, as at a real site.
     for number in range(120):

@@ -17,7 +17,7 @@ from pilots.models import Pilot
 from pilots.services import nodes
 from pilots.services.nodes import PilotDrainedError
 from taskqueues.models import QueuedJob
-from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import Group
@@ -58,7 +58,7 @@ def ask(pilot: Pilot, *, chance: Random, max_jobs: int = 1, processors: int = 1)
 
 @pytest.mark.parametrize("change", ["sites", "banned_sites"])
 def test_a_job_that_moves_to_a_queue_that_does_not_fit_meanwhile_is_not_taken(group: Group, change: str) -> None:
-    here = make_queue(ce=make_ce(site=make_site(name="LCG.Here.org")))
+    here = make_queue(ce=make_ce(site=make_site(name="LCG.Here.org")), **LARGE_SLOT)
     make_site(name="LCG.There.org")
     job = make_job(group=group)
     changes = {change: ["LCG.There.org" if change == "sites" else "LCG.Here.org"]}

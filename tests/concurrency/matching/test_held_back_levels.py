@@ -24,7 +24,7 @@ from taskqueues.services import priorities, queueing
 from taskqueues.services.index.shared import index
 from tests.clock import pass_time, reset_clock
 from tests.database.matching.test_given_back import pilot_at
-from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
 from wms.accounts.models import Group
 from wms.jobs.models import Job
@@ -101,7 +101,7 @@ def test_a_level_that_is_held_back_is_claimed_once_and_not_at_each_match(group: 
 
 def test_a_job_that_comes_to_a_held_back_level_is_found(group: Group) -> None:
     owner = make_user(groups=[group])
-    pilot = pilot_at(make_queue(), group)
+    pilot = pilot_at(make_queue(**LARGE_SLOT), group)
     first = make_job(group=group, owner=owner)
     ask(pilot)
     give_back(first)
@@ -157,7 +157,7 @@ def test_a_job_keeps_its_delay_and_the_places_when_it_moves_to_another_queue(gro
 
 
 def test_concurrent_pilots_share_no_job_that_was_held_back(group: Group) -> None:
-    owner, queue = make_user(groups=[group]), make_queue()
+    owner, queue = make_user(groups=[group]), make_queue(**LARGE_SLOT)
     jobs = [make_job(group=group, owner=owner) for _ in range(8)]
     first = pilot_at(queue, group)
     assert len(ask(first, most=8)) == 8

@@ -23,7 +23,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
-from tests.factories import make_group, make_job, make_pilot, make_pilot_token, make_queue
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_pilot_token, make_queue
 from tests.pace import within
 from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.jobs.domain.lifecycle import JobStatus
@@ -49,7 +49,7 @@ def jobs() -> list[Job]:
 
 @pytest.fixture
 def pilot(jobs: list[Job]) -> Pilot:
-    return make_pilot(vo=jobs[0].vo, queue=make_queue())
+    return make_pilot(vo=jobs[0].vo, queue=make_queue(**LARGE_SLOT))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from taskqueues.models import Limit, LimitSlot
 from taskqueues.queries import limit_standings
 from taskqueues.services import priorities
 from tests.concurrency.matching.test_match_races import drain
-from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job
@@ -54,7 +54,7 @@ def test_eight_matchers_admit_exactly_the_limit(running: int) -> None:
     for _ in range(80):
         make_job(group=group, owner=owner)
     Limit.objects.create(vo=group.vo, running=running)
-    pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(MATCHERS)]
+    pilots = [make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT)) for _ in range(MATCHERS)]
     taken = at_once([partial(drain, pilot, seed=seed) for seed, pilot in enumerate(pilots)])
     assert sum(map(len, taken)) == Match.objects.count() == running
     assert LimitSlot.objects.aggregate(Sum("used")) == {"used__sum": running}
@@ -67,7 +67,7 @@ def test_jobs_that_end_make_room_and_no_more() -> None:
         make_job(group=group, owner=owner)
     Limit.objects.create(vo=group.vo, running=20)
     Limit.objects.create(user=owner, running=5)
-    pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(MATCHERS)]
+    pilots = [make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT)) for _ in range(MATCHERS)]
     assert sum(at_once([partial(work, pilot, seed=seed) for seed, pilot in enumerate(pilots)])) == 300
     assert [standing.bounds.held for standing in limit_standings()] == [0, 0]
 
@@ -77,7 +77,7 @@ def test_a_limit_that_is_made_amid_matches_counts_them_all() -> None:
     owner = make_user(groups=[group])
     for _ in range(200):
         make_job(group=group, owner=owner)
-    pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(MATCHERS - 2)]
+    pilots = [make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT)) for _ in range(MATCHERS - 2)]
 
     def limit(**scope: Any) -> list[int]:
         while Match.objects.count() < 20:

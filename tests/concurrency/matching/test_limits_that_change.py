@@ -18,7 +18,7 @@ from pilots.models import Pilot
 from taskqueues.models import Limit, LimitCount, LimitEvent, LimitHour, LimitSlot
 from taskqueues.queries import limit_standings
 from taskqueues.services import priorities
-from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
 from wms.accounts.models import Group, User
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
@@ -71,7 +71,7 @@ def test_limits_that_come_change_and_go_amid_matches_stay_right() -> None:
     owner = make_user(groups=[group])
     for _ in range(300):
         make_job(group=group, owner=owner)
-    pilots = [make_pilot(vo=group.vo, queue=make_queue()) for _ in range(4)]
+    pilots = [make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT)) for _ in range(4)]
     hands: list[Callable[[], None]] = [partial(work, pilot, seed=seed) for seed, pilot in enumerate(pilots)]
     hands += [partial(govern, group=group, owner=owner, seed=seed) for seed in range(2)]
     at_once([*hands, sum_up])

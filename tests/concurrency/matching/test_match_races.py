@@ -16,7 +16,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
-from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -41,8 +41,8 @@ def test_concurrent_pilots_never_share_a_job() -> None:
     """8 matchers and 2 withdrawers on 500 jobs; one matcher stands at a site that half of the jobs ban."""
     group = make_group(shares_jobs=True)
     owner = make_user(groups=[group])
-    banned = make_queue(ce=make_ce(site=make_site(name="LCG.Banned.org")))
-    elsewhere = make_queue()
+    banned = make_queue(ce=make_ce(site=make_site(name="LCG.Banned.org")), **LARGE_SLOT)
+    elsewhere = make_queue(**LARGE_SLOT)
     for number in range(500):
         bans = ["LCG.Banned.org"] if number % 2 else []
         make_job(group=group, owner=owner, banned_sites=bans, cpu_time_s=500, priority=1 + number % 3)

@@ -20,7 +20,7 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from taskqueues.services import changes, priorities, queueing
-from tests.factories import make_ce, make_group, make_pilot, make_queue, make_site, make_user
+from tests.factories import LARGE_SLOT, make_ce, make_group, make_pilot, make_queue, make_site, make_user
 from tests.threads import repeat_at_once
 from wms.accounts.models import Group, User
 from wms.jobs.domain.actions import Action
@@ -92,7 +92,9 @@ def world() -> World:
     groups = [make_group(shares_jobs=True)]
     groups.append(make_group(vo=groups[0].vo))
     owners = [make_user(groups=[group]) for group in groups for _ in range(3)]
-    allowed, forbidden = (make_queue(ce=make_ce(site=make_site(name=name))) for name in ("LCG.Allowed.org", FORBIDDEN))
+    allowed, forbidden = (
+        make_queue(ce=make_ce(site=make_site(name=name)), **LARGE_SLOT) for name in ("LCG.Allowed.org", FORBIDDEN)
+    )
     places = [forbidden, *[allowed] * (MATCHERS - 1)]
     return World(groups=groups, owners=owners, pilots=[make_pilot(vo=groups[0].vo, queue=queue) for queue in places])
 

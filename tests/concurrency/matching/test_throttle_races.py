@@ -12,7 +12,7 @@ from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
 from tests.concurrency.matching.test_match_races import drain
-from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
+from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.threads import at_once
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
@@ -31,7 +31,7 @@ def group() -> Group:
 
 @pytest.fixture
 def queue() -> Queue:
-    return make_queue(ce=make_ce(site=make_site()))
+    return make_queue(ce=make_ce(site=make_site()), **LARGE_SLOT)
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_what_is_advertised_amid_matches_forgets_none(group: Group, queue: Queue
 
 def test_pilots_elsewhere_get_theirs(group: Group, queue: Queue) -> None:
     Site.objects.filter(pk=queue.ce.site_id).update(throttle_policy="matches", max_matches=3)
-    elsewhere = make_pilot(vo=group.vo, queue=make_queue())
+    elsewhere = make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT))
     throttled = [make_pilot(vo=group.vo, queue=queue) for _ in range(3)]
     works = [partial(drain, pilot, seed=seed) for seed, pilot in enumerate([elsewhere, *throttled])]
     assert sum(map(len, at_once(works))) == 80

@@ -15,7 +15,7 @@ from resources.domain.advertisements import of_numbers
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site
 from resources.services.throttles import recompute
-from tests.factories import make_group, make_job, make_pilot, make_queue, make_user
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from wms.accounts.models import Group
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,7 +34,7 @@ def pilot(group: Group, settings: Settings) -> Pilot:
     owner = make_user(groups=[group])
     for _ in range(10):
         make_job(group=group, owner=owner)
-    return make_pilot(vo=group.vo, queue=make_queue())
+    return make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT))
 
 
 def taken(pilot: Pilot) -> int:

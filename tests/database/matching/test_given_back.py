@@ -20,7 +20,7 @@ from pilots.services.reports import end_pilot
 from resources.models import Queue
 from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock
-from tests.factories import make_group, make_job, make_pilot, make_queue
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue
 from wms.accounts.models import Group
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
@@ -267,7 +267,7 @@ def test_a_pilot_of_no_known_place_has_only_the_delay(group: Group) -> None:
 
 
 def test_delayed_jobs_at_the_head_of_a_level_hide_none_behind_them(group: Group) -> None:
-    pilot, owner = pilot_at(make_queue(), group), None
+    pilot, owner = pilot_at(make_queue(**LARGE_SLOT), group), None
     first = make_job(group=group)
     owner = first.owner
     delayed = [first, *(make_job(group=group, owner=owner) for _ in range(11))]
@@ -283,7 +283,7 @@ def test_delayed_jobs_at_the_head_of_a_level_hide_none_behind_them(group: Group)
 
 
 def test_the_ten_oldest_are_taken_of_delayed_and_other_jobs_together(group: Group) -> None:
-    pilot = pilot_at(make_queue(), group)
+    pilot = pilot_at(make_queue(**LARGE_SLOT), group)
     old = make_job(group=group)
     jobs_for(pilot)
     give_back(old)

@@ -22,7 +22,7 @@ from resources.models import Queue, Site, ThrottleState
 from taskqueues.models import Limit, LimitCount, LimitEvent, LimitHour, LimitSlot
 from taskqueues.queries import limit_standings, room_in_words, with_counts
 from taskqueues.services import priorities
-from tests.factories import make_group, make_job, make_pilot, make_queue, make_user, make_vo
+from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user, make_vo
 from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
@@ -37,7 +37,7 @@ def group() -> Group:
 
 @pytest.fixture
 def queue() -> Queue:
-    return make_queue()
+    return make_queue(**LARGE_SLOT)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_jobs_outside_of_the_scope_are_not_limited(group: Group, queue: Queue, p
     taken = take(pilot)
     assert sorted(job.owner_id for job in taken).count(limited.pk) == 1
     assert len(taken) == 5
-    elsewhere = make_pilot(vo=group.vo, queue=make_queue())
+    elsewhere = make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT))
     assert len(take(elsewhere)) == 3
 
 
@@ -281,7 +281,7 @@ def test_the_others_keep_their_proportion_beside_a_full_limit() -> None:
             make_job(group=group, owner=owner)
     priorities.recalculate()
     Limit.objects.create(running=0, group=limited)
-    taken = take(make_pilot(vo=vo, queue=make_queue()), at_most=400)
+    taken = take(make_pilot(vo=vo, queue=make_queue(**LARGE_SLOT)), at_most=400)
     ones = sum(job.group_id == one.pk for job in taken)
     assert all(job.group_id != limited.pk for job in taken)
     # 100 of 400 are expected; four standard deviations.

@@ -13,7 +13,7 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from taskqueues.queries import free_jobs
-from tests.factories import NOW, make_group, make_job, make_pilot, make_queue, make_user
+from tests.factories import LARGE_SLOT, NOW, make_group, make_job, make_pilot, make_queue, make_user
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import InputSandbox, Sandbox
 from wms.kernel.db import database_now
@@ -46,7 +46,7 @@ def test_no_large_table_is_scanned_on_the_path_of_a_match(analysed: str) -> None
         make_job(group=group, owner=owner, cpu_time_s=500 if number % 2 else 5000, priority=1 + number % 3)
     if analysed == "with the jobs":
         analyse()
-    pilot, chance = make_pilot(vo=group.vo, queue=make_queue()), Random(1)
+    pilot, chance = make_pilot(vo=group.vo, queue=make_queue(**LARGE_SLOT)), Random(1)
 
     def ask(request_id: UUID | None = None) -> int:
         offer = OfferRequest(cpu_time_s=300_000)
