@@ -115,16 +115,17 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
 #: Seconds in which the head of a request must have come; so long an idle connection is kept, too.
 WMS_WEB_HEAD_S = env.float("WMS_WEB_HEAD_S", default=5.0)
-#: Seconds that a body may take, and as many more as what has come of it takes at WMS_WEB_BODY_BYTES_PER_S.
+#: Seconds that a body may take, and as many more as what has come of it takes at WMS_WEB_BODY_BYTES_PER_S. A client has
+#: as long to take its answer.
 WMS_WEB_BODY_S = env.float("WMS_WEB_BODY_S", default=10.0)
-#: The least rate of a body after WMS_WEB_BODY_S, in bytes per second: a sandbox of 10 MB has 11 minutes.
+#: The least rate of a body or an answer after WMS_WEB_BODY_S, in bytes per second: a sandbox of 10 MB has 11 minutes.
 WMS_WEB_BODY_BYTES_PER_S = env.int("WMS_WEB_BODY_BYTES_PER_S", default=16 * 1024)
 #: A longer body is read only when a token or a session has told who sends it.
 WMS_WEB_UNKNOWN_BODY_BYTES = env.int("WMS_WEB_UNKNOWN_BODY_BYTES", default=8 * 1024)
 #: Bodies of unknown senders that a process waits for at once; of more the oldest is dropped, for true ones are there
 #: within a round trip.
 WMS_WEB_INCOMPLETE_BODIES = env.int("WMS_WEB_INCOMPLETE_BODIES", default=256)
-#: Bodies longer than WMS_WEB_UNKNOWN_BODY_BYTES that a process takes of one token or session at once.
+#: Bodies longer than WMS_WEB_UNKNOWN_BODY_BYTES that a process takes at once of one user, pilot, job or site.
 WMS_WEB_LONG_BODIES_OF_ONE_CALLER = env.int("WMS_WEB_LONG_BODIES_OF_ONE_CALLER", default=8)
 #: Requests with a body over 256 KiB that a process answers at once: the threads that are left are the pilots'.
 WMS_WEB_LARGE_BODIES_AT_ONCE = env.int("WMS_WEB_LARGE_BODIES_AT_ONCE", default=2)

@@ -1,10 +1,11 @@
 """Bodies that are larger than they may be: refused by their heads, and memory is given back."""
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from select import select
 
+import psutil
 import pytest
 
 from tests.attacks.web import Lease, answer_on, head, status_on, web
@@ -68,14 +69,16 @@ def test_a_long_body_of_somebody_who_is_nobody_is_refused_unread(tmp_path: Path)
             assert (status, body["code"]) in {(401, "invalid_token"), (401, "not_authenticated")}
 
 
-def test_long_bodies_of_one_token_are_counted(tmp_path: Path) -> None:
-    greedy, other = make_token(make_user()), make_token(make_user())
+def test_long_bodies_of_one_user_are_counted(tmp_path: Path) -> None:
+    owner, other = make_user(), make_token(make_user())
+    # Whoever has one makes as many more as he likes.
+    greedy = [make_token(owner, scope=scope) for scope in (*TokenScope, TokenScope.MANAGE)]
     with (
         web(tmp_path, workers=1, WMS_WEB_LONG_BODIES_OF_ONE_CALLER="3", WMS_WEB_BODY_S="3600") as server,
         ExitStack() as opened,
     ):
-        long = head("/api/jobs/", length=100_000, token=greedy)
-        four = [opened.enter_context(server.send(long)) for _ in range(4)]
+        long = [head("/api/jobs/", length=100_000, token=token) for token in greedy]
+        four = [opened.enter_context(server.send(each)) for each in long]
         (refused,), _, _ = select(four, [], [], within(60))
         assert status_on(refused) == 429
         with server.send(head("/api/jobs/", length=100_000, token=other), b" " * 100_000) as allowed:
@@ -90,6 +93,22 @@ def test_a_process_that_has_grown_is_replaced_and_no_request_is_lost(tmp_path: P
         while first & {worker.pid for worker in server.workers()} or answered < 100:
             assert server.ask("GET", "/healthz")[0] == 200
             answered += 1
+
+
+def test_a_full_disk_stops_nobody_for_good(tmp_path: Path) -> None:
+    """What waits of a long body is in a file: it ends with an answer, and is not counted for ever."""
+    token = make_token(make_user())
+    with web(tmp_path, workers=1) as server:
+        for worker in server.workers():
+            worker.rlimit(psutil.RLIMIT_FSIZE, (2_000_000, 2_000_000))  # no file grows further
+        for _ in range(10):  # more than one user may have under way
+            with server.send(head("/api/jobs/", length=9_000_000, token=token)) as flood:
+                with suppress(OSError):  # the server may have closed it
+                    flood.sendall(b" " * 9_000_000)
+                status, body = answer_on(flood)
+            assert (status, body["code"]) == (503, "no_room")
+        with server.send(head("/api/jobs/", length=100_000, token=token), b" " * 100_000) as allowed:
+            assert status_on(allowed) == 400
 
 
 def test_a_large_submission_is_taken_as_before(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Bodies on their way: read as they come, dropped when they come too slowly, in no thread of their own."""
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
@@ -14,6 +16,8 @@ from wms.web.limits import Limits
 if TYPE_CHECKING:
     from granian._granian import RSGIHTTPProtocol as HTTPProtocol
 
+_logger = logging.getLogger(__name__)
+
 #: More than this of a body waits on the disk.
 _IN_MEMORY_BYTES: Final = 1024 * 1024
 
@@ -25,6 +29,7 @@ class Flaw(Enum):
     CROWDED_OUT = "crowded out"
     STOPPED = "stopped"
     BROKEN_OFF = "broken off"
+    NO_ROOM = "without room on the disk"
 
 
 #: Called once, with what was waited for, and the body or why there is none.
@@ -137,13 +142,21 @@ class LongBody(IncomingBody):
         piece = self._chunk(future)
         if piece is None:
             return False
-        self._file.write(piece)
         self.received_bytes += len(piece)
-        if piece and self.received_bytes < self._length_bytes:
-            return True
-        if self.received_bytes < self._length_bytes:
-            self._then(self, Flaw.BROKEN_OFF)
+        is_whole = self.received_bytes >= self._length_bytes
+        try:
+            self._file.write(piece)
+            if is_whole:
+                self._file.seek(0)
+        except OSError:
+            # granian hears of no exception: the request would never be answered, and its caller's count never go down.
+            _logger.exception("The disk for temporary files takes no more of a body.")
+            with suppress(OSError):  # what is still to be written
+                self._file.close()
+            self._then(self, Flaw.NO_ROOM)
             return False
-        self._file.seek(0)
-        self._then(self, self._file)
-        return False
+        if is_whole:
+            self._then(self, self._file)
+        elif not piece:
+            self._then(self, Flaw.BROKEN_OFF)
+        return bool(piece) and not is_whole

@@ -1,15 +1,15 @@
 """Who sends a request, by its headers alone."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
-from django.contrib.auth import get_user
+from django.contrib.auth import get_user, get_user_model
 from django.contrib.sessions.backends.db import SessionStore
 from django.core.handlers.wsgi import WSGIRequest
 from django.db import close_old_connections
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
@@ -18,35 +18,48 @@ from wms.kernel.rest import BearerAuthentication, has_bearer_token
 if TYPE_CHECKING:
     from wsgiref.types import WSGIEnvironment
 
+    from django.contrib.auth.base_user import AbstractBaseUser
+
 
 def caller_of(environ: "WSGIEnvironment") -> str | None:
-    """Return a name for whom a request comes from, the same for all requests with one credential; None: nobody known.
+    """Return a name for whom a request comes from; None: nobody known.
 
-    Tokens of all kinds are read by the classes that the endpoints use, sessions as the portal does. Whether the caller
-    may do what the request asks is the endpoint's to say.
+    It is the same for all tokens and sessions of one user, who may have any number of them, and for all requests with
+    one token of a pilot, job or site. Tokens are read by the classes that the endpoints use, sessions as the portal
+    does. Whether the caller may do what the request asks is the endpoint's to say.
     """
     close_old_connections()
-    request = WSGIRequest(environ)
+    # As a read: whether the scope of a token is enough for more, only the view can say.
+    request = WSGIRequest({**environ, "REQUEST_METHOD": "GET"})
     if has_bearer_token(request):
-        return environ["HTTP_AUTHORIZATION"] if _has_good_token(request) else None
+        principal = _principal_of(request)
+        if principal is None:
+            return None
+        return _name_of(principal) if isinstance(principal, get_user_model()) else str(environ["HTTP_AUTHORIZATION"])
     key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     if not key:
         return None
     request.session = SessionStore(key)
-    return key if get_user(request).is_authenticated else None
+    user = get_user(request)
+    return _name_of(user) if isinstance(user, get_user_model()) else None
 
 
-def _has_good_token(request: WSGIRequest) -> bool:
+def _name_of(user: "AbstractBaseUser") -> str:
+    return f"user {user.pk}"
+
+
+def _principal_of(request: WSGIRequest) -> Any:  # noqa: ANN401 - of each kind of token its own
+    """Return whose token the request carries, or None if it is none of this system."""
     try:
-        return any(
-            kind().authenticate(Request(request)) is not None
-            for kind in _kinds()
-            if issubclass(kind, BearerAuthentication)
-        )
+        for kind in _kinds():
+            if not issubclass(kind, BearerAuthentication):
+                continue
+            found = kind().authenticate(Request(request))
+            if found is not None:
+                return found[0]
     except AuthenticationFailed:
-        return False
-    except PermissionDenied:
-        return True  # known; whether its scope is enough, only the view can say
+        pass
+    return None
 
 
 def _kinds() -> Sequence[type[BaseAuthentication]]:

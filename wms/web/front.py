@@ -12,6 +12,7 @@ from wms.web.bodies import Flaw, IncomingBody, LongBody, ShortBody, UnreadBody
 from wms.web.callers import caller_of
 from wms.web.environ import environ_of
 from wms.web.limits import Limits
+from wms.web.unread import UnreadAnswers
 from wms.web.waiting import IncompleteBodies, Turns
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _logger = logging.getLogger(__name__)
 #: Requests with a larger body take turns: each may need hundreds of times as much memory and time as another.
 _LARGE_BYTES: Final = 256 * 1024
 _RETRY_AFTER_S: Final = 1
+#: Somebody has to make room first.
+_NO_ROOM_RETRY_AFTER_S: Final = 60
 
 
 class Front:
@@ -44,8 +47,9 @@ class Front:
         self._large = Turns(limits.large_at_once)
 
     def start(self) -> None:
-        """Begin to watch the bodies that are on their way."""
+        """Begin to watch the bodies that are on their way, and the answers that are not taken."""
         self._incomplete.watch()
+        UnreadAnswers(self._limits).watch()
 
     def stop(self) -> None:
         """Wait for no body any more."""
@@ -116,9 +120,11 @@ class Front:
         """As for a short one; large ones one after another, and then count one less of the caller."""
 
         def end() -> None:
-            with nullcontext() if isinstance(body, Flaw) else body:
-                self._end(environ, protocol, incoming, body)
-            self._incomplete.forgets(caller)
+            try:
+                with nullcontext() if isinstance(body, Flaw) else body:
+                    self._end(environ, protocol, incoming, body)
+            finally:
+                self._incomplete.forgets(caller)
 
         if isinstance(body, Flaw) or length_bytes <= _LARGE_BYTES:
             end()
@@ -133,6 +139,9 @@ def _refuse_for(flaw: Flaw, protocol: "HTTPProtocol") -> None:
         refuse(protocol, HTTPStatus.REQUEST_TIMEOUT, "request_timeout", detail)
     elif flaw is Flaw.BROKEN_OFF:
         refuse(protocol, HTTPStatus.BAD_REQUEST, "bad_request", "The body broke off; send the request again.")
+    elif flaw is Flaw.NO_ROOM:
+        detail = "The server has no room for the body; tell its operator, and send the request again later."
+        refuse(protocol, HTTPStatus.SERVICE_UNAVAILABLE, "no_room", detail, retry_after_s=_NO_ROOM_RETRY_AFTER_S)
     else:
         detail = "The server cannot wait for the body; send the request again."
         refuse(protocol, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, retry_after_s=_RETRY_AFTER_S)

@@ -117,7 +117,10 @@ class Turns:
             self._free -= 1
         following: Callable[[], None] | None = call
         while following is not None:
-            following()
+            try:
+                following()
+            except Exception:  # the turn goes on to the next whatever became of this one
+                _logger.exception("A request with a large body failed.")
             with self._lock:
                 following = self._waiting.popleft() if self._waiting else None
                 self._free += following is None
