@@ -1,6 +1,10 @@
 """Who gets in: log-in with its brake, and the group that one acts in."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from typing import Final
 
 from django.contrib.auth import authenticate
 
@@ -10,14 +14,25 @@ from wms.accounts.models import Group, User
 from wms.accounts.security_log import record
 from wms.accounts.services import brake
 from wms.accounts.services.second_factors import has_second_factor
-from wms.kernel.errors import RejectedError, UnauthenticatedError
+from wms.kernel.errors import RejectedError, TooManyError, UnauthenticatedError
 from wms.kernel.names import did_you_mean
+
+#: Log-ins whose password a process looks at, or that wait for it: half of the threads that it answers with by default.
+MAX_LOG_INS: Final = 4
+_places = threading.BoundedSemaphore(MAX_LOG_INS)
+_password_lock = threading.Lock()
 
 
 class WrongCredentialsError(UnauthenticatedError):
     """User name and password do not belong together, or the user is suspended; which of them is not told."""
 
     code = "wrong_credentials"
+
+
+class TooManyLogInsError(TooManyError):
+    """So many others log in at this moment that the password is not looked at."""
+
+    code = "too_many_log_ins"
 
 
 class NotAMemberError(RejectedError):
@@ -47,17 +62,43 @@ def log_in(*, username: str, password: str, address: str, now: datetime, device:
     Raises:
         WrongCredentialsError: they do not belong together, or the user is suspended.
         TooManyFailuresError: the brake is on; the password was not looked at.
+        TooManyLogInsError: so many others log in at this moment that it was not looked at either.
     """
     brake.remove_old_failures(now=now)
     wanted = brake.attempt_of_password(username=username, address=address, device=device)
     attempt = brake.begin(wanted, now=now)
-    user = authenticate(username=username, password=password)
+    try:
+        with _turn():
+            user = authenticate(username=username, password=password)
+    except TooManyLogInsError:
+        brake.succeeded(attempt)  # the password was not looked at
+        raise
     if not isinstance(user, User):
         record(SecurityEventKind.LOG_IN_REFUSED, address=address, target=wanted.target)
         raise WrongCredentialsError("User name or password is wrong, or the user is suspended.")
     brake.succeeded(attempt)
     record(SecurityEventKind.LOG_IN_ACCEPTED, actor=user, address=address, needs_code=has_second_factor(user))
     return user
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Let one password after another be looked at in this process, while a few more wait.
+
+    That takes 100 MB and all processors for a while, by design. A flood of log-ins, which needs no password, would take
+    all threads of the web server, so that no pilot is answered, and more memory than a process may have.
+
+    Raises:
+        TooManyLogInsError: enough of them wait already.
+    """
+    if not _places.acquire(blocking=False):
+        sentence = "Many others log in at this moment; try again in a second."
+        raise TooManyLogInsError(sentence, retry_after_s=1)
+    try:
+        with _password_lock:
+            yield
+    finally:
+        _places.release()
 
 
 def acting_group(user: User, name: str | None) -> Group:
