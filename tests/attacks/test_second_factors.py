@@ -84,6 +84,25 @@ def test_the_code_of_somebody_else_opens_nothing(secret: str) -> None:
     assert not is_in(browser)
 
 
+def test_the_password_of_before_is_not_half_of_a_log_in(bob: User, secret: str) -> None:
+    """Whoever knew the old one must not go on where he was when it was changed for that."""
+    browser = by_password()
+    bob.set_password("another correct horse")
+    bob.save()
+    assert browser.post(CODE, {"code": code_of(secret)}).headers["Location"] == LOG_IN
+    assert not is_in(browser)
+
+
+def test_who_was_suspended_between_password_and_code_stays_out_when_restored(bob: User, secret: str) -> None:
+    before, meanwhile = by_password(), by_password()
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    meanwhile.post(CODE, {"code": code_of(secret)})
+    User.objects.filter(pk=bob.pk).update(is_active=True)
+    before.post(CODE, {"code": code_of(secret)})
+    assert not is_in(before)
+    assert not is_in(meanwhile)
+
+
 def test_who_was_suspended_between_password_and_code_stays_out(bob: User, secret: str) -> None:
     browser = by_password()
     User.objects.filter(pk=bob.pk).update(is_active=False)

@@ -1,23 +1,30 @@
 """Log-in by session, with the same brake as the API's."""
 
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import urlencode
 
+from allauth.account.internal.stagekit import clear_login, get_pending_stage
 from allauth.account.utils import perform_login
 from allauth.mfa.base.views import AuthenticateView
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import PermissionDenied
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import resolve_url
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, resolve_url
+from django.utils.crypto import constant_time_compare
 from django.views.decorators.http import require_http_methods
 
 from wms.accounts import services
 from wms.accounts.models import User
 from wms.portal.forms.log_in import LogInForm
+
+#: In the session between password and code: what a session of the user would have held when the password was right.
+_ACCOUNT_MARK: Final = "account_mark"
 
 
 class LogInView(LoginView):
@@ -30,7 +37,10 @@ class LogInView(LoginView):
         """Log in, or go on to the code of the second factor; until that is right nobody is logged in."""
         # Who knew the session before shares nothing of what follows.
         self.request.session.cycle_key()
-        response: HttpResponse = perform_login(self.request, form.get_user(), redirect_url=self.get_success_url())
+        user = form.get_user()
+        response: HttpResponse = perform_login(self.request, user, redirect_url=self.get_success_url())
+        if not self.request.user.is_authenticated:
+            self.request.session[_ACCOUNT_MARK] = user.get_session_auth_hash()
         _remember_device(self.request, response)
         return response
 
@@ -46,11 +56,25 @@ class LogInView(LoginView):
 class SecondFactorView(AuthenticateView):  # type: ignore[misc]  # the package has no types
     """The code or key after the password."""
 
+    def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        """Answer, but begin anew where the password has changed since it was right, or its user was suspended."""
+        stage = get_pending_stage(request)
+        if stage is not None and not _is_as_it_was(stage.login.user, request.session.get(_ACCOUNT_MARK, "")):
+            clear_login(request)
+            messages.warning(request, "Your password or your account has changed meanwhile; log in again.")
+            return redirect(settings.LOGIN_URL)
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        return response
+
     def form_valid(self, form: Form) -> HttpResponse:
         """Log in."""
         response: HttpResponse = super().form_valid(form)
         _remember_device(self.request, response)
         return response
+
+
+def _is_as_it_was(user: User, mark: str) -> bool:
+    return user.is_active and constant_time_compare(user.get_session_auth_hash(), mark)
 
 
 def _remember_device(request: HttpRequest, response: HttpResponse) -> None:
