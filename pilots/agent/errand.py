@@ -118,37 +118,68 @@ def remove_tree(top: str) -> None:
     """Remove a directory and all below it, locked or not; what cannot be removed stays.
 
     Directories may be deeper than a path, or the stack of a recursion, can be: each is moved up before it is emptied.
+    No name is used twice, for root removes what others may change meanwhile: a link in the place of what was a
+    directory a moment ago would lead it anywhere.
     """
-    name, numbers, waiting = os.urandom(8).hex(), count(), [top]
-    if os.path.islink(top):  # noqa: PTH114 - no need of another module
+    above = _opened_unlocked(top, None)
+    if above is None:
         return
-    while waiting:
-        directory = waiting.pop()
-        for path, status in _content(directory):
+    prefix, numbers = os.urandom(8).hex(), count()
+    moved = _emptied(above, top=above, prefix=prefix, numbers=numbers)
+    while moved:
+        name = moved.pop()
+        directory = _opened_unlocked(name, above)
+        if directory is None:
             with suppress(OSError):
-                if not stat.S_ISDIR(status.st_mode):
-                    os.unlink(path)  # noqa: PTH108 - the same
-                    continue
-                waiting.append(path)
-                os.chmod(path, 0o700)  # noqa: PTH101 - the same; what is moved is written to
-                higher = f"{top}/{name}-{next(numbers)}"
-                os.rename(path, higher)  # noqa: PTH104 - the same
-                waiting[-1] = higher
-        if directory != top:
-            with suppress(OSError):
-                os.rmdir(directory)  # noqa: PTH106 - the same
+                os.unlink(name, dir_fd=above)
+            continue
+        moved += _emptied(directory, top=above, prefix=prefix, numbers=numbers)
+        os.close(directory)
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=above)
+    os.close(above)
     with suppress(OSError):
         os.rmdir(top)  # noqa: PTH106 - the same
 
 
-def _content(directory: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what is in a directory, after unlocking it."""
+def _emptied(directory: int, *, top: int, prefix: str, numbers: Iterator[int]) -> list[str]:
+    """Remove what is in an open directory, and move the directories that are in it to *top*; return their names."""
+    moved = []
     with suppress(OSError):
-        os.chmod(directory, 0o700)  # noqa: PTH101 - no need of another module
-        for name in os.listdir(directory):  # noqa: PTH208 - the same
-            path = f"{directory}/{name}"
+        for name in os.listdir(directory):
             with suppress(OSError):
-                yield path, os.lstat(path)
+                try:
+                    os.unlink(name, dir_fd=directory)
+                    continue
+                except (IsADirectoryError, PermissionError):
+                    below = _opened_unlocked(name, directory)
+                if below is None:
+                    continue
+                os.close(below)
+                higher = f"{prefix}-{next(numbers)}"
+                os.rename(name, higher, src_dir_fd=directory, dst_dir_fd=top)
+                moved.append(higher)
+    return moved
+
+
+def _opened_unlocked(name: str, above: int | None) -> int | None:
+    """Open a directory that may be locked; None: there is none of that name, or it is closed."""
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW
+    with suppress(OSError):
+        try:
+            opened = os.open(name, os.O_RDONLY | flags, dir_fd=above)
+        except PermissionError:
+            found = os.open(name, os.O_PATH | flags, dir_fd=above)
+            try:
+                # This directory, whatever has its name by now.
+                os.chmod(f"/proc/self/fd/{found}", 0o700)  # noqa: PTH101 - no need of another module
+                return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY)
+            finally:
+                os.close(found)
+        with suppress(OSError):
+            os.fchmod(opened, 0o700)
+        return opened
+    return None
 
 
 def _disk(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:

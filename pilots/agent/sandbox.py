@@ -292,17 +292,33 @@ def _shortened(part: str) -> str:
 
 
 def open_inside(path: Path, directory: Path) -> BinaryIO | None:
-    """Open a plain file whose real place is inside *directory*; None for anything else."""
+    """Open a plain file whose real place is inside *directory*; None for anything else.
+
+    Whatever is put in its place meanwhile, by a process of the payload's account for example, no link is followed.
+    """
     try:
-        real = path.resolve(strict=True)
-        real.relative_to(directory.resolve())
-        file = open(os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115
-    except (OSError, ValueError, RuntimeError):
+        parts = path.resolve(strict=True).relative_to(directory.resolve()).parts
+        above = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+        for part in parts[:-1]:
+            above = _next_below(above, part)
+        try:
+            descriptor = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=above)
+        finally:
+            os.close(above)
+    except (OSError, ValueError, RuntimeError, IndexError):
         return None
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return open(descriptor, "rb")  # noqa: PTH123 - a descriptor, which its caller closes
+    os.close(descriptor)
     return None
+
+
+def _next_below(above: int, name: str) -> int:
+    """Open a directory in another one, which is closed."""
+    try:
+        return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    finally:
+        os.close(above)
 
 
 def _header(name: str, status: os.stat_result) -> tarfile.TarInfo:

@@ -1,10 +1,14 @@
 """Payloads that put links and other things where their pilot, who may reach more, reads and writes afterwards."""
 
+import os
 import shutil
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pilots.agent import errand, sandbox
 from tests.agent.running import ORDINARY_USER
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import Start
@@ -102,3 +106,69 @@ def test_why_a_container_did_not_start_is_read_from_no_link(
     assert server.lease.finished
     assert server.lease.finished["minor_status"] == "The container could not be started"
     assert "of the pilot" not in str(server.flaws)
+
+
+def test_what_is_removed_is_never_behind_a_link_that_was_put_there_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root removes what a payload left; another one, which may write in there, replaces each directory that it sees."""
+    mine, left = tmp_path / "of-somebody-else", tmp_path / "left"
+    (mine / "directory").mkdir(parents=True)
+    (mine / "directory" / "file").write_text("x")
+    mine.chmod(0o755)
+    for number in range(5):
+        (left / f"{number}" / "inner" / "innermost").mkdir(parents=True)
+    replaced: list[Path] = []
+    at_it = False
+
+    def replace_after(call: str) -> None:
+        real = getattr(os, call)
+
+        def act(*words: Any, **more: Any) -> Any:
+            nonlocal at_it
+            try:
+                return real(*words, **more)
+            finally:
+                if not at_it:
+                    at_it = True
+                    replace_one()
+                    at_it = False
+
+        monkeypatch.setattr(os, call, act)
+
+    def replace_one() -> None:
+        for base, names, _ in os.walk(left, topdown=False):
+            for directory in [Path(base, name) for name in names if not Path(base, name).is_symlink()]:
+                directory.rename(tmp_path / f"stash-{len(replaced)}")
+                directory.symlink_to(mine)
+                replaced.append(directory)
+                return
+
+    for call in ("rename", "lstat", "open", "chmod"):
+        replace_after(call)
+    errand.remove_tree(str(left))
+    monkeypatch.undo()
+
+    assert replaced
+    assert (mine / "directory" / "file").read_text() == "x"
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o755
+
+
+def test_output_is_read_from_no_link_that_is_put_there_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something else of the payload's account replaces a directory between a look at it and its opening."""
+    job, closed = tmp_path / "job", tmp_path / "closed"
+    for directory in (job / "results", closed):
+        directory.mkdir(parents=True)
+        (directory / "secret").write_text(directory.name)
+    real = os.open
+
+    def replace_and_open(*words: Any, **more: Any) -> int:
+        if not (job / "results").is_symlink():
+            (job / "results").rename(tmp_path / "stash")
+            (job / "results").symlink_to(closed)
+        return real(*words, **more)
+
+    monkeypatch.setattr(os, "open", replace_and_open)
+    assert sandbox.open_inside(job / "results" / "secret", job) is None
