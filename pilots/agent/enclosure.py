@@ -107,6 +107,7 @@ def _mount_all(specification: dict[str, object]) -> None:
     for each in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
     _replace_memory(specification["shared_memory_mb"])
+    _let_groups_be()
     for each in hide:
         if (real := os.path.realpath(each)) not in shared:
             _hide(real)
@@ -139,6 +140,17 @@ def _paths(specification: dict[str, object], name: str) -> list[str]:
     paths = specification[name]
     assert isinstance(paths, list)  # noqa: S101 - for the type checker
     return [str(each) for each in paths]
+
+
+def _let_groups_be() -> None:
+    """Let control groups only be read: in one that was given to its account, the pilot's processes could be ended."""
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - no other module
+        mounts = [line.split() for line in file]
+    for _, place, kind, *_ in mounts:
+        if kind in {"cgroup", "cgroup2"}:
+            with suppress(OSError):  # hidden by another mount, or its name has a blank
+                _mount(place, place, None, _MS_BIND)
+                _let_only_be_read(place)
 
 
 def _hide(path: str) -> None:

@@ -124,7 +124,10 @@ class Execution:
     def _enclosure(self, workspace: Workspace, *, uid: int) -> Sequence[str]:
         if not isolation.by_namespaces(self._configuration.place):
             return ()
-        return isolation.words(workspace, self._lease, uid=uid, hide=self._slot.hidden, show=self._slot.shown)
+        return isolation.words(
+            workspace, self._lease, uid=uid, work_directory=self._slot.work_directory,
+            hide=self._slot.hidden, show=self._slot.shown,
+        )  # fmt: skip
 
     def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
         self._parent_ended = True

@@ -74,13 +74,16 @@ def hidden_from_payloads(options: Options) -> tuple[Path, ...]:
     return tuple(Path(each).absolute() for each in (*options.hide, *token, *kept, *common))
 
 
-def words(workspace: Workspace, lease: Lease, *, uid: int, hide: Sequence[Path], show: Sequence[Path]) -> Sequence[str]:
+def words(
+    workspace: Workspace, lease: Lease, *, uid: int, work_directory: Path, hide: Sequence[Path], show: Sequence[Path]
+) -> Sequence[str]:
     """Return what begins the command line of the script that runs in namespaces of its own; writes a script for it.
 
     Args:
         workspace: of the job; what is in the payload's own /tmp is there.
         lease: of the job.
         uid: of the payload.
+        work_directory: of the pilot.
         hide: what the payload is not to reach.
         show: what it is to reach, wherever it is.
     """
@@ -91,13 +94,14 @@ def words(workspace: Workspace, lease: Lease, *, uid: int, hide: Sequence[Path],
     script = workspace.tools / "enclosure.py"
     script.write_bytes(pkgutil.get_data("pilots.agent", "enclosure.py") or b"")
     script.chmod(0o644)
+    closed, public = _beside(work_directory, hide) if uid == os.getuid() else ([], [])
     specification = _specification(
         workspace.top,
         tmp,
-        hide=hide,
+        hide=[*closed, *hide],
         read=[workspace.tools],
         own=[*workspace.of_payload, *filter(Path.exists, [containers.mark_in(workspace)])],
-        show=[*filter(Path.exists, show), *_needed(lease, hide)],
+        show=[*public, *filter(Path.exists, show), *_needed(lease, hide)],
         shared_memory_mb=lease.job.memory_mb,
     )
     return [*_python(), str(script), json.dumps(specification)]
@@ -120,12 +124,38 @@ def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
             yield path.absolute()
 
 
+def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Return the directory above a pilot's work directory, and what of it a payload of the same user may see.
+
+    Other pilots of this user work beside, or will while the payload runs, and output is kept there.
+    """
+    above, home = work_directory.resolve().parent, Path(_home() or "/").resolve()
+    hidden_already = {each.resolve() for each in (Path("/tmp"), Path("/var/tmp"), *hide)}  # noqa: S108 - replaced
+    if above in {Path("/"), home, *home.parents} or not hidden_already.isdisjoint({above, *above.parents}):
+        return [], []
+    programs = {Path(each).resolve() for each in (sys.base_prefix, *os.environ.get("PATH", "").split(":")) if each}
+    needed = {each for program in programs for each in (program, *program.parents)}
+    public = []
+    with suppress(OSError):
+        for each in above.iterdir():
+            with suppress(OSError):
+                status = each.stat()
+                is_anothers = status.st_uid != os.getuid() and bool(status.st_mode & 0o044)
+                if is_anothers or each.resolve() in needed:
+                    public.append(each)
+    return [above], public
+
+
 def _specification(top: Path, tmp: Path, *, shared_memory_mb: int = 0, **paths: Iterable[Path]) -> Mapping[str, object]:
-    home = ""
-    with suppress(KeyError):
-        home = pwd.getpwuid(os.getuid()).pw_dir
     lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
-    return {"top": str(top), "tmp": str(tmp), **lists, "home": home, "shared_memory_mb": shared_memory_mb}
+    return {"top": str(top), "tmp": str(tmp), **lists, "home": _home(), "shared_memory_mb": shared_memory_mb}
+
+
+def _home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 def _python() -> Sequence[str]:

@@ -23,6 +23,8 @@ _SUSPENDED = 3
 #: Of a warning.
 _STALLED = "stalled"
 _MB = 1024**2
+#: Part of a file system's files that must be free, for they may run out before its room does.
+_LEAST_FREE_FILES = 0.01
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,9 @@ class Watchdog:
             # Who uses no more than was asked for is not to blame.
             asked = math.isfinite(self._limits.disk_mb)
             return Verdict(f"The disk of the node is full: {least}", elsewhere=asked)
+        if (left := free_files(self._directory)) is not None and left < _LEAST_FREE_FILES:
+            least = f"{left:.1%} of its files may still be made, {_LEAST_FREE_FILES:.0%} must be"
+            return Verdict(f"The disk of the node is full: {least}", elsewhere=math.isfinite(self._limits.disk_mb))
         idle = self._stalled_for(self._limits.stalled_s)
         return None if idle is None else Verdict(f"Stalled: {idle}")
 
@@ -238,6 +243,15 @@ def free_disk_mb(directory: Path) -> float | None:
     except OSError:
         return None
     return status.f_bavail * status.f_frsize / _MB
+
+
+def free_files(directory: Path) -> float | None:
+    """Return the part of the file system's files that may still be made; None: it has no limit, or nobody knows."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return None
+    return status.f_favail / status.f_files if status.f_files else None
 
 
 def _size_mb(descriptor: int) -> float:
