@@ -187,3 +187,12 @@ def test_a_manager_finds_no_other_vo_in_the_completion(manager: Client, theirs: 
     query = {"app_label": "taskqueues", "model_name": "limit", "field_name": "user", "term": ""}
     found = manager.get("/admin/autocomplete/", query).json()["results"]
     assert [row["text"] for row in found] == ["lhcb_member"]
+
+
+@pytest.mark.parametrize("page", ["history", "change", "delete"])
+def test_staff_without_rights_do_not_learn_which_rows_there_are(shared: Any, page: str) -> None:
+    client = Client()
+    client.force_login(make_user(staff=True))
+    for model, name in SHARED.items():
+        there, missing = (client.get(address(model, page, pk)) for pk in (getattr(shared, name).pk, 2**31 - 7))
+        assert there.status_code == missing.status_code, (model, page)
