@@ -1,0 +1,338 @@
+"""Who may open what: the one table of the matrix. What is not said here opens for nobody, and changes nothing.
+
+Every address that names an object is asked with one of Alice: her job, its pilot and site, her token, her VO; the
+callers differ in what they are to Alice. A new address, method, page or action of the admin, scope or way to be known
+fails ``test_matrix_is_whole.py`` until it is here.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from wms.accounts.domain import TokenScope
+
+Names = frozenset[str]
+
+# ---- callers ---------------------------------------------------------------------------------------------------------
+
+#: Whom the server does not know: no credential, or one that is forged, expired or revoked, or of who is suspended.
+NOBODY_KNOWN: Final = "anonymous"
+OWNER: Final = frozenset({"owner"})
+#: In the owner's group, whose members share their jobs.
+MATES: Final = frozenset({"group mate"})
+#: In another group of the VO; staff may also see the first page of the admin, and nothing on it.
+STAFF: Final = frozenset({"staff"})
+COLLEAGUES: Final = frozenset({"colleague"}) | STAFF
+MANAGER: Final = frozenset({"manager"})
+#: Of another VO.
+OTHER_MANAGER: Final = frozenset({"manager of another VO"})
+OUTSIDERS: Final = frozenset({"user of another VO"}) | OTHER_MANAGER
+OPERATORS: Final = frozenset({"operator", "superuser"})
+
+MANAGERS: Final = MANAGER | OPERATORS
+OF_THE_JOB: Final = OWNER | MATES | MANAGERS
+#: Who may see names of the VO.
+OF_THE_VO: Final = OF_THE_JOB | COLLEAGUES
+PEOPLE: Final = OF_THE_VO | OUTSIDERS
+OF_THE_ADMIN: Final = STAFF | OTHER_MANAGER | MANAGERS
+
+PILOTS: Final = frozenset({"pilot", "other pilot", "pilot of another VO"})
+#: By the token of the lease; after the pilot's end for some seconds, since what a payload did need not be done again.
+JOBS: Final = frozenset({"job", "job of an ended pilot"})
+#: Of the lease.
+LEASE: Final = JOBS | {"pilot"}
+REGISTERING: Final = frozenset({"secret", "registering site"})
+MACHINES: Final = PILOTS | JOBS | REGISTERING | {"ended pilot", "advertising site"}
+
+NOBODY: Final[Names] = frozenset()
+EVERYBODY: Final = PEOPLE | MACHINES | {NOBODY_KNOWN}
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+#: By method and name of the address: for whom it opens. HEAD is as GET. Pages of people look at no token: who comes
+#: with one is anonymous there.
+OPENS: Final[Mapping[str, Names]] = MappingProxyType(
+    {
+        # No secret.
+        "GET pilot-agent": EVERYBODY,
+        "GET pilot-script": EVERYBODY,
+        "GET gateway-advertiser": EVERYBODY,
+        "GET schema": EVERYBODY,
+        "GET docs": EVERYBODY,
+        "GET healthz": EVERYBODY,
+        "GET readyz": EVERYBODY,
+        "GET portal:home": EVERYBODY,
+        "POST portal:home": EVERYBODY,
+        # Log-in, log-out.
+        "POST auth-token": EVERYBODY,  # for Alice's password
+        "GET portal:log-in": EVERYBODY,
+        "POST portal:log-in": EVERYBODY,
+        "GET account_login": EVERYBODY,
+        "POST account_login": EVERYBODY,
+        "POST portal:log-out": EVERYBODY,
+        "GET mfa_authenticate": PEOPLE,  # who is logged in is led to the first page, everybody else to the log-in
+        "POST mfa_authenticate": PEOPLE,
+        # By a link that is none one is led to the page that says so.
+        "GET portal:password-link": EVERYBODY,
+        "GET portal:password-by-link": NOBODY,
+        "POST portal:password-by-link": NOBODY,
+        # Of oneself.
+        "GET auth-me": PEOPLE,
+        "POST auth-revoke": PEOPLE,
+        "GET auth-tokens": PEOPLE,
+        "DELETE auth-token-revoke": OWNER | OPERATORS,
+        "GET groups": PEOPLE,
+        "GET portal:password": PEOPLE,
+        "POST portal:password": PEOPLE,
+        "GET portal:tokens": PEOPLE,
+        "POST portal:tokens": PEOPLE,
+        "POST portal:token-revoke": OWNER | OPERATORS,
+        "GET portal:groups": PEOPLE,
+        "POST portal:group-leave": OWNER | MATES,
+        "POST portal:invitation-accept": OWNER,
+        "POST portal:invitation-decline": OWNER,
+        # Second factors: of one's own, of which these callers have none yet.
+        "GET account_reauthenticate": PEOPLE,
+        "POST account_reauthenticate": PEOPLE,
+        "GET mfa_reauthenticate": NOBODY,
+        "POST mfa_reauthenticate": NOBODY,
+        "GET mfa_reauthenticate_webauthn": NOBODY,
+        "POST mfa_reauthenticate_webauthn": NOBODY,
+        "GET mfa_index": PEOPLE,
+        "GET mfa_activate_totp": PEOPLE,
+        "POST mfa_activate_totp": PEOPLE,
+        "GET mfa_deactivate_totp": NOBODY,
+        "POST mfa_deactivate_totp": NOBODY,
+        "GET mfa_view_recovery_codes": NOBODY,
+        "GET mfa_generate_recovery_codes": PEOPLE,
+        "POST mfa_generate_recovery_codes": PEOPLE,
+        "GET mfa_add_webauthn": PEOPLE,
+        "POST mfa_add_webauthn": PEOPLE,
+        "GET mfa_remove_webauthn": NOBODY,  # the key in the address is of somebody who does not come here
+        "POST mfa_remove_webauthn": NOBODY,
+        # Jobs. Lists hold only what the caller may see.
+        "GET jobs": PEOPLE,
+        "POST jobs": PEOPLE,
+        "GET jobs-summary": PEOPLE,
+        "POST jobs-bulk": PEOPLE,
+        "POST sandboxes": PEOPLE,
+        "GET job": OF_THE_JOB,
+        "PATCH job": OF_THE_JOB,
+        "GET job-history": OF_THE_JOB,
+        "GET job-peek": OF_THE_JOB,
+        "GET job-explain": OF_THE_JOB,
+        "GET job-output": OF_THE_JOB,
+        "POST job-kill": OF_THE_JOB,
+        "POST job-reschedule": OF_THE_JOB,
+        "POST job-delete": OF_THE_JOB,
+        "POST job-hold": OF_THE_JOB,
+        "POST job-release": OF_THE_JOB,
+        "GET portal:jobs": PEOPLE,
+        "GET portal:job": OF_THE_JOB,
+        "GET portal:submit": PEOPLE,
+        "POST portal:submit": PEOPLE,
+        "GET portal:submit-jdl": PEOPLE,
+        "POST portal:submit-jdl": PEOPLE,
+        "POST portal:jobs-actions": PEOPLE,
+        "POST portal:job-actions": OF_THE_JOB,
+        # What jobs wait for.
+        "GET sites": PEOPLE,
+        "GET task-queues": PEOPLE,
+        "GET submit-pools": PEOPLE | PILOTS,
+        "GET submit-pools-eligible": PEOPLE,
+        "GET replicas": PEOPLE,
+        "GET group-shares": OF_THE_VO,
+        # Of managers.
+        "POST match-preview": MANAGERS | OTHER_MANAGER,  # to whom the VO's name is an unknown one: 400
+        "POST replicas": MANAGERS | OUTSIDERS,  # likewise
+        "POST replicas-remove": MANAGERS | OUTSIDERS,
+        "GET pilot-summary": MANAGERS | OTHER_MANAGER,
+        "GET pilot-log-read": MANAGERS,
+        "GET portal:pilots": PEOPLE,
+        "GET portal:pilot": MANAGERS,
+        "GET portal:pilot-log": MANAGERS,
+        "GET portal:pilot-whole-log": MANAGERS,
+        # Of machines.
+        "POST site-advertisements": frozenset({"advertising site"}),
+        "POST pilot-register": REGISTERING,
+        "GET pilot-config": PILOTS,
+        "POST pilot-report": PILOTS,
+        "POST pilot-log": PILOTS | {"ended pilot"},  # what it wrote last may arrive after its last word
+        "POST matches": PILOTS,
+        "POST match-status": LEASE,
+        "POST match-heartbeat": LEASE,
+        "POST match-finish": LEASE,
+        "POST match-sandboxes": JOBS,
+        "GET match-sandbox": JOBS,
+        "POST match-replicas": JOBS,
+        # The admin beside its models.
+        "GET /admin/login/": OF_THE_ADMIN | {NOBODY_KNOWN},
+        "POST /admin/login/": OF_THE_ADMIN | {NOBODY_KNOWN},
+        "GET admin:login": OF_THE_ADMIN | {NOBODY_KNOWN},
+        "POST admin:login": OF_THE_ADMIN | {NOBODY_KNOWN},
+        "POST admin:logout": OF_THE_ADMIN,
+        "GET admin:index": OF_THE_ADMIN,
+        "POST admin:index": OF_THE_ADMIN,
+        "GET admin:app_list": MANAGERS | OTHER_MANAGER,
+        "POST admin:app_list": MANAGERS | OTHER_MANAGER,
+        "GET admin:password_change_done": OF_THE_ADMIN,
+        "GET admin:jsi18n": OF_THE_ADMIN,
+        "GET /admin/password_change/": PEOPLE,
+        "POST /admin/password_change/": PEOPLE,
+        "GET admin:password_change": PEOPLE,
+        "POST admin:password_change": PEOPLE,
+        "GET admin:autocomplete": NOBODY,  # without the name of a field
+        "GET admin:view_on_site": NOBODY,  # no row has a page elsewhere
+        "GET admin:auth_user_password_change": OPERATORS,
+        "POST admin:auth_user_password_change": OPERATORS,
+        "GET admin:/admin/(?P<url>.*)": NOBODY,  # whatever else there is not
+    }
+)
+
+#: Of those that open for more than may change what they name: who may. To the others they answer what was refused.
+CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
+    {
+        "POST jobs-bulk": OF_THE_JOB,
+        "POST portal:jobs-actions": OF_THE_JOB,
+        "POST match-preview": NOBODY,
+        "POST replicas": MANAGERS,
+        "POST replicas-remove": MANAGERS,
+        "POST portal:password": NOBODY,  # without the old one
+    }
+)
+
+# ---- scopes of people's tokens ---------------------------------------------------------------------------------------
+
+#: Beside reading, what a token may be used for; `manage` is for everything.
+OF_SCOPE: Final[Mapping[TokenScope, Names]] = MappingProxyType(
+    {
+        TokenScope.READ: frozenset({"POST auth-revoke"}),  # it may end itself
+        TokenScope.SUBMIT: frozenset({"POST auth-revoke", "POST jobs", "POST sandboxes", "POST jobs-bulk"}),
+    }
+)
+#: With the scope `submit`, of one's own jobs only.
+OF_SUBMITTERS_OWN_JOBS: Final = frozenset(
+    {"PATCH job", "POST job-kill", "POST job-reschedule", "POST job-delete", "POST job-hold", "POST job-release"}
+)
+
+# ---- pages of the admin ----------------------------------------------------------------------------------------------
+
+ALL: Final = "view history add change delete"
+SEEN: Final = "view history"
+#: By model: what the VO's manager may, and what operators may.
+MODELS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        # Accounts are added by operators, and their history names other VOs.
+        "accounts_user": ("view change", ALL),
+        "accounts_apitoken": ("", "view history delete"),
+        "accounts_securityevent": ("", SEEN),
+        "accounts_group": (ALL, ALL),
+        "accounts_vo": ("view history change", ALL),
+        "resources_platform": (SEEN, ALL),
+        # One with replicas is not deleted: replicas are forgotten elsewhere.
+        "resources_storageelement": (SEEN, "view history add change"),
+        "resources_replica": (SEEN, SEEN),
+        "resources_sitetoken": (SEEN, "view history delete"),
+        "resources_sitethrottle": (SEEN, SEEN),
+        "resources_site": ("view history add change", ALL),
+        # What the server runs is for operators.
+        "resources_computingelement": ("view history change", ALL),
+        "resources_queue": (ALL, ALL),
+        "resources_requirementdefinition": (ALL, ALL),
+        "taskqueues_limit": (ALL, ALL),
+        "taskqueues_taskqueue": (SEEN, SEEN),
+        "taskqueues_submitpool": (SEEN, SEEN),
+        "jobs_job": (SEEN, SEEN),
+        "pilots_pilot": (SEEN, SEEN),
+        "pilots_cehealth": (SEEN, SEEN),
+        "pilots_blackhole": (SEEN, SEEN),
+        "pilots_director": (SEEN, ALL),
+        "matching_match": (SEEN, SEEN),
+        "matching_pilotefficiency": (SEEN, SEEN),
+    }
+)
+#: Of no VO: managers of all of them see the rows.
+OF_ALL_VOS: Final = frozenset({"resources_platform", "pilots_director"})
+#: Which of these rights a page asks for, by method and the end of its name.
+RIGHTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "GET changelist": "view", "POST changelist": "view", "GET history": "history", "POST history": "history",
+        "GET add": "add", "POST add": "add", "GET change": "view", "POST change": "change", "GET delete": "delete",
+        "POST delete": "delete",
+    }
+)  # fmt: skip
+#: Actions of lists, by model and name: who changes the VO's rows by them. They are sent to lists, which whoever sees
+#: the list gets back, whether anything was done or not. `delete_selected` goes with the right to delete.
+ACTIONS: Final[Mapping[str, Names]] = MappingProxyType(
+    {
+        "accounts_apitoken revoke": OPERATORS,
+        "accounts_user reset_second_factor": OPERATORS,
+        "pilots_pilot drain": MANAGERS,
+        "pilots_pilot kill": MANAGERS,
+        "pilots_cehealth ask_again": MANAGERS,
+        "pilots_blackhole lift": MANAGERS,
+        "resources_sitetoken revoke": MANAGERS,
+        "resources_site ban": MANAGERS,
+        "resources_site drain": MANAGERS,
+        "resources_site activate": MANAGERS,
+        "resources_site issue_registration_token": MANAGERS,
+        "resources_site issue_advertisement_token": MANAGERS,
+        "resources_computingelement ban": MANAGERS,
+        "resources_computingelement drain": MANAGERS,
+        "resources_computingelement activate": MANAGERS,
+        "resources_queue ban": MANAGERS,
+        "resources_queue drain": MANAGERS,
+        "resources_queue activate": MANAGERS,
+    }
+)
+
+# ---- what the tests ask for ------------------------------------------------------------------------------------------
+
+
+def opens(role: str, asked: str, *, scope: TokenScope = TokenScope.MANAGE) -> bool:
+    """Return whether *asked*, such as "GET job", opens for the caller, by a token of this scope."""
+    method, _, name = asked.partition(" ")
+    asked = f"{'GET' if method == 'HEAD' else method} {name.partition(' ')[0]}"  # an action is sent to its list
+    return role in _opens_for(asked) and _is_in_scope(role, asked, scope)
+
+
+def changes(role: str, asked: str, *, scope: TokenScope = TokenScope.MANAGE) -> bool:
+    """Return whether *asked*, such as "POST job-kill", may change anything for the caller."""
+    method, _, name = asked.partition(" ")
+    if method in {"GET", "HEAD"} or not opens(role, asked, scope=scope):
+        return False
+    page, _, action = name.partition(" ")
+    if action:
+        return role in _changed_by_action(page.removeprefix("admin:").removesuffix("_changelist"), action)
+    if page.endswith("_changelist"):
+        return False
+    may_change = CHANGED_BY.get(asked, EVERYBODY)
+    return role in (may_change & OWNER if scope is TokenScope.SUBMIT and asked in CHANGED_BY else may_change)
+
+
+def _opens_for(asked: str) -> Names:
+    method, _, name = asked.partition(" ")
+    model, _, page = name.removeprefix("admin:").rpartition("_")
+    if name.startswith("admin:") and model in MODELS:
+        return _with_right(model, RIGHTS.get(f"{method} {page}", "none"), is_of_a_row=page not in {"changelist", "add"})
+    return OPENS.get(asked, NOBODY)
+
+
+def _with_right(model: str, right: str, *, is_of_a_row: bool) -> Names:
+    of_managers, of_operators = (set(rights.split()) for rights in MODELS[model])
+    managers = MANAGER if is_of_a_row and model not in OF_ALL_VOS else MANAGER | OTHER_MANAGER
+    return (managers if right in of_managers else NOBODY) | (OPERATORS if right in of_operators else NOBODY)
+
+
+def _is_in_scope(role: str, asked: str, scope: TokenScope) -> bool:
+    is_open = OPENS.get(asked) == EVERYBODY  # no token is looked at
+    if scope is TokenScope.MANAGE or asked.startswith("GET ") or is_open:
+        return True
+    is_own_job = scope is TokenScope.SUBMIT and asked in OF_SUBMITTERS_OWN_JOBS and role in OWNER
+    return is_own_job or asked in OF_SCOPE[scope]
+
+
+def _changed_by_action(model: str, action: str) -> Names:
+    if action == "delete_selected":
+        return _with_right(model, "delete", is_of_a_row=True)
+    return ACTIONS.get(f"{model} {action}", NOBODY)

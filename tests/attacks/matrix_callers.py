@@ -1,0 +1,271 @@
+"""The callers of the matrix, and the scene to which they come: Alice's job in its pilot, and another VO."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+from allauth.mfa.models import Authenticator
+from django.test import Client
+from django.utils import timezone
+
+from matching.models import PilotEfficiency
+from matching.services import throttles
+from pilots.models import CEHealth, Director
+from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.models import SiteToken
+from resources.services import issue_site_token
+from taskqueues.models import Limit, SubmitPool, TaskQueue
+from tests import factories
+from tests.admin.conftest import World as RowsOfVO
+from tests.admin.conftest import make_world as make_rows_of_vo
+from tests.api.credentials.world import CREDENTIALS, PASSWORD, World, make_world
+from tests.attacks.matrix import MACHINES, NOBODY_KNOWN
+from wms.accounts import security_log
+from wms.accounts.domain import GroupProperty, SecurityEventKind, TokenScope
+from wms.accounts.models import VO, Group, Invitation, SecurityEvent, User
+from wms.jobs.domain.lifecycle import JobStatus
+
+# ---- the scene -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What is there before anybody comes."""
+
+    #: Alice's.
+    world: World
+    #: In lhcb too; its members share no jobs.
+    other_group: Group
+    other_vo: RowsOfVO
+    #: By model, as addresses of the admin name it: the row that stands in them, which is lhcb's or of no VO.
+    rows: Mapping[str, object]
+    #: What else stands in addresses, by name of the address and of the argument.
+    arguments: Mapping[str, object]
+
+
+def make_scene() -> Scene:
+    """Return a scene; the objects of the other VO are there to be seen by nobody else, and to be no excuse."""
+    world, other_vo = make_world(), make_rows_of_vo("atlas")
+    Group.objects.filter(pk=world.group.pk).update(properties=[GroupProperty.JOB_SHARING])
+    Group.objects.filter(pk=other_vo.group.pk).update(properties=[GroupProperty.JOB_SHARING])
+    other_group = factories.make_group(name="lhcb_guests", vo=world.vo)
+    operator = factories.make_user(username="oscar", operator=True)
+    # In statuses in which what is asked of them is possible.
+    waiting, held, done = (
+        factories.make_job(owner=world.alice, group=world.group, status=status)
+        for status in (JobStatus.WAITING, JobStatus.HELD, JobStatus.DONE)
+    )
+    # Else the server counts by itself what its throttle stands at, whenever a match is asked for.
+    throttles.count(world.site.pk)
+    invitation = Invitation.objects.create(
+        group=other_group,
+        username=world.alice.username,
+        invited_by=operator,
+        created_at=timezone.now(),
+        expires_at=timezone.now() + timedelta(days=1),
+    )
+    key = Authenticator.objects.create(user=operator, type=Authenticator.Type.WEBAUTHN, data={})
+    return Scene(
+        world=world,
+        other_group=other_group,
+        other_vo=other_vo,
+        rows=_rows(world),
+        arguments={
+            **world.arguments(),
+            "job pk": waiting.pk,
+            "job-delete pk": done.pk,
+            "job-hold pk": waiting.pk,
+            "job-release pk": held.pk,
+            "portal:pilot pk": world.pilot.pk,
+            "portal:pilot-log pk": world.pilot.pk,
+            "portal:pilot-whole-log pk": world.pilot.pk,
+            "portal:token-revoke pk": world.alice_token_id,
+            "portal:group-leave pk": world.group.pk,
+            "portal:invitation-accept pk": invitation.pk,
+            "portal:invitation-decline pk": invitation.pk,
+            "mfa_remove_webauthn pk": key.pk,
+        },
+    )
+
+
+def _rows(world: World) -> Mapping[str, object]:
+    vo, site, ce, now = world.vo, world.site, world.queue.ce, timezone.now()
+    issue_site_token(site, purpose=SiteTokenPurpose.REGISTER, now=now)
+    security_log.record(SecurityEventKind.LOG_IN_ACCEPTED, actor=world.alice, target="something")
+    rows = {
+        "accounts_user": world.alice,
+        "accounts_apitoken": world.alice.api_tokens.get(),
+        "accounts_securityevent": SecurityEvent.objects.latest("pk"),
+        "accounts_group": world.group,
+        "accounts_vo": vo,
+        "resources_platform": factories.make_platform(name="x86_64-el9"),
+        "resources_storageelement": world.storage_element,
+        "resources_replica": factories.make_replica("/lhcb/a", vo=vo, storage_element=world.storage_element),
+        "resources_sitetoken": SiteToken.objects.get(site=site),
+        "resources_sitethrottle": site,
+        "resources_site": site,
+        "resources_computingelement": ce,
+        "resources_queue": world.queue,
+        "resources_requirementdefinition": factories.make_requirement_definition(
+            name="Memory", kind=RequirementKind.CAPACITY, vos=[vo]
+        ),
+        "taskqueues_limit": Limit.objects.create(vo=vo, running=5),
+        "taskqueues_taskqueue": TaskQueue.objects.get(vo=vo),
+        "taskqueues_submitpool": SubmitPool.objects.create(
+            id=f"{vo.pk:064d}", vo=vo, requirements={"memory": 4000}, refreshed_at=now, last_used_at=now
+        ),
+        "jobs_job": world.job,
+        "pilots_pilot": world.pilot,
+        "pilots_cehealth": CEHealth.objects.create(ce=ce, trouble="It does not answer", failures=3),
+        "pilots_blackhole": factories.make_black_hole(site=site),
+        "pilots_director": Director.objects.create(name="everywhere"),
+        "matching_match": world.match,
+        "matching_pilotefficiency": PilotEfficiency.objects.get(pk=world.pilot.pk),
+    }
+    keys: dict[str, object] = {model: row.pk for model, row in rows.items()}
+    return keys | {"auth_user": world.alice.pk}
+
+
+# ---- who comes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Somebody, and how they are known to the server."""
+
+    #: As the table names them.
+    role: str
+    #: With the session of a log-in, or anonymous.
+    client: Client
+    #: Sent with every request; without it they come by session.
+    token: str = ""
+    scope: TokenScope = TokenScope.MANAGE
+
+    @property
+    def role_on_pages(self) -> str:
+        """Return the role where no token is looked at."""
+        return NOBODY_KNOWN if self.token else self.role
+
+
+def _member(scene: Scene, **what: Any) -> User:
+    return factories.make_user(username="carol", groups=[scene.other_group], password=PASSWORD, **what)
+
+
+def _mate(scene: Scene) -> User:
+    return factories.make_user(username="mallory", groups=[scene.world.group], password=PASSWORD)
+
+
+def _manager(vo: VO) -> User:
+    return factories.make_user(username="mona", staff=True, manages=[vo], password=PASSWORD)
+
+
+def _outsider(scene: Scene) -> User:
+    user = scene.other_vo.member
+    user.set_password(PASSWORD)
+    user.save()
+    return user
+
+
+#: By role: who logs in, or has a token.
+PEOPLE: Final[Mapping[str, Callable[[Scene], User]]] = MappingProxyType(
+    {
+        "owner": lambda scene: scene.world.alice,
+        "group mate": _mate,
+        "colleague": _member,
+        "staff": partial(_member, staff=True),
+        "manager": lambda scene: _manager(scene.world.vo),
+        "operator": partial(_member, staff=True, operator=True),
+        "superuser": partial(_member, staff=True, superuser=True),
+        "user of another VO": _outsider,
+        "manager of another VO": lambda scene: _manager(scene.other_vo.vo),
+    }
+)
+#: Who has tokens of narrower scopes too: the superuser, in whose way nothing else stands, and whose jobs it is about.
+OF_EACH_SCOPE: Final = ("owner", "manager", "superuser")
+#: Credentials of who is no person, or no longer; those of people are made here.
+MACHINE_CREDENTIALS: Final = tuple(
+    kind
+    for kind in CREDENTIALS
+    if kind
+    not in {
+        "owner", "owner who may read", "owner who may submit", "manager", "stranger", "member who shares nothing"
+    }
+)  # fmt: skip
+
+NAMES: Final = (
+    "anonymous",
+    "suspended user by session",
+    *(f"{role} by {way}" for role in PEOPLE for way in ("session", "token")),
+    *(f"{role} by token to {scope}" for role in OF_EACH_SCOPE for scope in (TokenScope.READ, TokenScope.SUBMIT)),
+    *MACHINE_CREDENTIALS,
+    "pilot of another VO",
+    "job of another VO",
+)
+
+#: By class that finds out who calls: a caller that it knows.
+KNOWN_BY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "UserTokenAuthentication": "owner by token",
+        "PilotTokenAuthentication": "pilot",
+        "PilotSecretAuthentication": "secret",
+        "JobTokenAuthentication": "job",
+        "SiteTokenAuthentication": "advertising site",
+        "PortalSessionAuthentication": "owner by session",
+    }
+)
+
+
+def make_caller(name: str, scene: Scene) -> Caller:
+    """Return the caller of this name."""
+    role, _, way = name.partition(" by ")
+    if name in MACHINE_CREDENTIALS:
+        token = CREDENTIALS[name](scene.world)
+        return Caller(role=name if name in MACHINES else NOBODY_KNOWN, client=_client(), token=token)
+    if name.endswith(" of another VO"):
+        token = CREDENTIALS[name.partition(" ")[0]](_objects_of(scene.other_vo))
+        return Caller(role=name if name in MACHINES else NOBODY_KNOWN, client=_client(), token=token)
+    if role == "suspended user":
+        client = _logged_in(user := _member(scene))
+        User.objects.filter(pk=user.pk).update(is_active=False)
+        return Caller(role=NOBODY_KNOWN, client=client)
+    if role == "anonymous":
+        return Caller(role=NOBODY_KNOWN, client=_client())
+    user = PEOPLE[role](scene)
+    if way == "session":
+        return Caller(role=role, client=_logged_in(user))
+    scope = TokenScope(way.rpartition(" ")[2]) if way != "token" else TokenScope.MANAGE
+    return Caller(role=role, client=_client(), token=factories.make_token(user, scope=scope), scope=scope)
+
+
+def _client() -> Client:
+    return Client(raise_request_exception=False)
+
+
+def _logged_in(user: User) -> Client:
+    client = _client()
+    answer = client.post("/accounts/login/", {"username": user.username, "password": PASSWORD})
+    assert answer.status_code == 302, "the log-in failed"
+    # Pages of second factors ask for the password once more.
+    answer = client.post("/accounts/again/", {"password": PASSWORD})
+    assert answer.status_code == 302, "the second log-in failed"
+    return client
+
+
+def _objects_of(rows: RowsOfVO) -> World:
+    """Return the world of the other VO, as its credentials need it."""
+    return World(
+        vo=rows.vo,
+        group=rows.group,
+        alice=rows.member,
+        site=rows.site,
+        queue=rows.queue,
+        storage_element=rows.replica.storage_element,
+        pilot=rows.pilot,
+        job=rows.job,
+        match=rows.match,
+        sandbox="",
+        alice_token_id=rows.api_token.pk,
+    )

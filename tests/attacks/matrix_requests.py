@@ -1,0 +1,140 @@
+"""The requests of the matrix: each address with each method, with an object that is there and with one that is not."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import admin
+
+from tests.api.credentials.addresses import METHODS, METHODS_OF_PAGES, Address, every_address
+from tests.attacks.matrix import PEOPLE
+from tests.attacks.matrix_callers import Caller, Scene
+
+ALL_METHODS: Final = (*METHODS, "TRACE")
+#: They try every method, and with a token every page; for others of their kind it is the same code.
+TRY_EVERYTHING: Final = frozenset(
+    {
+        "anonymous", "owner by session", "owner by token", "manager by token", "superuser by token", "pilot", "job",
+        "secret", "registering site", "advertising site",
+    }
+)  # fmt: skip
+#: Of files that are sent, the contract wants a form.
+FORMS: Final = frozenset({"match-sandboxes", "sandboxes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One cell of the matrix."""
+
+    method: str
+    #: Of the address; with a list's action behind it.
+    name: str
+    address: Address
+    url: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether what the address names is there.
+    is_there: bool = True
+
+    @property
+    def asked(self) -> str:
+        """Return what the table calls it."""
+        return f"{self.method} {self.name}"
+
+    def send(self, caller: Caller) -> Any:
+        """Return the answer."""
+        headers = {"Authorization": f"Bearer {caller.token}"} if caller.token else {}
+        if self.method in {"GET", "HEAD"}:
+            return getattr(caller.client, self.method.lower())(self.url, headers=headers)
+        if self.method == "TRACE":
+            return caller.client.trace(self.url, headers=headers)
+        is_form = not self.address.is_api or self.name in FORMS
+        if is_form and self.method == "POST":
+            for value in self.body.values():
+                if hasattr(value, "seek"):
+                    value.seek(0)  # it was sent before
+            return caller.client.post(self.url, self.body, headers=headers)
+        if is_form:
+            content_type = "application/x-www-form-urlencoded"
+            return caller.client.generic(self.method, self.url, urlencode({}), content_type, headers=headers)
+        send = getattr(caller.client, self.method.lower())
+        return send(self.url, self.body, content_type="application/json", headers=headers)
+
+
+def requests_of(name: str, caller: Caller, scene: Scene) -> Iterator[Request]:
+    """Yield what the caller of this name asks for."""
+    for address in every_address():
+        arguments = _arguments(address, scene)
+        url, body = address.url(arguments), _body(address, scene)
+        for method in methods(name, caller, address):
+            yield Request(method=method, name=address.name, address=address, url=url, body=body)
+        if address.name.endswith("_changelist") and not caller.token and caller.role in PEOPLE:
+            yield from _actions(address, url, scene)
+        if "<" in address.route and (address.is_api or not caller.token) and not is_redirect(address.name):
+            gone = address.url({argument: _missing(value) for argument, value in arguments.items()})
+            for method in sorted(address.answers & set(METHODS_OF_PAGES)) or ["DELETE"]:
+                yield Request(method=method, name=address.name, address=address, url=gone, body=body, is_there=False)
+
+
+def methods(name: str, caller: Caller, address: Address) -> tuple[str, ...]:
+    """Return with which methods the address is asked."""
+    if name in TRY_EVERYTHING:
+        # A token makes nobody known on pages, and the admin sends away everybody who is no staff.
+        is_anonymous = caller.token and not address.is_api
+        is_sent_away = caller.role == "owner" and address.route.startswith("/admin/")
+        return METHODS_OF_PAGES if is_anonymous or is_sent_away else ALL_METHODS
+    if address.is_api:
+        return tuple(method for method in METHODS if method in address.answers)
+    return () if caller.token else METHODS_OF_PAGES
+
+
+def is_redirect(name: str) -> bool:
+    """Return whether the address of this name is an old one of a row of the admin, which leads to the row's page."""
+    return name.startswith("admin:/admin/") and "object_id" in name
+
+
+def actions_of(model: str) -> Iterator[str]:
+    """Yield the actions of a model's list, as addresses name the model."""
+    page = next(page for page in admin.site._registry.values() if page.opts.label_lower.replace(".", "_") == model)
+    yield from (action if isinstance(action, str) else action.__name__ for action in page.actions or ())
+
+
+def _actions(address: Address, url: str, scene: Scene) -> Iterator[Request]:
+    model = address.name.removeprefix("admin:").removesuffix("_changelist")
+    for action in (*actions_of(model), "delete_selected"):
+        body = {
+            "action": action,
+            "_selected_action": scene.rows[model],
+            "index": "0",
+            "post": "yes",
+            "confirmed": "1",
+            "reason": "an attack",
+        }
+        yield Request(method="POST", name=f"{address.name} {action}", address=address, url=url, body=body)
+
+
+def _arguments(address: Address, scene: Scene) -> Mapping[str, object]:
+    if not address.route.startswith("/admin/"):
+        return scene.arguments
+    model = "_".join(address.route.split("/")[2:4])
+    row = scene.rows.get(model, 1)
+    return {**scene.arguments, "object_id": row}
+
+
+def _missing(value: object) -> object:
+    if isinstance(value, UUID):
+        return UUID(int=5)
+    return 2**31 - 7 if isinstance(value, int) else f"sha256:{7:064d}" if "sha256" in str(value) else "nowhere"
+
+
+def _body(address: Address, scene: Scene) -> Mapping[str, Any]:
+    """Return what is sent, as good as it gets: what is refused must not be refused for its body."""
+    if address.name.endswith("_delete"):
+        return {"post": "yes"}
+    job = str(scene.world.job.pk)
+    bodies: Mapping[str, Mapping[str, Any]] = {
+        "portal:job-actions": {"action": "kill"},
+        "portal:jobs-actions": {"action": "kill", "ids": [job]},
+    }
+    return bodies.get(address.name) or scene.world.body(address.name)

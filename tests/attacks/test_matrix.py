@@ -1,0 +1,204 @@
+"""The matrix: every address and method × everybody who may come, as the table in matrix.py says."""
+
+import copy
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings as configured
+from django.db import transaction
+from pytest_django import Settings
+
+from tests.api.credentials.world import HERS, PASSWORD, STORAGE_CREDENTIAL
+from tests.attacks import matrix
+from tests.attacks.matrix import PEOPLE
+from tests.attacks.matrix_callers import NAMES, Caller, Scene, make_caller, make_scene
+from tests.attacks.matrix_requests import Request, is_redirect, requests_of
+from tests.tables import checksums, rows_written
+from wms.accounts.models import FailedLogIn, SecurityEvent
+
+REFUSED: Final = frozenset({401, 403, 404})
+#: Written by refusals too, on purpose.
+LOGS: Final = (FailedLogIn._meta.db_table, SecurityEvent._meta.db_table)
+#: 503 where no scheduler runs.
+READINESS: Final = "readyz"
+#: Open to all, but a token that is none may be told so; its examples have names that are like Alice's.
+DOCUMENTATION: Final = frozenset({"schema", "docs"})
+#: Of pages, the methods that the table speaks of.
+OF_FORMS: Final = ("GET", "HEAD", "POST")
+FIRST_ADMIN_PAGE: Final = "/admin/"
+#: Where one is sent who is not let in.
+LOG_IN_PAGES: Final = frozenset({"/admin/login/", "/accounts/login/", "/accounts/again/", "/accounts/login/code/"})
+#: Where whoever is let in is sent there too.
+ON_THE_WAY_TO_LOG_IN: Final = frozenset({"/admin/login/", "admin:login", "admin:logout", "portal:log-out"})
+#: Their lease, or pilot, is over: they may know of it.
+OF_THE_LEASE_ONCE: Final = frozenset(
+    {"job of an ended lease", "job of a lease that is over", "job of a revoked pilot", "expired job"}
+)
+#: A link that is none leads to a page that says so.
+FOR_WHAT_THERE_IS_NOT: Final = frozenset({"GET portal:password-link"})
+
+
+@pytest.fixture
+def scene(db: None, settings: Settings, tmp_path: Path) -> Scene:
+    kept = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(tmp_path)}}
+    settings.STORAGES = {**settings.STORAGES, "sandboxes": kept}
+    return make_scene()
+
+
+# ---- what an answer says ---------------------------------------------------------------------------------------------
+
+
+def is_let_in(answer: Any, request: Request, *, has_written: bool) -> bool:
+    if answer.status_code in {301, 302}:
+        place = urlsplit(answer.headers["Location"]).path
+        if request.name in ON_THE_WAY_TO_LOG_IN:
+            return place not in {FIRST_ADMIN_PAGE, "/admin/login/"}
+        # The admin leads there from a row that there is not, and from one that was deleted.
+        is_gone = place == FIRST_ADMIN_PAGE and request.name.startswith("admin:") and not has_written
+        return place not in LOG_IN_PAGES and not is_gone
+    return answer.status_code not in REFUSED | {405, 409}
+
+
+def role_of(caller: Caller, request: Request) -> str:
+    return caller.role if request.address.is_api else caller.role_on_pages
+
+
+def opens(caller: Caller, request: Request) -> bool:
+    """Return whether the table says that the caller is let in."""
+    role, name = role_of(caller, request), request.name
+    if is_redirect(name):
+        return role in matrix.OF_THE_ADMIN
+    if not request.is_there and request.asked not in FOR_WHAT_THERE_IS_NOT:
+        return False
+    if request.method == "OPTIONS" and request.address.is_api:
+        return any(matrix.opens(role, f"{method} {name}") for method in request.address.answers)
+    if request.method not in OF_FORMS and not request.address.is_api:
+        return any(matrix.opens(role, f"{method} {name}") for method in OF_FORMS)
+    return matrix.opens(role, request.asked, scope=caller.scope)
+
+
+def changes(caller: Caller, request: Request) -> bool:
+    """Return whether the table says that the caller may change something."""
+    return request.is_there and matrix.changes(role_of(caller, request), request.asked, scope=caller.scope)
+
+
+def unlike_the_table(answer: Any, request: Request, caller: Caller, *, let_in: bool) -> str:
+    """Return how the answer is not what the table says, or nothing."""
+    status, may = answer.status_code, opens(caller, request)
+    if status >= 500 and request.name != READINESS:
+        return "failed"
+    if request.name in DOCUMENTATION and caller.token and status == 401:
+        return ""
+    if let_in and not may:
+        # Pages whose class Django made answer it with the methods that they have.
+        is_harmless = request.method == "OPTIONS" and not request.address.is_api and role_of(caller, request) in PEOPLE
+        return "" if is_harmless else "is let in"
+    # With other methods pages are shown, or not: both are right for whom they are open.
+    is_said = request.method in {"GET", "POST"} or (request.address.is_api and request.method in {"PATCH", "DELETE"})
+    # What hangs on the row may prevent a deletion.
+    is_prevented = request.name.endswith(" delete_selected") and status == 403
+    return "is refused" if may and not let_in and is_said and not is_prevented else ""
+
+
+#: Known to nobody outside the VO.
+NAMES_OF_THE_VO: Final = ("lhcb_user", "lhcb_guests", "LCG.CERN.ch", "ce01.cern.ch", "CERN-DST", "alice")
+
+
+def told(answer: Any, request: Request, caller: Caller) -> list[str]:
+    """Return what the caller must not learn, and learned from the answer."""
+    text = (b"".join(answer) if answer.streaming else answer.content).decode(errors="replace") + str(answer.headers)
+    sent = f"{request.url} {request.body}"
+    role = role_of(caller, request)
+    secrets = [PASSWORD, STORAGE_CREDENTIAL, *([caller.token] if caller.token else [])]
+    if role not in matrix.OF_THE_JOB | matrix.LEASE and request.name not in DOCUMENTATION:
+        secrets.append(HERS)
+    if role not in matrix.OF_THE_VO | matrix.MACHINES or role == "pilot of another VO":
+        secrets += NAMES_OF_THE_VO if request.name not in DOCUMENTATION else ()
+    return [secret for secret in secrets if secret in text and secret not in sent]
+
+
+# ---- the matrix ------------------------------------------------------------------------------------------------------
+
+
+class Asker:
+    """Sends the requests of one caller and collects what is wrong."""
+
+    def __init__(self, name: str, scene: Scene) -> None:
+        self.name = name
+        self.scene = scene
+        self.caller = make_caller(name, scene)
+        self.cookies = copy.deepcopy(self.caller.client.cookies)
+        self.wrong: list[str] = []
+        self.before = self.tables()
+        self.written = rows_written(without=LOGS)
+
+    def ask_all(self) -> None:
+        there: dict[str, int] = {}
+        for request in requests_of(self.name, self.caller, self.scene):
+            status = self.ask(request)
+            if request.is_there:
+                there[request.asked] = status
+            elif self.must_not_learn_what_there_is(request) and status != there[request.asked]:
+                self.wrong.append(f"{request.asked}: {there[request.asked]}, but {status} for what there is not")
+        if self.tables() != self.before:
+            self.wrong.append("the database is not as it was")
+
+    def ask(self, request: Request) -> int:
+        is_undone = changes(self.caller, request)
+        savepoint = transaction.savepoint() if is_undone else None
+        self.caller.client.cookies = copy.deepcopy(self.cookies)
+        answer = request.send(self.caller)
+        written, self.written = self.written, rows_written(without=LOGS)
+        let_in = is_let_in(answer, request, has_written=self.written != written)
+        if trouble := unlike_the_table(answer, request, self.caller, let_in=let_in):
+            self.note(request, answer, trouble)
+        if names := told(answer, request, self.caller):
+            self.note(request, answer, f"is told {', '.join(names)}")
+        if savepoint is not None:
+            transaction.savepoint_rollback(savepoint)
+        elif self.written != written:  # and perhaps undone
+            self.check_unchanged(request, answer)
+        return int(answer.status_code)
+
+    def must_not_learn_what_there_is(self, request: Request) -> bool:
+        """Return whether a refusal must be the same for what there is: for all but whose it is."""
+        role = role_of(self.caller, request)
+        is_open = matrix.opens(role, request.asked)
+        return not is_open and role not in matrix.OF_THE_JOB | matrix.LEASE and self.name not in OF_THE_LEASE_ONCE
+
+    def tables(self) -> Mapping[str, str]:
+        session = self.cookies.get(configured.SESSION_COOKIE_NAME)
+        return checksums(without=LOGS, but_session=session.value if session else "")
+
+    def check_unchanged(self, request: Request, answer: Any) -> None:
+        after = self.tables()
+        changed = sorted(table for table in after if after[table] != self.before[table])
+        if changed:
+            self.note(request, answer, f"changes {', '.join(changed)}")
+        self.before = after
+
+    def note(self, request: Request, answer: Any, trouble: str) -> None:
+        what = "" if request.is_there else " of what there is not"
+        self.wrong.append(f"{request.asked}{what}: {trouble} ({answer.status_code})")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everybody_opens_what_the_table_says_and_changes_nothing_else(
+    scene: Scene, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    asker = Asker(name, scene)
+    with caplog.at_level(logging.DEBUG if asker.caller.token else logging.INFO):
+        asker.ask_all()
+    assert not asker.wrong, f"The {name} departs from the table in tests/attacks/matrix.py:\n" + "\n".join(asker.wrong)
+    # NB: the framework's own records carry the request, which no formatter of ours writes.
+    logged = "\n".join(
+        f"{record.getMessage()} { ({name: value for name, value in vars(record).items() if name != 'request'}) }"
+        for record in caplog.records
+    )
+    recorded = logged + str(list(SecurityEvent.objects.values()))
+    secrets = [PASSWORD, STORAGE_CREDENTIAL, *([asker.caller.token] if asker.caller.token else [])]
+    assert [secret for secret in secrets if secret in recorded] == []
