@@ -222,6 +222,9 @@ WMS_SANDBOX_QUOTA_BYTES = env.int("WMS_SANDBOX_QUOTA_BYTES", default=1024 * 1024
 #: A sandbox that no job names, or only deleted jobs, is kept so long after its upload, and is removed within as long
 #: again.
 WMS_SANDBOX_GRACE_S = env.int("WMS_SANDBOX_GRACE_S", default=24 * 3600)
+#: A sandbox that would leave less free on the disk of the store, in MiB, is not taken (503 `no_room`): outputs of jobs
+#: are in nobody's quota, and a full disk stops the database beside it.
+WMS_SANDBOX_MIN_FREE_MB = env.int("WMS_SANDBOX_MIN_FREE_MB", default=1024)
 #: A payload that writes more to standard output, or to standard error, is ended: nobody reads so much, and only its end
 #: could be kept. 0: no limit.
 WMS_STREAM_MAX_MB = env.int("WMS_STREAM_MAX_MB", default=1000)

@@ -58,7 +58,7 @@ class LeaseSandboxesView(APIView):
         operation_id="matches_sandbox_store",
         tags=["pilots"],
         request={"multipart/form-data": SandboxIn},
-        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 404, 409, 413, 415)},
+        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 404, 409, 413, 415, 503)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
         """Store the output sandbox, a .tar.gz, to be named in the last report."""

@@ -1,6 +1,7 @@
 """One user cannot fill the store of sandboxes; what no job needs is removed, and never under a job that names it."""
 
 import io
+import shutil
 import tarfile
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -20,8 +21,9 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import InputSandbox, Job, Sandbox, SandboxUpload
 from wms.jobs.services import sandbox_upkeep, sandboxes
+from wms.jobs.services.sandbox_files import NoRoomError
 from wms.jobs.services.sandbox_upkeep import SandboxQuotaError
-from wms.jobs.services.sandboxes import NamedSandbox
+from wms.jobs.services.sandboxes import NamedSandbox, TooManyOutputsError
 from wms.jobs.services.submission import submit
 from wms.kernel.errors import WmsError
 from wms.schedule import BEAT
@@ -232,3 +234,43 @@ def test_an_upload_while_the_same_content_is_removed_keeps_its_file(
     with sandboxes.open_content(Sandbox.objects.get()) as stored:
         assert stored.read() == content
     assert len(files_in(directory)) == 1
+
+
+# ---- outputs of jobs -------------------------------------------------------------------------------------------------
+
+
+def output(text: str) -> io.BytesIO:
+    """Return an output sandbox."""
+    packed, content = io.BytesIO(), text.encode()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo("out.txt")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    packed.seek(0)
+    return packed
+
+
+def test_a_payload_with_its_jobs_token_does_not_fill_the_store(alice: User, directory: Path) -> None:
+    job, other = make_job(owner=alice, status=JobStatus.RUNNING), make_job(owner=alice, status=JobStatus.RUNNING)
+    for number in range(sandboxes.MAX_OUTPUTS_OF_JOB):
+        sandboxes.store_output(job, content=output(f"{number}"), now=NOW)
+    with pytest.raises(TooManyOutputsError, match=f"job {job.pk}"):
+        sandboxes.store_output(job, content=output("one more"), now=NOW)
+    assert len(files_in(directory)) == sandboxes.MAX_OUTPUTS_OF_JOB
+    # What was uploaded may be sent again, other jobs are not held up, and neither is this one another day.
+    sandboxes.store_output(job, content=output("0"), now=NOW)
+    sandboxes.store_output(other, content=output("of another"), now=NOW)
+    sandboxes.store_output(job, content=output("another day"), now=NOW + DAY)
+
+
+def test_the_last_of_the_disk_is_not_for_sandboxes(alice: User, directory: Path, settings: Settings) -> None:
+    settings.WMS_SANDBOX_MIN_FREE_MB = shutil.disk_usage(directory).total // MB
+    job = make_job(owner=alice, status=JobStatus.RUNNING)
+    with pytest.raises(NoRoomError):
+        sandboxes.store_output(job, content=output("large"), now=NOW)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(alice)}")
+    answer = client.post("/api/sandboxes/", {"file": SimpleUploadedFile("a.dat", b"a")})
+    assert (answer.status_code, answer.json()["code"]) == (503, "no_room")
+    assert files_in(directory) == []
+    assert not SandboxUpload.objects.exists()

@@ -261,6 +261,10 @@ class SandboxUpload(models.Model):
                 name="a_user_uploads_a_content_under_a_name_once", fields=["sandbox", "owner", "file_name"]
             ),
         ]
+        indexes = [
+            # Of the outputs of one job, whose name they have.
+            models.Index(name="output_of_job", fields=["file_name"], condition=models.Q(is_output=True)),
+        ]
 
     def __str__(self) -> str:
         return self.file_name

@@ -81,7 +81,7 @@ class SandboxUploadView(APIView):
         summary="Upload a file or an archive for jobs",
         tags=["jobs"],
         request={"multipart/form-data": SandboxIn},
-        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 409, 413, 415, 429)},
+        responses={HTTPStatus.CREATED: SandboxOut, **error_responses(400, 401, 403, 409, 413, 415, 429, 503)},
     )
     def post(self, request: Request) -> Response:
         """Store a file or an archive, to be named in the input_sandbox of jobs.

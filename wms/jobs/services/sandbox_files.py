@@ -2,27 +2,42 @@
 
 import logging
 import os
+import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from uuid import uuid4
 
+from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 from django.db import transaction
 
 from wms.jobs.models import Sandbox
 from wms.kernel.db import LockKey, lock, transaction_required
+from wms.kernel.errors import UnavailableError
 from wms.kernel.private_files import DIRECTORY_MODE, close_to_others
 
 logger = logging.getLogger(__name__)
 
 #: Where files are written before they have their names; a process that is killed leaves one there.
 INCOMING: Final = "incoming"
+#: Somebody has to make room first.
+_NO_ROOM_RETRY_AFTER_S: Final = 60
+
+
+class NoRoomError(UnavailableError):
+    """The disk of the store is nearly full."""
+
+    code = "no_room"
 
 
 def store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
-    """Put the content where readers find it, in one step: whoever sees the name sees all of it."""
+    """Put the content where readers find it, in one step: whoever sees the name sees all of it.
+
+    Raises:
+        NoRoomError: the disk would have less room left than WMS_SANDBOX_MIN_FREE_MB.
+    """
     storage, name = _storage(), _stored_name(digest)
     if storage.exists(name) and storage.size(name) == size_bytes:
         return
@@ -33,12 +48,22 @@ def store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
         if stored_as != name:  # another upload of the same was faster
             storage.delete(stored_as)
         return
+    _refuse_without_room(Path(storage.location), size_bytes=size_bytes)
     written = Path(storage.path(storage.save(f"{INCOMING}/{uuid4().hex}", File(content))))
     with written.open("rb") as file:
         os.fsync(file.fileno())  # or a power cut could leave the name and lose the content
     published = Path(storage.path(name))
     published.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     written.replace(published)
+
+
+def _refuse_without_room(directory: Path, *, size_bytes: int) -> None:
+    # The store is made by its first file.
+    there = next(each for each in (directory, *directory.parents) if each.exists())
+    if shutil.disk_usage(there).free - size_bytes < settings.WMS_SANDBOX_MIN_FREE_MB * 1024 * 1024:
+        logger.error("sandboxes.no_room", extra={"path": str(directory)})
+        sentence = "The server has no room for sandboxes; tell its operator, and send it again later."
+        raise NoRoomError(sentence, retry_after_s=_NO_ROOM_RETRY_AFTER_S)
 
 
 def open_stored(digest: str) -> "File[Any]":

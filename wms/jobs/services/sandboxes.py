@@ -19,11 +19,14 @@ from wms.jobs.models import InputSandbox, Job, Sandbox, SandboxUpload
 from wms.jobs.services import sandbox_files, sandbox_upkeep
 from wms.jobs.services.archives import check_output_archive, is_safe_archive
 from wms.kernel.db import transaction_required
-from wms.kernel.errors import NotFoundError, RejectedError
+from wms.kernel.errors import ConflictError, NotFoundError, RejectedError
 
 CHUNK_BYTES = 1024 * 1024
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 PREFIX = "sha256:"
+#: Different contents within WMS_SANDBOX_GRACE_S, for as long those that no report names are kept: several times as many
+#: as attempts of a job.
+MAX_OUTPUTS_OF_JOB = 10
 
 
 class BadFileNameError(RejectedError):
@@ -36,6 +39,12 @@ class UnusableSandboxError(RejectedError):
     """A job names a sandbox that its owner may not name, or two of which one would overwrite the other."""
 
     code = "unusable_sandbox"
+
+
+class TooManyOutputsError(ConflictError):
+    """Too many different output sandboxes were uploaded for one job."""
+
+    code = "too_many_outputs"
 
 
 class NoSandboxError(NotFoundError):
@@ -70,6 +79,7 @@ def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> 
         SandboxQuotaError: what *owner* has stored would be more than the quota.
         BadFileNameError: the name is none for a single file.
         SandboxTooLargeError: the content, or what it unpacks to, is larger than the settings allow.
+        NoRoomError: the disk is nearly full.
         UnsafeArchiveError, DamagedArchiveError: it is an archive that cannot be unpacked safely.
     """
     if flaw := flaw_of_name(file_name):
@@ -88,12 +98,28 @@ def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
     called before the transaction of a report, not inside.
 
     Raises:
-        NoOutputArchiveError: it is no .tar.gz; and as upload.
+        TooManyOutputsError: it was uploaded for the job too often.
+        NoOutputArchiveError: it is no .tar.gz; and as upload, but for the quota.
     """
     digest, size_bytes = _measure(content)
+    _refuse_further_output(job, digest=digest, now=now)
     check_output_archive(content, max_unpacked_bytes=settings.WMS_SANDBOX_MAX_UNPACKED_BYTES)
     new = Sandbox(digest=digest, size_bytes=size_bytes, is_archive=True, created_at=now)
     return _keep(new, content, owner=job.owner, file_name=output_name(job.pk), is_output=True, now=now)
+
+
+def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
+    """Refuse another content for a job that has had enough of them.
+
+    A pilot uploads one for each lease, but whoever has the job's token, which payloads can read, any number.
+    """
+    # Uses index: output_of_job
+    others = SandboxUpload.objects.filter(
+        is_output=True, file_name=output_name(job.pk), uploaded_at__gt=now - sandbox_upkeep.grace()
+    ).exclude(sandbox__digest=digest)
+    if others.count() >= MAX_OUTPUTS_OF_JOB:
+        sentence = f"{MAX_OUTPUTS_OF_JOB} different outputs of job {job.pk} were uploaded already; that is enough."
+        raise TooManyOutputsError(sentence)
 
 
 def output_of(job: Job, *, reference: str) -> Sandbox:
