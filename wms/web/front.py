@@ -67,6 +67,10 @@ class Front:
 
     def _take(self, scope: "Scope", protocol: "HTTPProtocol") -> None:
         environ = environ_of(scope, prefix=self._prefix)
+        if "HTTP_X_FORWARDED_FOR" not in environ and "x-forwarded-for" in scope.headers:
+            # Without it the client would be taken for the proxy that has added it to what the client wrote there.
+            refuse(protocol, HTTPStatus.BAD_REQUEST, "bad_request", "The header X-Forwarded-For must be ASCII.")
+            return
         if "HTTP_TRANSFER_ENCODING" in environ:
             # Nothing here takes a body without its length (wms.kernel.middleware says so to the client).
             environ.pop("CONTENT_LENGTH", None)
