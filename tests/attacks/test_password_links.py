@@ -193,6 +193,18 @@ def test_no_secret_of_a_link_is_stored_or_logged(
     assert {"password_link.issued", "password.changed"} <= kinds
 
 
+@pytest.mark.parametrize("method", ["head", "options", "post", "put", "delete", "get"])
+def test_no_scanner_of_mails_has_a_link_logged(
+    method: str, operator: Client, alice: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = link_of(operator, alice)
+    with caplog.at_level(logging.DEBUG):
+        answer = getattr(Client(enforce_csrf_checks=True), method)(link)
+    assert answer.status_code == 302
+    assert link.split("/")[-2] not in caplog.text
+    use(link)  # it is as good as before
+
+
 def test_guessed_links_leave_nothing_behind(alice: User) -> None:
     browser = Client()
     page = browser.get(reverse("portal:password-link", args=["x" * 43]), follow=True)

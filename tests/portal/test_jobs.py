@@ -321,8 +321,11 @@ def test_what_the_state_forbids_is_told_and_changes_nothing(portal: Client, alic
 
 @pytest.mark.parametrize("address", ["/jobs/1/actions/", "/jobs/actions/"])
 @pytest.mark.parametrize("action", ["", "explode", "Kill"])
-def test_an_action_that_does_not_exist_is_refused(address: str, action: str, portal: Client) -> None:
+def test_an_action_that_does_not_exist_is_refused(
+    address: str, action: str, portal: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     assert portal.post(address, {"action": action, "ids": ["1"]}).status_code == 400
+    assert "Traceback" not in caplog.text  # whoever likes could fill the log with them
 
 
 # ---- many jobs -------------------------------------------------------------------------------------------------------

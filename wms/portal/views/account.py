@@ -17,8 +17,9 @@ from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 
 from wms.accounts import queries, services
 from wms.accounts.domain import SecurityEventKind, TokenScope
@@ -56,9 +57,13 @@ class PasswordView(LoginRequiredMixin, PasswordChangeView):
 
 
 @never_cache
-@require_GET
+@csrf_exempt
 def open_password_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """Take the secret out of the address, so that neither history nor the next page's referrer holds it."""
+    """Take the secret out of the address, so that neither history nor the next page's referrer holds it.
+
+    By any method: scanners of mail ask by HEAD and others, and a refusal would write the address into the log. It sets
+    no password; the page that does wants its token.
+    """
     with suppress(services.LinkOverError):  # the next page says so, and nobody fills the table of sessions
         services.user_of_link(secret, now=timezone.now())
         request.session[LINK_IN_SESSION] = secret

@@ -1,6 +1,8 @@
 """What is done to jobs from the portal."""
 
 from collections import Counter
+from collections.abc import Callable
+from functools import wraps
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -14,6 +16,7 @@ from django.views.decorators.http import require_POST
 from wms.jobs.domain.actions import Action
 from wms.jobs.services import bulk, control
 from wms.kernel.errors import NotFoundError, WmsError
+from wms.kernel.handlers import bad_request
 from wms.portal.pages import ROWS_PER_PAGE, signed_in
 from wms.portal.presentation import DONE_WORDS
 
@@ -25,8 +28,22 @@ WHY = {
 }
 
 
+def _readable(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Answer what no page sends by 400, with nothing but that in the log: Django would add a traceback to each."""
+
+    @wraps(view)
+    def answered(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except BadRequest as error:
+            return bad_request(request, error)
+
+    return answered
+
+
 @login_required
 @require_POST
+@_readable
 def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
     """Do to one job what its button says, and show it again."""
     action = _action(request)
@@ -43,6 +60,7 @@ def act_on_job(request: HttpRequest, pk: int) -> HttpResponse:
 
 @login_required
 @require_POST
+@_readable
 def act_on_jobs(request: HttpRequest) -> HttpResponse:
     """Do the same to all jobs that are ticked, and show the list again as it was."""
     action, job_ids = _action(request), _ids(request)
