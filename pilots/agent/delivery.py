@@ -163,8 +163,11 @@ class Delivery:
     def _packed_and_kept(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
         most = Limits(packed_bytes=kept.MOST_BYTES, unpacked_bytes=kept.MOST_BYTES)
         try:
-            sandbox.pack(self._workspace.job, files, into=self._workspace.scratch / name, limits=most)
-        except (OSError, TooLargeError) as error:
+            sandbox.pack(
+                self._workspace.job, files, into=self._workspace.scratch / name, limits=most,
+                give_up=lambda: self._better_to_do(conclusion.reason),
+            )  # fmt: skip
+        except (OSError, TooLargeError, GivenUpError) as error:
             log.event("output.not_kept", job=self._lease.job.id, archive=name, error=error)
             return ""
         return self._kept(name, conclusion)
@@ -217,7 +220,9 @@ class Delivery:
         missing = _missing(directory, job.output_sandbox) if reason is None else ""
         files = sandbox.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
         try:
-            sandbox.pack(directory, files, into=packed, limits=self._limits)
+            sandbox.pack(
+                directory, files, into=packed, limits=self._limits, give_up=lambda: self._better_to_do(reason)
+            )  # fmt: skip
             return self._store(packed, give_up_at=give_up_at, reason=reason), missing or None
         except TooLargeError as error:
             trouble = f"output sandbox over the limit of {error}"
@@ -248,7 +253,10 @@ class Delivery:
             )
 
         try:
-            sandbox.pack(self._workspace.job, files, into=packed, limits=_BOUNDLESS)
+            sandbox.pack(
+                self._workspace.job, files, into=packed, limits=_BOUNDLESS,
+                give_up=lambda: self._better_to_do(None),
+            )  # fmt: skip
             with packed.open("rb") as file:
                 store_file(
                     self._slot, self._lease, file, lfn, place,

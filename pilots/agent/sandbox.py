@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import io
 import lzma
@@ -9,13 +10,14 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from pilots.agent import errand
+from pilots.agent.client import GivenUpError
 
 MAX_MEMBERS = 10_000
 #: The server takes no deeper or longer names, of one part and of all of it.
@@ -23,6 +25,8 @@ _MAX_DEPTH = 32
 _MAX_PART_BYTES = 255
 _MAX_NAME_BYTES = 4096
 CHUNK_BYTES = 64 * 1024
+#: Between two looks whether there is something more important.
+_STEP_BYTES = 1024 * 1024
 #: As a character that no name can have is written.
 _SLASH = "\\x2f"
 #: What a damaged archive makes the standard library raise, besides OSError.
@@ -82,12 +86,59 @@ def place(file: Path, *, into: Path, name: str) -> Path:
     return target
 
 
-def pack(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limits: Limits) -> int:
+class _Stoppable(io.RawIOBase):
+    def __init__(self, file: BinaryIO, give_up: Callable[[], bool]) -> None:
+        self._file, self._give_up = file, give_up
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - the standard library's
+        if self._give_up():
+            raise GivenUpError
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def stoppable(file: BinaryIO, give_up: Callable[[], bool]) -> BinaryIO:
+    """Return the file as one whose reading raises GivenUpError once something else is more important.
+
+    A file may be said to have terabytes, in which there is nothing.
+    """
+    return io.BufferedReader(_Stoppable(file, give_up), _STEP_BYTES)
+
+
+def pack(
+    directory: Path,
+    names: Sequence[tuple[Path, str]],
+    *,
+    into: Path,
+    limits: Limits,
+    give_up: Callable[[], bool] = lambda: False,
+) -> int:
     """Write a .tar.gz of the files *names* (path, name within the archive); return how many there are.
 
     Raises:
         TooLargeError: they are more, or larger, than the server takes.
+        GivenUpError: as *give_up* says; there is no archive then.
     """
+    try:
+        return _pack(directory, names, into=into, limits=limits, give_up=give_up)
+    except GivenUpError:
+        into.unlink(missing_ok=True)
+        raise
+
+
+def _pack(
+    directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limits: Limits, give_up: Callable[[], bool]
+) -> int:
     left = limits.unpacked_bytes
     if len(names) > MAX_MEMBERS:
         raise TooLargeError(f"{MAX_MEMBERS} files")
@@ -102,7 +153,7 @@ def pack(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limi
                 left -= info.size
                 if left < 0:
                     raise TooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
-                archive.addfile(info, content)
+                archive.addfile(info, stoppable(content, give_up))
                 packed += 1
             if file.tell() > limits.packed_bytes:
                 break
@@ -256,9 +307,41 @@ def _matches(directory: Path, pattern: str) -> Iterator[Path]:
         if literal.exists():
             yield literal  # a name may hold brackets that are meant
             return
-    # Before Python 3.13 directories that are too deep for the library's recursion end the search.
-    with suppress(OSError, ValueError, NotImplementedError, RecursionError):
-        yield from directory.glob(pattern)
+    yield from _matching(directory, [part for part in pattern.split("/") if part not in {"", "."}])
+
+
+def _matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Yield what the parts of a pattern match, one level each; ``**`` are any number of levels.
+
+    Each directory is looked into once for each part, whatever its names: links to what is above them would make the
+    search of the standard library endless.
+    """
+    seen: set[tuple[int, int, int]] = set()
+    waiting = [(top, 0)] if parts else []
+    while waiting:
+        directory, number = waiting.pop()
+        with suppress(OSError, ValueError):  # removed, locked, too deep, or no name of a file
+            status = directory.stat()
+            if (key := (status.st_dev, status.st_ino, number)) in seen:
+                continue
+            seen.add(key)
+            with os.scandir(directory) as entries:
+                found = list(entries)
+            part, is_last = parts[number], number == len(parts) - 1
+            if part == "**" and is_last:
+                yield directory  # with all that is in it
+                continue
+            if part == "**":
+                waiting += [(Path(each.path), number) for each in found if each.is_dir(follow_symlinks=False)]
+                waiting.append((directory, number + 1))
+                continue
+            for each in found:
+                if not fnmatch.fnmatchcase(each.name, part):
+                    continue
+                if is_last:
+                    yield Path(each.path)
+                elif each.is_dir():
+                    waiting.append((Path(each.path), number + 1))
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -155,7 +155,7 @@ def store_file(
 ) -> None:
     """Store one file under its logical name, and register it; raises as store_output_data does."""
     token = lease.data.credentials.get(place.storage_element, "")
-    size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(file)
+    size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(sandbox.stoppable(file, give_up))
 
     def put() -> None:
         slot.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up)

@@ -200,3 +200,27 @@ def test_a_payload_without_namespaces_does_not_look_into_its_pilot(
     assert agent.wait() == 0, agent.log
     # What other pilots of this account have on this machine is open to it.
     assert not [word for word in ("read", "traced", f"wrote {directory}") if word in printed(server.lease)]
+
+
+def test_a_job_is_killed_also_while_its_output_which_has_terabytes_is_read(
+    server: ScriptedServer, start: Start, directory: Path
+) -> None:
+    place = {"storage_element": "disk", "url": f"file://{directory}/stored", "path": "/lhcb/user"}
+    job_data = {"input_files": [], "output": place, "credentials": {}}
+    server.add_job("/usr/bin/truncate", "-s 8T all", output_data=["all"], job_data=job_data)
+    agent = start(environment={"PATH": "/usr/bin:/bin"})
+    server.wait_until(lambda: server.leases and "Completing" in server.lease.statuses)
+    server.order("kill")
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.acknowledged == [1]
+    assert server.lease.ended == "killed"
+
+
+def test_links_that_lead_back_make_no_search_for_output_endless(server: ScriptedServer, start: Start) -> None:
+    links = "for name in 1 2 3 4 5 6 7 8 9 a b c d e f g h i j k; do ln -s . $name; done; mkdir k2; echo x > k2/result"
+    server.add_job("/bin/sh", f"-c '{links}'", output_sandbox=["*/*/*/*/*/*/*/*/none", "**/resul?"])
+    agent = start()
+
+    assert agent.wait() == 0, agent.log
+    assert server.lease.files()["k2/result"] == "x\n"
