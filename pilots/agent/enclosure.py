@@ -33,6 +33,8 @@ _SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced
 #: What a payload is in there whose pilot is the root of a user namespace only, so that it has no capabilities.
 _NOT_ROOT = 60706
 _TRY = "-"
+#: Of a home, which may be on a slow file server: entries that are looked at, and levels.
+_MOST_ENTRIES, _DEEPEST = 5000, 3
 
 
 def main() -> int:
@@ -171,13 +173,32 @@ def _protect(home: str) -> None:
     """Let a directory only be read, and of what is in it only that which others than its owner may read, too."""
     if home == "/" or not os.path.isdir(home):  # noqa: PTH112 - no need of another module
         return
-    with suppress(OSError), os.scandir(home) as entries:
-        for entry in list(entries):
-            mode = entry.stat(follow_symlinks=False).st_mode
-            if not mode & 0o077 and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-                _hide(entry.path)
+    for path in _private_in(home):
+        _hide(path)
     _mount(home, home, None, _MS_BIND | _MS_REC)
     _let_only_be_read(home)
+
+
+def _private_in(home: str) -> list[str]:
+    """Return the files and directories of a home that are its owner's alone.
+
+    Looked for in the home itself, and below its directories whose names begin with a dot: certificates and tokens are
+    kept there, and software, of which there may be very much, elsewhere.
+    """
+    found, waiting, left = [], [(home, 0)], _MOST_ENTRIES
+    while waiting and left > 0:
+        directory, depth = waiting.pop(0)
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in list(entries):
+                left -= 1
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                    continue
+                if not mode & 0o077:
+                    found.append(entry.path)
+                elif stat.S_ISDIR(mode) and depth < _DEEPEST and (depth or entry.name.startswith(".")):
+                    waiting.append((entry.path, depth + 1))
+    return found
 
 
 def _let_only_be_read(mounted: str) -> None:

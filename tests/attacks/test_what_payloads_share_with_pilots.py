@@ -1,5 +1,6 @@
 """What a node has once for all of its pilots, against payloads that take it or reach others' by it."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.agent.running import ORDINARY_USER, RunningAgent
+from tests.agent.running import ORDINARY_USER, ROOT, RunningAgent
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import MEET, PYTHON, Meeting, Start, printed, python
 
@@ -149,3 +150,32 @@ def test_who_makes_all_files_that_a_node_can_have_is_stopped(
     assert server.lease.finished
     assert server.lease.finished["exit_code"] is None
     assert server.lease.finished["minor_status"].startswith("The disk of the node is full: 0.0% of its files may")
+
+
+def test_what_is_the_accounts_alone_in_its_home_is_hidden_in_dotted_directories_too(directory: Path) -> None:
+    private = [".netrc", ".globus/userkey.pem", ".config/tool/site/token"]
+    public = [".globus/usercert.pem", "software/bin/tool"]
+    job, script = directory / "job", directory / "script.py"
+    for name in (*private, *public):
+        path = directory / "home" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("content")
+        path.chmod(0o600 if name in private else 0o644)
+    job.mkdir()
+    script.write_text(
+        "import os, sys\n"
+        f"print([name for name in {[*private, *public]} if os.access(f'{directory}/home/' + name, os.R_OK)\n"
+        f"       and open(f'{directory}/home/' + name).read()])\n"
+    )
+    for path in (directory, *directory.rglob("*")):
+        shutil.chown(path, ORDINARY_USER)
+    lists = {"hide": [], "read": [], "own": [str(job)], "show": []}
+    told = {"top": str(job), "tmp": str(job), **lists, "home": str(directory / "home"), "shared_memory_mb": 0}
+    program = (ROOT / "pilots" / "agent" / "enclosure.py").read_text()
+
+    done = subprocess.run(
+        [PYTHON, "-I", "-S", "-c", program, json.dumps(told), str(script)],
+        user=ORDINARY_USER, extra_groups=[], capture_output=True, text=True, check=False, cwd="/",
+    )  # fmt: skip
+
+    assert (done.stdout, done.stderr) == (f"{public}\n", "")
