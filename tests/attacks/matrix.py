@@ -17,6 +17,8 @@ Names = frozenset[str]
 
 #: Whom the server does not know: no credential, or one that is forged, expired or revoked, or of who is suspended.
 NOBODY_KNOWN: Final = "anonymous"
+#: Sent by the browser of who is known, and not by the person: what reads opens as for the person, the rest by rows.
+UNWANTED: Final = "another site"
 OWNER: Final = frozenset({"owner"})
 #: In the owner's group, whose members share their jobs.
 MATES: Final = frozenset({"group mate"})
@@ -74,6 +76,7 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
         "POST mfa_authenticate": PEOPLE,
         # By a link that is none one is led to the page that says so.
         "GET portal:password-link": EVERYBODY,
+        "POST portal:password-link": EVERYBODY | {UNWANTED},  # a refusal would write the link into the log
         "GET portal:password-by-link": NOBODY,
         "POST portal:password-by-link": NOBODY,
         # Of oneself.
@@ -192,11 +195,15 @@ OPENS: Final[Mapping[str, Names]] = MappingProxyType(
 #: Of those that open for more than may change what they name: who may. To the others they answer what was refused.
 CHANGED_BY: Final[Mapping[str, Names]] = MappingProxyType(
     {
+        "POST jobs": OWNER | MATES,  # in the group of these
+        "POST portal:submit": OWNER | MATES,
+        "POST portal:submit-jdl": OWNER | MATES,
         "POST jobs-bulk": OF_THE_JOB,
         "POST portal:jobs-actions": OF_THE_JOB,
         "POST match-preview": NOBODY,
         "POST replicas": MANAGERS,
         "POST replicas-remove": MANAGERS,
+        "POST portal:password-link": NOBODY,
         "POST portal:password": NOBODY,  # without the old one
     }
 )

@@ -22,7 +22,7 @@ from tests import factories
 from tests.admin.conftest import World as RowsOfVO
 from tests.admin.conftest import make_world as make_rows_of_vo
 from tests.api.credentials.world import CREDENTIALS, PASSWORD, World, make_world
-from tests.attacks.matrix import MACHINES, NOBODY_KNOWN
+from tests.attacks.matrix import MACHINES, NOBODY_KNOWN, UNWANTED
 from wms.accounts import security_log
 from wms.accounts.domain import GroupProperty, SecurityEventKind, TokenScope
 from wms.accounts.models import VO, Group, Invitation, SecurityEvent, User
@@ -145,9 +145,15 @@ class Caller:
     scope: TokenScope = TokenScope.MANAGE
 
     @property
-    def role_on_pages(self) -> str:
-        """Return the role where no token is looked at."""
-        return NOBODY_KNOWN if self.token else self.role
+    def is_cross_site(self) -> bool:
+        """Return whether a page of another site sends what is sent: with the session, without the form's token."""
+        return bool(self.client.handler.enforce_csrf_checks)
+
+    def role_at(self, *, is_api: bool, is_reading: bool) -> str:
+        """Return the role as which the caller is known there."""
+        if self.is_cross_site and not is_reading:
+            return NOBODY_KNOWN if is_api else UNWANTED
+        return self.role if is_api or not self.token else NOBODY_KNOWN
 
 
 def _member(scene: Scene, **what: Any) -> User:
@@ -198,6 +204,7 @@ MACHINE_CREDENTIALS: Final = tuple(
 NAMES: Final = (
     "anonymous",
     "suspended user by session",
+    "owner by session from another site",
     *(f"{role} by {way}" for role in PEOPLE for way in ("session", "token")),
     *(f"{role} by token to {scope}" for role in OF_EACH_SCOPE for scope in (TokenScope.READ, TokenScope.SUBMIT)),
     *MACHINE_CREDENTIALS,
@@ -234,14 +241,16 @@ def make_caller(name: str, scene: Scene) -> Caller:
     if role == "anonymous":
         return Caller(role=NOBODY_KNOWN, client=_client())
     user = PEOPLE[role](scene)
-    if way == "session":
-        return Caller(role=role, client=_logged_in(user))
+    if way.startswith("session"):
+        client = _logged_in(user)
+        client.handler.enforce_csrf_checks = "another site" in way
+        return Caller(role=role, client=client)
     scope = TokenScope(way.rpartition(" ")[2]) if way != "token" else TokenScope.MANAGE
     return Caller(role=role, client=_client(), token=factories.make_token(user, scope=scope), scope=scope)
 
 
 def _client() -> Client:
-    return Client(raise_request_exception=False)
+    return Client(raise_request_exception=False)  # an error is answered by 500, as a server does
 
 
 def _logged_in(user: User) -> Client:

@@ -27,6 +27,7 @@ LOGS: Final = (FailedLogIn._meta.db_table, SecurityEvent._meta.db_table)
 READINESS: Final = "readyz"
 #: Open to all, but a token that is none may be told so; its examples have names that are like Alice's.
 DOCUMENTATION: Final = frozenset({"schema", "docs"})
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 #: Of pages, the methods that the table speaks of.
 OF_FORMS: Final = ("GET", "HEAD", "POST")
 FIRST_ADMIN_PAGE: Final = "/admin/"
@@ -39,7 +40,7 @@ OF_THE_LEASE_ONCE: Final = frozenset(
     {"job of an ended lease", "job of a lease that is over", "job of a revoked pilot", "expired job"}
 )
 #: A link that is none leads to a page that says so.
-FOR_WHAT_THERE_IS_NOT: Final = frozenset({"GET portal:password-link"})
+FOR_WHAT_THERE_IS_NOT: Final = frozenset({"GET portal:password-link", "POST portal:password-link"})
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def is_let_in(answer: Any, request: Request, *, has_written: bool) -> bool:
 
 
 def role_of(caller: Caller, request: Request) -> str:
-    return caller.role if request.address.is_api else caller.role_on_pages
+    return caller.role_at(is_api=request.address.is_api, is_reading=request.method in READING)
 
 
 def opens(caller: Caller, request: Request) -> bool:
