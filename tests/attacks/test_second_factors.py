@@ -263,8 +263,18 @@ def test_who_must_have_one_reaches_only_where_it_is_set_up(bob: User, settings: 
     assert browser.get(OWN).status_code == 200
     answer = ask_for_token()
     assert (answer.status_code, answer.json()["code"]) == (403, "second_factor_required")
-    make_app(bob)
+    browser.post("/accounts/again/code/", {"code": code_of(make_app(bob))})
     assert is_in(browser)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_must_have_one_goes_on_as_soon_as_it_is_set_up(bob: User, settings: Settings) -> None:
+    settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
+    browser = by_password()
+    browser.post("/accounts/again/", {"password": PASSWORD})
+    secret = browser.get(f"{OWN}app/").context["form"].secret
+    assert browser.post(f"{OWN}app/", {"code": code_of(secret)}).headers["Location"] == f"{OWN}codes/"
+    assert "Location" not in browser.get("/jobs/").headers
 
 
 def test_who_need_not_have_one_is_left_alone(settings: Settings) -> None:
@@ -326,3 +336,18 @@ def test_tokens_that_were_given_stay_good(bob: User, settings: Settings) -> None
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(bob)}")
     assert client.get("/api/auth/me/").status_code == 200
+
+
+def test_a_session_by_password_alone_gains_nothing_when_the_factor_is_set_up_elsewhere(
+    bob: User, settings: Settings
+) -> None:
+    """Somebody has bob's password and waits until bob has done what is required of him."""
+    settings.WMS_REQUIRE_SECOND_FACTOR = "operators"
+    browser = by_password()
+    assert browser.get("/admin/").headers["Location"] == OWN
+    secret = make_app(bob)
+    for address in ("/jobs/", "/admin/", "/accounts/tokens/", "/accounts/password/"):
+        assert browser.get(address).headers["Location"] == "/accounts/again/code/"
+    assert browser.get("/api/auth/me/").status_code == 403
+    browser.post("/accounts/again/code/", {"code": code_of(secret)})
+    assert browser.get("/admin/").status_code == 200

@@ -15,7 +15,13 @@ from django.shortcuts import redirect
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import User
 from wms.accounts.security_log import has_refusal, record
-from wms.accounts.services.second_factors import Requirement, SecondFactorRequiredError, lacks_second_factor
+from wms.accounts.services.second_factors import (
+    Requirement,
+    SecondFactorRequiredError,
+    has_second_factor,
+    has_shown_second_factor,
+    needs_second_factor,
+)
 from wms.kernel.callers import current_request
 from wms.kernel.handlers import API, api_error
 
@@ -31,6 +37,8 @@ _NOT_AUTHENTICATED: Final = "not_authenticated"
 #: Where who must have a second factor and has none may go, to set one up or to leave.
 _ENROLMENT: Final = ("/accounts/second-factor/", "/accounts/again/", "/accounts/logout/")
 _SENTENCE: Final = "Your account must have a second factor: set one up before you go on."
+#: Whoever knew the password before it was set up may have a session still.
+_SHOW_IT: Final = "This session has seen no code of your second factor yet: give one before you go on."
 
 
 @receiver(user_logged_out)
@@ -43,6 +51,8 @@ def record_log_out(*, user: User | None, request: HttpRequest, **of_signal: obje
 class RequiredSecondFactor:
     """Send who must have a second factor and has none to where it is set up, and refuse everything else.
 
+    Likewise a session that was opened without it, before it was set up in another, to where it is asked for.
+
     Only sessions come here: a token was given to somebody who had proved enough, and names what it is for.
     """
 
@@ -54,12 +64,18 @@ class RequiredSecondFactor:
         if settings.WMS_REQUIRE_SECOND_FACTOR == Requirement.NONE or request.path.startswith(_ENROLMENT):
             return self.get_response(request)
         user = getattr(request, "user", None)  # requests with a token pass by the middleware of sessions
-        if not isinstance(user, User) or not lacks_second_factor(user):
+        if not isinstance(user, User) or not needs_second_factor(user):
+            return self.get_response(request)
+        if not has_second_factor(user):
+            sentence, page = _SENTENCE, "mfa_index"
+        elif not has_shown_second_factor(request, user):
+            sentence, page = _SHOW_IT, "mfa_reauthenticate"
+        else:
             return self.get_response(request)
         if request.path.startswith(API):
-            return api_error(HTTPStatus.FORBIDDEN, SecondFactorRequiredError.code, _SENTENCE)
-        messages.warning(request, _SENTENCE)
-        return redirect("mfa_index")
+            return api_error(HTTPStatus.FORBIDDEN, SecondFactorRequiredError.code, sentence)
+        messages.warning(request, sentence)
+        return redirect(page)
 
 
 class SecurityLog:

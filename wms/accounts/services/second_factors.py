@@ -10,6 +10,8 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
 
+from allauth.account.authentication import get_authentication_records
+from allauth.account.internal.flows.login import record_authentication
 from allauth.mfa import app_settings
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import validate_totp_code
@@ -36,6 +38,10 @@ _PROPER: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 _SECRET_OF: Final[Mapping[str, str]] = MappingProxyType(
     {Authenticator.Type.TOTP: "secret", Authenticator.Type.RECOVERY_CODES: "seed"}
 )
+
+
+#: What allauth calls a second factor in a session's records of how its user was recognised.
+_METHOD: Final = "mfa"
 
 
 class Requirement(StrEnum):
@@ -70,11 +76,20 @@ def has_second_factor(user: User) -> bool:
     return bool(Authenticator.objects.filter(user=user, type__in=_PROPER).exists())
 
 
+def needs_second_factor(user: User) -> bool:
+    """Return whether *user* must have a second factor."""
+    wanted = settings.WMS_REQUIRE_SECOND_FACTOR
+    return (wanted != Requirement.NONE and user.is_operator) or (wanted == Requirement.STAFF and user.is_staff)
+
+
 def lacks_second_factor(user: User) -> bool:
     """Return whether *user* must have a second factor and has none."""
-    wanted = settings.WMS_REQUIRE_SECOND_FACTOR
-    is_meant = (wanted != Requirement.NONE and user.is_operator) or (wanted == Requirement.STAFF and user.is_staff)
-    return is_meant and not has_second_factor(user)
+    return needs_second_factor(user) and not has_second_factor(user)
+
+
+def has_shown_second_factor(request: HttpRequest, user: User) -> bool:
+    """Return whether *user* has shown a second factor in the session of *request*."""
+    return any(record["method"] == _METHOD for record in get_authentication_records(request, user))
 
 
 def prove_second_factor(user: User, code: str, *, now: datetime) -> None:
@@ -144,6 +159,8 @@ def mark_used(authenticator: Authenticator, code: str, *, now: datetime) -> bool
 def on_added(*, request: HttpRequest, user: User, authenticator: Authenticator, **_kwargs: object) -> None:
     """Record that *user* has set up a second factor; the code that showed it opens nothing more."""
     record(SecurityEventKind.SECOND_FACTOR_ADDED, request=request, target=_target(user), type=authenticator.type)
+    if authenticator.type in _PROPER:
+        record_authentication(request, user, _METHOD, id=authenticator.pk, type=authenticator.type)
     if authenticator.type == Authenticator.Type.TOTP:
         mark_used(authenticator, str(request.POST.get("code", "")), now=timezone.now())
 
