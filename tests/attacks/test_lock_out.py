@@ -64,6 +64,21 @@ def test_bob_gets_in_with_his_browser_while_somebody_guesses_at_his_name(bob: Us
     assert log_in(browser, "bob").status_code == 302
 
 
+def test_bobs_programs_get_in_while_somebody_at_the_same_address_never_stops(bob: User) -> None:
+    """Who asks for tokens, as `wms login` does: known again like a browser."""
+    program = APIClient()
+    body = {"username": "bob", "password": PASSWORD}
+    assert program.post("/api/auth/token/", body, format="json", REMOTE_ADDR=PROXY).status_code == 201
+    for number in range(110):
+        ask_for_token(f"random{number}", "guess")
+    assert ask_for_token("bob").status_code == 429
+    answer = program.post("/api/auth/token/", body, format="json", REMOTE_ADDR=PROXY)
+    assert answer.status_code == 201
+    (cookie,) = (each for name, each in program.cookies.items() if name.startswith("wms_device_"))
+    assert cookie["httponly"]
+    assert (cookie["path"], cookie["samesite"]) == ("/api/auth/token/", "Strict")
+
+
 def test_bob_waits_for_seconds_with_a_browser_of_which_nothing_is_known(bob: User) -> None:
     guess("bob", 10)
     answer = log_in(Client(), "bob")

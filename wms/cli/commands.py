@@ -39,13 +39,15 @@ def login(options: Namespace, environment: Mapping[str, str]) -> Told:
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
     body = {"username": username, "password": password}
+    server = Server(url=url, cookies=(devices := credentials.devices(environment)))
     try:
-        answer = Server(url=url).post("/api/auth/token/", body, expects="token")
+        answer = server.post("/api/auth/token/", body, expects="token")
     except RefusedError as error:
         if error.as_json().get("code") != "code_needed":
             raise
         body["code"] = _asked("Code of your second factor: ")
-        answer = Server(url=url).post("/api/auth/token/", body, expects="token")
+        answer = server.post("/api/auth/token/", body, expects="token")
+    credentials.keep_devices(devices)
     path = credentials.store(Server(url=url, token=answer["token"]), environment=environment)
     said = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
     return Told(answer=said, lines=[f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])

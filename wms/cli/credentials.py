@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from http.cookiejar import LWPCookieJar
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -26,6 +28,28 @@ def store(server: Server, *, environment: Mapping[str, str]) -> Path:
         json.dump({"server": server.url, "token": server.token}, file)
     Path(file.name).replace(path)
     return path
+
+
+def devices(environment: Mapping[str, str]) -> LWPCookieJar:
+    """Return what servers know this computer by since a log-in.
+
+    With that the next log-in is not held up by wrong passwords that others send from the same address.
+    """
+    path = file_of(environment).with_name("devices")
+    jar = LWPCookieJar(str(path))
+    with suppress(OSError):  # none yet, or none that can be read: then this is a computer like any other
+        jar.load()
+    return jar
+
+
+def keep_devices(jar: LWPCookieJar) -> None:
+    """Keep what ``devices`` returns, in a file of mode 0600; none where there is nothing to keep."""
+    if not len(jar):
+        return
+    path = Path(str(jar.filename))
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    jar.save()
 
 
 def known_url(environment: Mapping[str, str]) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
+from http.cookiejar import CookieJar
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from wms.cli.errors import NotReachableError, RefusedError, WrongUsageError
 
@@ -43,10 +44,17 @@ def checked_url(url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server, and the token that opens it; empty: none yet."""
+    """A server, and the token that opens it; empty: none yet.
+
+    Args:
+        url: its address.
+        token: sent with each request.
+        cookies: that it is sent, and that it sets; None: none.
+    """
 
     url: str
     token: str = ""
+    cookies: CookieJar | None = None
 
     def get(self, path: str, *, expects: str, query: Mapping[str, str] | None = None) -> Record:
         """Return what the server answers.
@@ -75,7 +83,7 @@ class Server:
         # The scheme is http or https: checked_url has looked.
         request = Request(f"{self.url}{path}", data=body, headers=headers, method=method)  # noqa: S310 - http(s) only
         try:
-            with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as answer:
+            with self._opener().open(request, timeout=TIMEOUT_S) as answer:
                 return self._record(answer.read(), expects=expects)
         except HTTPError as error:
             with error:
@@ -85,6 +93,11 @@ class Server:
             raise NotReachableError(
                 f"{self.url} does not answer ({reason}); try again, or check the address."
             ) from error
+
+    def _opener(self) -> OpenerDirector:
+        if self.cookies is None:
+            return build_opener(_NoRedirects)
+        return build_opener(_NoRedirects, HTTPCookieProcessor(self.cookies))
 
     def _refusal(self, status: int, content: bytes) -> RefusedError | NotReachableError:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:

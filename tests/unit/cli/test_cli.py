@@ -53,6 +53,7 @@ class FakeServer:
         self.status, self.body = 200, b"{}"
         self.headers: dict[str, str] = {}
         self.requests: list[tuple[str, str, str | None, Any]] = []
+        self.cookies: list[str | None] = []
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -60,6 +61,7 @@ class FakeServer:
                 content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 said = json.loads(content) if content else None
                 fake.requests.append((self.command, self.path, self.headers.get("Authorization"), said))
+                fake.cookies.append(self.headers.get("Cookie"))
                 self.send_response(fake.status)
                 for name, value in fake.headers.items():
                     self.send_header(name, value)
@@ -118,6 +120,17 @@ def types(monkeypatch: pytest.MonkeyPatch) -> Types:
 
 
 # ---- Logging in ------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_knows_the_computer_again_at_the_next_log_in(server: FakeServer, home: Path, types: Types) -> None:
+    """Wrong passwords that others send from the same address do not hold it up then."""
+    cookie = "wms_device_1=known; Max-Age=1000; Path=/api/auth/token/; HttpOnly; SameSite=Strict"
+    server.answers(201, {"token": "new", "expires_at": "2026-08-01T00:00:00Z"}, Set_Cookie=cookie)
+    for _ in range(2):
+        types("secret\n")
+        assert main(["login", "--server", server.url, "--user", "alice"]) == 0
+    assert server.cookies == [None, "wms_device_1=known"]
+    assert (home / ".config" / "wms" / "devices").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_log_in_asks_and_keeps_the_token_for_its_owner_only(

@@ -51,16 +51,22 @@ class TokenView(APIView):
         responses={201: TokenOut, **error_responses(400, 401, 403, 415, 429)},
     )
     def post(self, request: Request) -> Response:
-        """Return a new token of the user."""
+        """Return a new token of the user.
+
+        The answer sets a cookie by which the client is known: a client that sends it at its next log-in is not held up
+        by wrong passwords of others at its address.
+        """
         given, now = TokenIn.checked(request.data), timezone.now()
         lifetime = _lifetime(given.get("days"))
+        device = services.known_device(request.COOKIES, username=given["username"])
         user = services.log_in(
             username=given["username"],
             password=given["password"],
             address=client_address(request),
             now=now,
+            device=device,
         )
-        prove_second_factor(user, given.get("code", ""), now=now)
+        prove_second_factor(user, given.get("code", ""), device=device, now=now)
         issued = services.issue_token(
             user,
             now=now,
@@ -68,7 +74,9 @@ class TokenView(APIView):
             name=given.get("name", ""),
             lifetime=lifetime,
         )
-        return Response(TokenOut(issued).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"})
+        response = Response(TokenOut(issued).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"})
+        services.remember_device(response, user, path=request.path)
+        return response
 
 
 def _lifetime(days: int | None) -> timedelta | None:

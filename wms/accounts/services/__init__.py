@@ -9,7 +9,7 @@ from wms.accounts.services.access import (
     log_in,
 )
 from wms.accounts.services.brake import TooManyFailuresError
-from wms.accounts.services.devices import DEVICE_COOKIE_AGE, device_cookie, device_cookie_name, known_device
+from wms.accounts.services.devices import device_cookie_name, known_device, remember_device
 from wms.accounts.services.invitations import (
     NoInvitationError,
     accept,
@@ -37,7 +37,6 @@ from wms.accounts.services.tokens import (
 )
 
 __all__ = [
-    "DEVICE_COOKIE_AGE",
     "GroupNeededError",
     "IssuedLink",
     "IssuedToken",
@@ -50,7 +49,6 @@ __all__ = [
     "accept",
     "acting_group",
     "decline",
-    "device_cookie",
     "device_cookie_name",
     "invite",
     "issue_password_link",
@@ -60,6 +58,7 @@ __all__ = [
     "left_for",
     "log_in",
     "note_use",
+    "remember_device",
     "remove_expired_invitations",
     "revoke_token",
     "revoke_tokens_of",

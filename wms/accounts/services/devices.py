@@ -1,4 +1,4 @@
-"""Browsers that a user has logged in with before, known again by a signed cookie."""
+"""Browsers and clients that a user has logged in with before, known again by a signed cookie."""
 
 import secrets
 from collections.abc import Mapping
@@ -6,7 +6,9 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Final
 
+from django.conf import settings
 from django.core import signing
+from django.http import HttpResponse
 
 from wms.accounts.domain import digest_of
 from wms.accounts.models import User
@@ -24,6 +26,25 @@ def device_cookie_name(username: str) -> str:
 def device_cookie(user: User) -> str:
     """Return a new value of the cookie: it opens nothing, and is void once the password has changed."""
     return signing.dumps([user.pk, secrets.token_hex(16), _password_mark(user)], salt=_SALT)
+
+
+def remember_device(response: HttpResponse, user: User, *, path: str) -> None:
+    """Have the client of who is logged in by now say so at its next log-in.
+
+    Args:
+        response: to the log-in.
+        user: who is logged in, with a second factor too where there is one.
+        path: below which the client logs in.
+    """
+    response.set_cookie(
+        device_cookie_name(user.username),
+        device_cookie(user),
+        max_age=DEVICE_COOKIE_AGE,
+        path=path,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Strict",
+    )
 
 
 def known_device(cookies: Mapping[str, str], *, username: str) -> str:

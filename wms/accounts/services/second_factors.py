@@ -92,12 +92,13 @@ def has_shown_second_factor(request: HttpRequest, user: User) -> bool:
     return any(record["method"] == _METHOD for record in get_authentication_records(request, user))
 
 
-def prove_second_factor(user: User, code: str, *, now: datetime) -> None:
+def prove_second_factor(user: User, code: str, *, device: str, now: datetime) -> None:
     """Return if *user*, whose password was right, may have a token without the portal.
 
     Args:
         user: who asks.
         code: as typed; empty: none.
+        device: a client that the user has logged in with before; empty: none that is known.
         now: for the brake.
 
     Raises:
@@ -112,7 +113,7 @@ def prove_second_factor(user: User, code: str, *, now: datetime) -> None:
     if not code:
         sentence = "This account has a second factor: send its code as `code`, or make a token on the portal's pages."
         raise CodeNeededError(sentence)
-    use_code(user, code, device="", now=now)
+    use_code(user, code, device=device, now=now)
 
 
 def use_code(user: User, code: str, *, device: str, now: datetime) -> Authenticator:

@@ -79,18 +79,8 @@ def _is_as_it_was(user: User, mark: str) -> bool:
 
 def _remember_device(request: HttpRequest, response: HttpResponse) -> None:
     """Have the browser of who is logged in by now say so at its next log-in."""
-    user = request.user
-    if not isinstance(user, User):
-        return
-    response.set_cookie(
-        services.device_cookie_name(user.username),
-        services.device_cookie(user),
-        max_age=services.DEVICE_COOKIE_AGE,
-        path="/accounts/",
-        secure=settings.SESSION_COOKIE_SECURE,
-        httponly=True,
-        samesite="Strict",
-    )
+    if isinstance(request.user, User):
+        services.remember_device(response, request.user, path="/accounts/")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
