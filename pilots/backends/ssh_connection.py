@@ -150,7 +150,7 @@ def stop_sharing(directories: Iterable[Path]) -> None:
         # The name of a host is asked for, and not used.
         command = ["ssh", "-F", "none", "-O", "stop", "-o", f"ControlPath={_quoted(str(socket))}", "--", "host"]
         with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(command, capture_output=True, timeout=_STOPS_WITHIN_S, check=False)  # noqa: S603
+            subprocess.run(command, capture_output=True, timeout=_STOPS_WITHIN_S, check=False)  # noqa: S603 - ssh, with a path
 
 
 def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:

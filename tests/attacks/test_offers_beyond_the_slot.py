@@ -19,6 +19,7 @@ from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from resources.models import Queue
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_pilot_token, make_queue, make_site
+from tests.pace import within
 from wms.accounts.models import Group
 
 MOST = 2**31 - 1
@@ -141,7 +142,7 @@ def test_requests_at_the_same_time_get_no_more_together(group: Group) -> None:
 
     def one(_: int) -> int:
         try:
-            together.wait(timeout=60)
+            together.wait(timeout=within(60))
             return ask(pilot)
         finally:
             connection.close()
