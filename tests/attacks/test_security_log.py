@@ -15,7 +15,7 @@ from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply
 from tests.factories import make_site, make_token, make_user, make_vo
 from wms.accounts.domain import SecurityEventKind as Kind
 from wms.accounts.models import SecurityEvent
-from wms.accounts.security_log import record, remove_old
+from wms.accounts.security_log import MAX_ADDRESSES_IN_WINDOW, MAX_REFUSALS_IN_WINDOW, record, remove_old
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +46,27 @@ def test_whoever_tries_passwords_is_seen_and_what_was_typed_is_not(client: Clien
     ]
     assert SecurityEvent.objects.get(kind=Kind.LOG_IN_REFUSED, target="user bob").times > 1
     assert "typed" not in str(list(SecurityEvent.objects.values()))
+
+
+def test_nobody_hides_guessed_passwords_behind_other_refusals(client: Client) -> None:
+    make_user(username="bob", password=PASSWORD)
+    for number in range(2 * MAX_REFUSALS_IN_WINDOW):
+        answer = client.get(f"/api/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none")
+        assert answer.status_code == 401
+    assert try_password(client, "bob", "guess") == 401
+    assert (Kind.LOG_IN_REFUSED, "", "127.0.0.1", "user bob") in events()
+
+
+def test_of_too_many_refusals_of_a_kind_it_is_seen_from_where_they_come(client: Client) -> None:
+    for number in range(2 * MAX_REFUSALS_IN_WINDOW):
+        client.get(f"/api/jobs/{number}/", HTTP_AUTHORIZATION="Bearer none", REMOTE_ADDR="192.0.2.7")
+    (many,) = SecurityEvent.objects.filter(facts={"many": True})
+    assert (many.kind, many.address, many.target, many.times) == (Kind.CREDENTIAL_REFUSED, "192.0.2.7", "", 16)
+    assert SecurityEvent.objects.count() == MAX_REFUSALS_IN_WINDOW + 1
+    for number in range(1000):
+        where = f"198.51.100.{number % 250}"
+        record(Kind.CREDENTIAL_REFUSED, address=where, target=f"GET /api/jobs/{number}/")
+    assert SecurityEvent.objects.count() == MAX_REFUSALS_IN_WINDOW + MAX_ADDRESSES_IN_WINDOW + 1
 
 
 def test_who_comes_in_and_leaves_is_seen(client: Client) -> None:

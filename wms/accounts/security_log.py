@@ -6,7 +6,8 @@ Facts are names, ids and states, never a secret: what looks like one is masked (
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -29,8 +30,11 @@ logger = logging.getLogger(__name__)
 _RECORDED: Final = "wms.refusal_recorded"
 #: The same refusal is one row for so long, and counted in it.
 REFUSALS_WINDOW_S: Final = 60.0
-#: So many different refusals have rows of their own in each window and process; further ones are counted by kind.
+#: So many different refusals of a kind have rows of their own in each window and process; further ones are counted by
+#: address, and those of more addresses than MAX_ADDRESSES_IN_WINDOW by kind.
 MAX_REFUSALS_IN_WINDOW: Final = 30
+MAX_ADDRESSES_IN_WINDOW: Final = 10
+_MAX_ROWS: Final = (MAX_REFUSALS_IN_WINDOW, MAX_ADDRESSES_IN_WINDOW, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,12 +160,14 @@ class _Refusals:
     """The refusals of this process within the last window.
 
     A flood must fill neither the table nor the log: the same refusal is one row, written when it was seen once, twice,
-    four times and so on, and only so many different ones have rows.
+    four times and so on, and only so many different ones of a kind have rows.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     began: float = 0.0
     counted: dict[tuple[str, ...], _Counted] = field(default_factory=dict)
+    #: How many rows each kind has, by how precise they are.
+    rows: Counter[tuple[SecurityEventKind, int]] = field(default_factory=Counter)
 
     def count(self, event: _Event) -> None:
         """Count the refusal, and write it if it is time."""
@@ -170,12 +176,8 @@ class _Refusals:
             if not self.counted or now - self.began >= REFUSALS_WINDOW_S:
                 self.began = now
                 self.counted = {}
-            key = _key_of(event)
-            if key not in self.counted and len(self.counted) >= MAX_REFUSALS_IN_WINDOW:
-                event = _Event(
-                    kind=event.kind, actor_id=None, actor_name="", address="", target="", facts={"many": True}
-                )
-                key = _key_of(event)
+                self.rows = Counter()
+            event, key = self._row_of(event)
             counted = self.counted.setdefault(key, _Counted())
             counted.times += 1
             times = counted.times
@@ -190,6 +192,30 @@ class _Refusals:
         """Begin a new window, so that the next refusal is a new row; for tests, whose rows are rolled back."""
         with self.lock:
             self.counted = {}
+            self.rows = Counter()
+
+    def _row_of(self, event: _Event) -> tuple[_Event, tuple[str, ...]]:
+        """Return as what the refusal is counted, and its key: as itself, else of its address, else of its kind.
+
+        Each kind has rows of its own, so that nobody hides guessed passwords behind requests with tokens that are none.
+        """
+        for precision, candidate in enumerate((event, _of_address(event), _of_kind(event))):
+            key, of_kind = _key_of(candidate), (event.kind, precision)
+            if key in self.counted or self.rows[of_kind] < _MAX_ROWS[precision]:
+                self.rows[of_kind] += key not in self.counted
+                return candidate, key
+        raise AssertionError("the last one is the same for all of a kind")
+
+
+def _of_address(event: _Event) -> _Event:
+    """Return only from where a refusal came; without a target it would say the same."""
+    if not event.target:
+        return _of_kind(event)
+    return replace(event, actor_id=None, actor_name="", target="", facts={"many": True})
+
+
+def _of_kind(event: _Event) -> _Event:
+    return replace(event, actor_id=None, actor_name="", address="", target="", facts={"many": True})
 
 
 def _key_of(event: _Event) -> tuple[str, ...]:
