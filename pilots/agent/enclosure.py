@@ -9,7 +9,8 @@ The specification is a JSON object: ``tmp``, a directory of the job that takes t
 files and directories that are empty in there; ``show``, others that the job needs, wherever they are; ``top``, the
 directory of the job, of which there are only ``read`` and ``own``, files and directories to be read and to be written
 to: the others are the pilot's; ``home``, the pilot's, which can only be read in there, without what is readable to its
-owner alone; ``shared_memory_mb``, the most that /dev/shm may hold, 0: as much as the kernel gives.
+owner alone; ``other_user``, whether the payload becomes another user than the pilot's, who would be none in a namespace
+of users; ``shared_memory_mb``, the most that /dev/shm may hold, 0: as much as the kernel gives.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main() -> int:
     """Make the namespaces, and wait for the end of their first process."""
     specification, script = json.loads(sys.argv[1]), sys.argv[2]
     try:
-        _unshare()
+        _unshare(other_user=bool(specification["other_user"]))
         _mount_all(specification)
     except OSError as error:
         sys.exit(f"the payload cannot have namespaces of its own: {error}")
@@ -79,14 +80,15 @@ def _wait_for(pid: int) -> int:
     return 0 if status == 0 else 1
 
 
-def _unshare() -> None:
+def _unshare(*, other_user: bool) -> None:
     uid, gid = os.getuid(), os.getgid()
     namespaces = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID
-    library = ctypes.CDLL(None, use_errno=True)
-    if uid == 0 and library.unshare(namespaces) == 0:
-        return
-    if library.unshare(namespaces | _CLONE_NEWUSER) != 0:
+    # Who keeps its user has a namespace of users: as root it could unmount what hides the pilot's.
+    wanted = namespaces if other_user else namespaces | _CLONE_NEWUSER
+    if ctypes.CDLL(None, use_errno=True).unshare(wanted) != 0:
         raise _error("unshare")
+    if other_user:
+        return
     # The order is the kernel's: who may still change groups could get rid of one that denies him something.
     for name, content in (
         ("setgroups", "deny"),

@@ -52,7 +52,7 @@ def has_namespaces() -> bool:
     source = (pkgutil.get_data("pilots.agent", "enclosure.py") or b"").decode()
     try:
         with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
-            specification = _specification(Path(top), Path(top), own=[Path(top)])
+            specification = _specification(Path(top), Path(top), own=[Path(top)], other_user=accounts.can_change_user())
             words = [*_python(), "-c", source, json.dumps(specification), _TRY]
             tried = subprocess.run(  # noqa: S603 - our own
                 words, check=False, timeout=_TRY_WITHIN_S, stdin=subprocess.DEVNULL, capture_output=True, cwd="/"
@@ -102,6 +102,7 @@ def words(
         read=[workspace.tools],
         own=[*workspace.of_payload, *filter(Path.exists, [containers.mark_in(workspace)])],
         show=[*public, *filter(Path.exists, show), *_needed(lease, hide)],
+        other_user=uid != os.getuid(),
         shared_memory_mb=lease.job.memory_mb,
     )
     return [*_python(), str(script), json.dumps(specification)]
@@ -146,9 +147,12 @@ def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], lis
     return [above], public
 
 
-def _specification(top: Path, tmp: Path, *, shared_memory_mb: int = 0, **paths: Iterable[Path]) -> Mapping[str, object]:
+def _specification(
+    top: Path, tmp: Path, *, other_user: bool, shared_memory_mb: int = 0, **paths: Iterable[Path]
+) -> Mapping[str, object]:
     lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
-    return {"top": str(top), "tmp": str(tmp), **lists, "home": _home(), "shared_memory_mb": shared_memory_mb}
+    told = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
+    return {**told, **lists, "shared_memory_mb": shared_memory_mb}
 
 
 def _home() -> str:

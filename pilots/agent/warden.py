@@ -28,8 +28,11 @@ from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+#: The kernel has 41 of them so far, and refuses the others.
+_MOST_CAPABILITIES = 64
 #: keyctl(2) by machine: the C library has no function for it.
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
 _JOIN_SESSION_KEYRING, _CLEAR, _GET_PERSISTENT = 1, 7, 22
@@ -46,6 +49,8 @@ def main() -> int:
     wire = socket.socket(fileno=0)
     _, outputs, _, _ = socket.recv_fds(wire, 1, 2)
     order = json.loads(_line(wire))
+    if _is_enclosed() and order["uid"] == 0:
+        order["uid"] = os.getuid()  # the root of a user namespace is somebody else in a further one
     if order["uid"] != os.getuid() and os.getuid() != 0:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
     _become_warden()
@@ -133,7 +138,7 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
         _give_up_root(order["uid"])
         _forget_keys(exclusive=True)
     else:
-        if _is_enclosed():
+        if _is_enclosed() or os.getuid() == 0:
             _gain_nothing()
         _forget_keys(exclusive=False)
     _die_with_warden()
@@ -173,7 +178,9 @@ def _give_up_root(uid: object) -> None:
 
 
 def _gain_nothing() -> None:
-    """Let no program that is executed from now on give this process another user or capabilities."""
+    """Let no program that is executed from now on give this process another user or capabilities, not even to root."""
+    for capability in range(_MOST_CAPABILITIES):
+        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
     if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
         raise PermissionError(errno.EPERM, "the payload could become another user")
 

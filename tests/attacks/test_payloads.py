@@ -224,3 +224,49 @@ def test_links_that_lead_back_make_no_search_for_output_endless(server: Scripted
 
     assert agent.wait() == 0, agent.log
     assert server.lease.files()["k2/result"] == "x\n"
+
+
+def test_a_pilot_that_is_root_only_in_its_container_makes_no_payload_root(
+    server: ScriptedServer, start_as: Start, directory: Path
+) -> None:
+    hidden = directory / "hidden" / "key"
+    hidden.parent.mkdir()
+    hidden.write_text(PILOT_TOKEN)
+    for each in (hidden, hidden.parent):
+        shutil.chown(each, ORDINARY_USER)
+    unmount = "for place in $(tac /proc/self/mounts | cut -d ' ' -f 2); do umount -l $place; done"
+    script = f"{unmount}\nid -u; grep CapEff /proc/self/status; cat {hidden}\nexit 0\n".encode()
+    server.add_job("/bin/sh", "script", input_sandboxes=[server.add_sandbox(script, file_name="script")])
+
+    agent = start_as("--hide", str(hidden.parent), node="namespaces", enter=("unshare", "--user", "--map-root-user"))
+
+    assert agent.wait() == 0, agent.log
+    assert printed(server.lease) == f"60706\nCapEff:\t{'0' * 16}\n"
+
+
+def test_root_of_a_container_without_namespaces_does_not_look_into_its_pilot(
+    server: ScriptedServer, start_as: Start, meeting: Meeting, directory: Path
+) -> None:
+    python(server, ATTACK.format(port=meeting.port, word="attacker", mark=marker()))
+    change_root = 'mount --rbind / /mnt && exec chroot /mnt "$0" "$@"'  # where the kernel refuses further namespaces
+    container = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", change_root)
+    agent = start_as(node="namespaces", enter=container)
+
+    meeting.wait_for("attacker")
+    assert server.node_reports[0]["node"]["isolation"] == "one payload at a time"
+    meeting.let_go("attacker")
+
+    assert agent.wait() == 0, agent.log
+    assert not [word for word in ("read", "traced", f"wrote {directory}") if word in printed(server.lease)]
+
+
+def test_a_pilot_that_is_root_and_may_mount_nothing_gives_payloads_user_ids(
+    server: ScriptedServer, start_as: Start
+) -> None:
+    server.add_job("/usr/bin/id", "-u")
+
+    agent = start_as(node="root", enter=("setpriv", "--bounding-set", "-sys_admin"))
+
+    assert agent.wait() == 0, agent.log
+    assert server.node_reports[0]["node"]["isolation"] == "user id"
+    assert 60706 <= int(printed(server.lease)) < 65520
