@@ -14,7 +14,7 @@ from pilots.agent.data import IN_PLACE, Copy, InputFile
 from pilots.agent.lease import Lease
 from pilots.agent.preparation import RESCHEDULE, CannotRunError, NodeTroubleError, is_of_node
 from pilots.agent.slot import Slot
-from pilots.agent.storage import StorageError, path_of, without_secrets
+from pilots.agent.storage import StorageError, opened_below, path_of, without_secrets
 from pilots.agent.workspace import Workspace
 
 #: {logical name: path or URL}, for the payload.
@@ -57,8 +57,8 @@ def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, w
     for copy in given.copies:
         try:
             if lease.data.policy == IN_PLACE:
-                return _look_at(slot, lease, copy)
-            _fetch(slot, lease, copy, into=arrived)
+                return _look_at(slot, lease, copy, lfn=given.lfn)
+            _fetch(slot, lease, copy, into=arrived, lfn=given.lfn)
             target = _free_place(workspace.job, given.lfn, number=number)
             arrived.rename(target)
             target.chmod(0o644)
@@ -74,7 +74,7 @@ def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, w
     raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
 
 
-def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path) -> None:
+def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path, lfn: str) -> None:
     def once() -> None:
         slot.storage.fetch(
             copy.url,
@@ -82,6 +82,7 @@ def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path) -> None:
             into=into,
             max_bytes=copy.size_bytes,
             give_up=lambda: slot.order(lease) is not None,
+            lfn=lfn,
         )
 
     for transfer in range(1, _TRANSFERS + 1):
@@ -97,15 +98,12 @@ def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path) -> None:
             )
 
 
-def _look_at(slot: Slot, lease: Lease, copy: Copy) -> str:
+def _look_at(slot: Slot, lease: Lease, copy: Copy, *, lfn: str) -> str:
     """Return the path or the URL of a file that is left where it is."""
     path = path_of(copy.url)
     if path is not None:
-        if not path.is_file():
-            raise StorageError("there is no such file")
-        with path.open("rb"):
-            pass  # it may be read, then
-        _compare(path, copy)
+        with opened_below(path, lfn=lfn):
+            _compare(path, copy)
         return str(path)
 
     def once() -> int | None:

@@ -6,13 +6,14 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
+from pilots.agent.beneath import opened, replaced
 from pilots.agent.client import CHUNK_BYTES, TOO_MANY, GivenUpError, TooMuchError, UnreachableError
 from pilots.agent.client import SERVER_TROUBLE as TROUBLE
 from pilots.agent.version import USER_AGENT
@@ -43,6 +44,30 @@ def path_of(url: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
+@contextmanager
+def opened_below(path: Path, *, lfn: str) -> Iterator[BinaryIO]:
+    """Open a file of a storage element that is a directory; *lfn* is what follows the element's own path in *path*.
+
+    Raises:
+        StorageError: there is no such file.
+        OSError: it cannot be read.
+    """
+    base, relative = _below(path, lfn)
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(opened(base, relative))
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
+            raise StorageError("there is no such file") from None
+        yield file
+
+
+def _below(path: Path, lfn: str) -> tuple[Path, str]:
+    """Return the directory of the storage element, and what is below it; without *lfn* that is the name alone."""
+    text = str(path)
+    relative = lfn.lstrip("/") if lfn and text.endswith(lfn) else path.name
+    return Path(text[: -len(relative)] or "/"), relative
+
+
 def without_secrets(url: str) -> str:
     """Return a URL as it may be logged: without user, password and what a signed one has after the question mark."""
     try:
@@ -59,8 +84,17 @@ class Storage:
         """Trust the certificates of the system, and those in *ca*, a file or a directory, too."""
         self._ca = ca
 
-    def fetch(self, url: str, *, token: str, into: Path, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
-        """Copy what *url* names to the new file *into*.
+    def fetch(
+        self,
+        url: str,
+        *,
+        token: str,
+        into: Path,
+        max_bytes: int | None,
+        give_up: Callable[[], bool],
+        lfn: str = "",
+    ) -> None:
+        """Copy what *url* names to the new file *into*; *lfn* is what follows the storage element's own URL in it.
 
         Raises:
             UnreachableError: it may be tried again.
@@ -70,7 +104,8 @@ class Storage:
         """
         path = path_of(url)
         if path is not None:
-            _copy(path, into, max_bytes=max_bytes, give_up=give_up)
+            with opened_below(path, lfn=lfn) as source:
+                _copy(source, into, max_bytes=max_bytes, give_up=give_up)
             return
         with closing(self._answer("GET", url, token=token)) as exchange, into.open("wb") as file:
             left = max_bytes
@@ -93,8 +128,10 @@ class Storage:
             length = exchange.response.headers.get("Content-Length", "")
             return int(length) if length.isdecimal() else None
 
-    def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool]) -> None:
+    def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool], lfn: str = "") -> None:
         """Copy *file* to where *url* says; one that is there is replaced, by the whole new one or not at all.
+
+        *lfn* is as of ``fetch``.
 
         Raises:
             UnreachableError, StorageError, OSError, GivenUpError: see ``fetch``.
@@ -103,13 +140,10 @@ class Storage:
         if path is None:
             self._put_over_http(file, url, token=token, give_up=give_up)
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
-        try:
-            _write(file, part, give_up=give_up)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        base, relative = _below(path, lfn)
+        with replaced(base, relative) as written:
+            for chunk in _chunks_of(file, give_up=give_up):
+                written.write(chunk)
 
     def _put_over_http(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool]) -> None:
         try:
@@ -288,17 +322,10 @@ def _chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes
         yield chunk
 
 
-def _copy(source: Path, target: Path, *, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
-    if not source.is_file():  # else a pipe of that name would hold the pilot up for ever
-        raise StorageError("there is no such file")
-    size_bytes = source.stat().st_size
+def _copy(source: BinaryIO, target: Path, *, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
+    size_bytes = os.fstat(source.fileno()).st_size
     if max_bytes is not None and size_bytes > max_bytes:  # that it is another file need not fill the disk
         raise TooMuchError(f"it has {size_bytes} bytes, not {max_bytes}")
-    with source.open("rb") as file:
-        _write(file, target, give_up=give_up)
-
-
-def _write(file: BinaryIO, target: Path, *, give_up: Callable[[], bool]) -> None:
     with target.open("wb") as written:
-        for chunk in _chunks_of(file, give_up=give_up):
+        for chunk in _chunks_of(source, give_up=give_up):
             written.write(chunk)

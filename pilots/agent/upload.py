@@ -158,7 +158,7 @@ def store_file(
     size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(sandbox.stoppable(file, give_up))
 
     def put() -> None:
-        slot.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up)
+        slot.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up, lfn=lfn)
 
     def register() -> None:
         slot.server.register_replica(
