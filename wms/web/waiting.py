@@ -32,6 +32,7 @@ class IncompleteBodies:
         self._of_known: dict[IncomingBody, None] = {}
         self._callers: Counter[str] = Counter()
         self._dropped: Counter[Flaw] = Counter()
+        self._is_over = False
 
     def watch(self) -> None:
         """Start the thread that drops what is late."""
@@ -41,6 +42,8 @@ class IncompleteBodies:
         """Watch a body that is on its way; without a caller, of a sender who is not known."""
         oldest = None
         with self._lock:
+            if self._is_over:  # its request was taken just before the server was told to stop
+                body.drop(Flaw.STOPPED)
             if caller is not None:
                 self._of_known[body] = None
                 return
@@ -73,7 +76,9 @@ class IncompleteBodies:
                 del self._callers[caller]
 
     def drop_all(self) -> None:
-        """Drop all: the server stops."""
+        """Drop all, and whatever comes after: the server stops."""
+        with self._lock:
+            self._is_over = True
         for body in self._all():
             body.drop(Flaw.STOPPED)
 
