@@ -127,7 +127,10 @@ WMS_WEB_UNKNOWN_BODY_BYTES = env.int("WMS_WEB_UNKNOWN_BODY_BYTES", default=8 * 1
 WMS_WEB_INCOMPLETE_BODIES = env.int("WMS_WEB_INCOMPLETE_BODIES", default=256)
 #: Bodies longer than WMS_WEB_UNKNOWN_BODY_BYTES that a process takes at once of one user, pilot, job or site.
 WMS_WEB_LONG_BODIES_OF_ONE_CALLER = env.int("WMS_WEB_LONG_BODIES_OF_ONE_CALLER", default=8)
-#: Requests with a body over 256 KiB that a process answers at once: the threads that are left are the pilots'.
+#: Bytes per second in which a process takes the bodies over 256 KiB of one user, pilot, job or site, all together: what
+#: comes as fast as a network may take the time of everybody else.
+WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=8 * 1024 * 1024)
+#: Requests with a body over 256 KiB that a process answers at once, in threads beside those of all others.
 WMS_WEB_LARGE_BODIES_AT_ONCE = env.int("WMS_WEB_LARGE_BODIES_AT_ONCE", default=2)
 #: A process of the web server with more memory than this, in MiB, is replaced; idle it has about 180.
 WMS_WEB_MAX_RSS_MB = env.int("WMS_WEB_MAX_RSS_MB", default=400)

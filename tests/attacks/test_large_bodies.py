@@ -4,6 +4,7 @@ import json
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from select import select
+from time import monotonic
 
 import psutil
 import pytest
@@ -118,3 +119,15 @@ def test_a_large_submission_is_taken_as_before(tmp_path: Path) -> None:
     with web(tmp_path) as server:
         status, answer = server.ask("POST", "/api/jobs/", body, token=make_token(user, scope=TokenScope.SUBMIT))
         assert (status, len(answer["jobs"])) == (201, 500)
+
+
+def test_large_bodies_of_one_user_come_at_a_bounded_rate_together(tmp_path: Path) -> None:
+    token, other = make_token(make_user()), make_token(make_user())
+    body = json.dumps({"jobs": [{"jdl": "x" * 1_000_000}]}).encode()
+    request = head("/api/jobs/", length=len(body), token=token)
+    with web(tmp_path, workers=1, WMS_WEB_CALLER_BYTES_PER_S="1000000") as server, ExitStack() as opened:
+        begun_s = monotonic()
+        flood = [opened.enter_context(server.send(request, body)) for _ in range(3)]
+        assert server.ask("POST", "/api/jobs/", {"jdl": "x" * 100_000}, token=other)[0] == 400
+        assert [status_on(each) for each in flood] == [400] * 3
+        assert monotonic() - begun_s >= 2.5

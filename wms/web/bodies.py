@@ -1,6 +1,7 @@
 """Bodies on their way: read as they come, dropped when they come too slowly, in no thread of their own."""
 
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
@@ -20,6 +21,8 @@ _logger = logging.getLogger(__name__)
 
 #: More than this of a body waits on the disk.
 _IN_MEMORY_BYTES: Final = 1024 * 1024
+#: A timer costs more than a shorter one would save.
+_LEAST_PAUSE_S: Final = 0.02
 
 
 class Flaw(Enum):
@@ -115,11 +118,22 @@ class ShortBody(IncomingBody):
 
 
 class LongBody(IncomingBody):
-    """A body of a known length that is kept piece by piece."""
+    """A body of a known length that is kept piece by piece.
 
-    def __init__(self, protocol: "HTTPProtocol", then: Then, *, length_bytes: int) -> None:
+    Args:
+        length_bytes: of all of it.
+        bytes_per_s: returns at what rate it may come at the moment; None: at any. A pause of the reader makes the
+            sender wait.
+    """
+
+    def __init__(
+        self, protocol: "HTTPProtocol", then: Then, *, length_bytes: int, bytes_per_s: Callable[[], float] | None
+    ) -> None:
         super().__init__(protocol, then)
         self._length_bytes = length_bytes
+        self._bytes_per_s = bytes_per_s
+        #: When, at that rate, what has come should have come.
+        self._due_s = self._begun_s
         self._file = cast("IO[bytes]", SpooledTemporaryFile(_IN_MEMORY_BYTES))  # noqa: SIM115 - the reader closes it
         self._pieces: Any = None
 
@@ -131,11 +145,18 @@ class LongBody(IncomingBody):
     def _go_on(self, future: Any = None) -> None:  # noqa: ANN401 - granian's
         # A loop: were each piece that has come already taken by a call, a long body would exhaust the stack.
         while future is None or self._takes(future):
+            if future is not None and (pause_s := self._due_s - monotonic()) > _LEAST_PAUSE_S:
+                pause = threading.Timer(pause_s, self._go_on)
+                pause.daemon = True
+                pause.start()
+                return
             future = self._pieces.__anext__()
             self._wait(future)
             if not future.done():
                 future.add_done_callback(self._go_on)
                 return
+        # While anything refers to the stream, the connection of a body that was not read to its end stays open.
+        del self._pieces, self._protocol, self._then
 
     def _takes(self, future: Any) -> bool:  # noqa: ANN401 - granian's
         """Keep what has come; return whether there is more."""
@@ -143,6 +164,8 @@ class LongBody(IncomingBody):
         if piece is None:
             return False
         self.received_bytes += len(piece)
+        if self._bytes_per_s is not None:
+            self._due_s += len(piece) / self._bytes_per_s()
         is_whole = self.received_bytes >= self._length_bytes
         try:
             self._file.write(piece)

@@ -1,6 +1,7 @@
 """What decides about each request: whether its body is read, how long that may take, and when it is answered."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from wms.web.callers import caller_of
 from wms.web.environ import environ_of
 from wms.web.limits import Limits
 from wms.web.unread import UnreadAnswers
-from wms.web.waiting import IncompleteBodies, Turns
+from wms.web.waiting import IncompleteBodies
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: Requests with a larger body take turns: each may need hundreds of times as much memory and time as another.
+#: Requests with a larger body have few threads of their own: each may need hundreds of times as much memory and time as
+#: another.
 _LARGE_BYTES: Final = 256 * 1024
 _RETRY_AFTER_S: Final = 1
 #: Somebody has to make room first.
@@ -36,7 +38,8 @@ class Front:
     A body up to a few kB is read from anybody. A longer one is read only if the address takes one of that length and
     the headers name a caller who is known; the application answers the others without it, as it would with it.
 
-    It is called in the threads that answer, and never keeps one waiting for a client.
+    It is called in the threads that answer, and never keeps one waiting for a client. A body over 256 kB comes at a
+    bounded rate and is answered in other threads: it takes from everybody else's time what can be spared.
     """
 
     def __init__(self, application: "WSGIApplication", *, limits: Limits, prefix: str = "") -> None:
@@ -44,7 +47,7 @@ class Front:
         self._limits = limits
         self._prefix = prefix
         self._incomplete = IncompleteBodies(limits)
-        self._large = Turns(limits.large_at_once)
+        self._large = ThreadPoolExecutor(limits.large_at_once, thread_name_prefix="large")
 
     def start(self) -> None:
         """Begin to watch the bodies that are on their way, and the answers that are not taken."""
@@ -93,13 +96,19 @@ class Front:
         if caller is None:
             answer(self._application, {**environ, "wsgi.input": UnreadBody()}, protocol)
         elif self._incomplete.counts(caller):
-            end = partial(self._end_long, caller, environ, protocol, length_bytes)
-            body = LongBody(protocol, end, length_bytes=length_bytes)
+            is_large = length_bytes > _LARGE_BYTES
+            end = partial(self._end_long, caller, environ, protocol, is_large)
+            rate = partial(self._rate, caller) if is_large else None
+            body = LongBody(protocol, end, length_bytes=length_bytes, bytes_per_s=rate)
             self._incomplete.add(body, caller=caller)
             body.begin()
         else:
             detail = "Too many of your long requests are under way; send it again when one of them is answered."
             refuse(protocol, HTTPStatus.TOO_MANY_REQUESTS, "too_many", detail, retry_after_s=_RETRY_AFTER_S)
+
+    def _rate(self, caller: str) -> float:
+        """Return the bytes per second of each large body of a caller: one who sends several at once sends no faster."""
+        return self._limits.caller_bytes_per_s / max(1, self._incomplete.under_way(caller))
 
     def _end(
         self, environ: "WSGIEnvironment", protocol: "HTTPProtocol", incoming: IncomingBody, body: IO[bytes] | Flaw
@@ -117,24 +126,26 @@ class Front:
         caller: str,
         environ: "WSGIEnvironment",
         protocol: "HTTPProtocol",
-        length_bytes: int,
+        is_large: bool,  # noqa: FBT001 - bound by partial
         incoming: IncomingBody,
         body: IO[bytes] | Flaw,
     ) -> None:
-        """As for a short one; large ones one after another, and then count one less of the caller."""
+        """As for a short one, and then count one less of the caller; large ones in threads of their own."""
 
         def end() -> None:
             try:
                 with nullcontext() if isinstance(body, Flaw) else body:
                     self._end(environ, protocol, incoming, body)
+            except Exception:
+                _logger.exception("A request with a long body failed.")
             finally:
                 self._incomplete.forgets(caller)
 
-        if isinstance(body, Flaw) or length_bytes <= _LARGE_BYTES:
+        if isinstance(body, Flaw) or not is_large:
             end()
         else:
             self._incomplete.remove(incoming)
-            self._large.take(end)
+            self._large.submit(end)
 
 
 def _refuse_for(flaw: Flaw, protocol: "HTTPProtocol") -> None:

@@ -16,6 +16,7 @@ class Limits:
         unknown_bytes: the largest body that is read before its sender is known.
         incomplete: bodies of senders who are not known that may be on their way at once.
         of_one_caller: longer bodies of one caller that may be under way at once.
+        caller_bytes_per_s: the rate at which all large bodies of one caller come together.
         large_at_once: requests with a large body that the application answers at once.
     """
 
@@ -24,6 +25,7 @@ class Limits:
     unknown_bytes: int
     incomplete: int
     of_one_caller: int
+    caller_bytes_per_s: int
     large_at_once: int
 
     @classmethod
@@ -35,6 +37,7 @@ class Limits:
             unknown_bytes=settings.WMS_WEB_UNKNOWN_BODY_BYTES,
             incomplete=settings.WMS_WEB_INCOMPLETE_BODIES,
             of_one_caller=settings.WMS_WEB_LONG_BODIES_OF_ONE_CALLER,
+            caller_bytes_per_s=settings.WMS_WEB_CALLER_BYTES_PER_S,
             large_at_once=settings.WMS_WEB_LARGE_BODIES_AT_ONCE,
         )
 

@@ -1,9 +1,8 @@
-"""What waits: bodies that are incomplete, and large requests that are to be answered one after another."""
+"""What waits: bodies that are incomplete."""
 
 import logging
 import threading
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
 from time import sleep
 from typing import Final
 
@@ -68,6 +67,10 @@ class IncompleteBodies:
             self._callers[caller] += 1
             return True
 
+    def under_way(self, caller: str) -> int:
+        """Return how many long requests of a caller are counted."""
+        return self._callers[caller]
+
     def forgets(self, caller: str) -> None:
         """Count one less long request of a caller."""
         with self._lock:
@@ -103,29 +106,3 @@ class IncompleteBodies:
                 said, self._dropped = self._dropped, Counter()
                 told = ", ".join(f"{count} {flaw.value}" for flaw, count in said.items())
                 _logger.warning("Bodies of requests were dropped: %s.", told)
-
-
-class Turns:
-    """Calls of which only so many run at once; the others wait, without a thread, for one that has ended."""
-
-    def __init__(self, at_once: int) -> None:
-        self._free = at_once
-        self._lock = threading.Lock()
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def take(self, call: Callable[[], None]) -> None:
-        """Call it now, and after it whatever waits by then; or let it wait."""
-        with self._lock:
-            if not self._free:
-                self._waiting.append(call)
-                return
-            self._free -= 1
-        following: Callable[[], None] | None = call
-        while following is not None:
-            try:
-                following()
-            except Exception:  # the turn goes on to the next whatever became of this one
-                _logger.exception("A request with a large body failed.")
-            with self._lock:
-                following = self._waiting.popleft() if self._waiting else None
-                self._free += following is None
