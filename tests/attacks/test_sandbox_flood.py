@@ -252,13 +252,14 @@ def output(text: str) -> io.BytesIO:
 
 def test_a_payload_with_its_jobs_token_does_not_fill_the_store(alice: User, directory: Path) -> None:
     job, other = make_job(owner=alice, status=JobStatus.RUNNING), make_job(owner=alice, status=JobStatus.RUNNING)
-    for number in range(sandboxes.MAX_OUTPUTS_OF_JOB):
-        sandboxes.store_output(job, content=output(f"{number}"), now=NOW)
+    sent = [output(f"{number}") for number in range(sandboxes.MAX_OUTPUTS_OF_JOB)]
+    for content in sent:
+        sandboxes.store_output(job, content=content, now=NOW)
     with pytest.raises(TooManyOutputsError, match=f"job {job.pk}"):
         sandboxes.store_output(job, content=output("one more"), now=NOW)
     assert len(files_in(directory)) == sandboxes.MAX_OUTPUTS_OF_JOB
     # What was uploaded may be sent again, other jobs are not held up, and neither is this one another day.
-    sandboxes.store_output(job, content=output("0"), now=NOW)
+    sandboxes.store_output(job, content=sent[0], now=NOW)
     sandboxes.store_output(other, content=output("of another"), now=NOW)
     sandboxes.store_output(job, content=output("another day"), now=NOW + DAY)
 
