@@ -20,6 +20,7 @@ from resources.queries import UnknownPlaceError
 from taskqueues.models import Limit, QueuedJob
 from taskqueues.services import submit_pools
 from tests.factories import (
+    LARGE_SLOT,
     NOW,
     make_ce,
     make_group,
@@ -57,8 +58,8 @@ def pool_of(group: Group, **requirements: object) -> str:
 def two_queues(**parameters: Any) -> tuple[Queue, Queue]:
     """Return two queues of two CEs of one site; only the first has the parameters."""
     site = make_site(name="S.TWO")
-    first = make_queue(name="first", ce=make_ce(name="ce1", site=site), **parameters)
-    return first, make_queue(name="second", ce=make_ce(name="ce2", site=site))
+    first = make_queue(name="first", ce=make_ce(name="ce1", site=site), **LARGE_SLOT, **parameters)
+    return first, make_queue(name="second", ce=make_ce(name="ce2", site=site), **LARGE_SLOT)
 
 
 # ---- requirements
@@ -259,8 +260,8 @@ def test_tags_that_a_queue_requires_hold_whatever_its_pilot_leaves_out(group: Gr
 
 def test_a_pilot_at_an_unknown_place_does_not_escape_a_throttle(group: Group) -> None:
     throttled = make_throttled_site(policy=ThrottlePolicy.MATCHES, name="S.THROTTLED", max_matches=1)
-    make_queue(ce=make_ce(site=throttled))
-    make_queue(ce=make_ce(site=make_site(name="S.FREE")))
+    make_queue(ce=make_ce(site=throttled), **LARGE_SLOT)
+    make_queue(ce=make_ce(site=make_site(name="S.FREE")), **LARGE_SLOT)
     for _ in range(3):
         make_job(group=group)
     pilot = make_pilot(vo=group.vo)
@@ -275,7 +276,7 @@ def test_a_pilot_at_an_unknown_place_gets_no_job_that_a_limit_of_a_possible_plac
     group: Group, level: str
 ) -> None:
     first, _ = two_queues()
-    make_queue(ce=make_ce(name="far", site=make_site(name="S.FAR")))
+    make_queue(ce=make_ce(name="far", site=make_site(name="S.FAR")), **LARGE_SLOT)
     scope: dict[str, Any] = {"site": first.ce.site} if level == "site" else {"ce": first.ce}
     Limit.objects.create(running=10, job_type="Merge", **scope)
     Limit.objects.create(waiting=10, user=make_job(group=group, job_type="Merge").owner)
