@@ -6,7 +6,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,8 @@ def farms(directory: Path) -> Iterator[Farms]:
             yield made
         finally:
             for process in made.processes():
-                process.kill()
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 class System:

@@ -77,7 +77,8 @@ class Troubles:
         # Else Slurm would wait for two minutes.
         cluster.run("scontrol", "update", f"JobId={batch_id}", "StartTime=now")
         until(lambda: cluster.shown(batch_id)["JobState"] == "FAILED", what=lambda: cluster.shown(batch_id))
-        assert cluster.shown(batch_id)["ExitCode"] == "2:0"
+        ended = cluster.shown(batch_id)
+        assert ended["ExitCode"] == "2:0", Path(ended["StdOut"]).read_text()
         self._runs_again(job, pilot)
 
     def kill_while_slurmctld_is_down(self, site: str, cluster: SlurmCluster) -> None:
