@@ -129,7 +129,7 @@ WMS_WEB_INCOMPLETE_BODIES = env.int("WMS_WEB_INCOMPLETE_BODIES", default=256)
 WMS_WEB_LONG_BODIES_OF_ONE_CALLER = env.int("WMS_WEB_LONG_BODIES_OF_ONE_CALLER", default=8)
 #: Bytes per second in which a process takes the bodies over 256 KiB of one user, pilot, job or site, all together: what
 #: comes as fast as a network may take the time of everybody else.
-WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=8 * 1024 * 1024)
+WMS_WEB_CALLER_BYTES_PER_S = env.int("WMS_WEB_CALLER_BYTES_PER_S", default=4 * 1024 * 1024)
 #: Requests with a body over 256 KiB that a process answers at once, in threads beside those of all others.
 WMS_WEB_LARGE_BODIES_AT_ONCE = env.int("WMS_WEB_LARGE_BODIES_AT_ONCE", default=2)
 #: A process of the web server with more memory than this, in MiB, is replaced; idle it has about 180.
