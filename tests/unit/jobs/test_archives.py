@@ -207,3 +207,9 @@ def _packed(archive: Sequence[Member]) -> io.BytesIO:
             tar.addfile(info)
     packed.seek(0)
     return packed
+
+
+def test_a_link_is_to_a_path_that_a_system_can_hold() -> None:
+    check(symlink("a", "d/" * 2047))
+    with pytest.raises(UnsafeArchiveError, match="is a link to a path of 4096 bytes or more"):
+        check(symlink("a", "d/" * 2048))

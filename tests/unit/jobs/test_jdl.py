@@ -249,3 +249,10 @@ def test_a_part_of_a_core_need_not_be_whole(written: str, expected: float) -> No
 def test_a_part_of_a_core_must_be_a_number() -> None:
     with pytest.raises(InvalidJdlError, match="must be a number"):
         parse_jdl('[ StalledCPUFraction = "5 %" ]')
+
+
+def test_a_dotted_name_is_no_longer_than_any_other() -> None:
+    name = ".".join(["ParameterStart", *["name" * 50] * 8])
+    with pytest.raises(InvalidJdlError, match="is too long: at most 255 characters") as error:
+        parse_jdl(f'Executable = "a"; {name} = 1;')
+    assert len(str(error.value)) < 200

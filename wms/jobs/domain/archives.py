@@ -136,6 +136,8 @@ def _check_link(member: Member, path: tuple[str, ...], seen: _Seen) -> None:
     # NB: an absolute target is absolute for whoever unpacks, whatever its components are.
     if not target or target.startswith("/") or "\0" in target:
         _refuse(member.name, "is a link that leads out of the archive")
+    if len(target.encode(errors="surrogateescape")) >= MAX_PATH_BYTES:
+        _refuse(member.name, f"is a link to a path of {MAX_PATH_BYTES} bytes or more")
     components = _components(target)
     if member.kind is MemberKind.HARD_LINK:
         if components not in seen.files:
