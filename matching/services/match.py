@@ -70,8 +70,7 @@ _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
 #: The claim's reason when the open leases of the pilot leave too little of its slot for a job of the task queue.
 _SLOT: Final = "slot"
 _IN_USE: Final = (
-    "SELECT coalesce(sum(processors), 0)::bigint, coalesce(sum(memory_mb), 0)::bigint, coalesce(sum(gpus), 0)::bigint,"
-    " coalesce(sum(disk_mb), 0)::bigint FROM wms_open_leases(%s)"
+    "SELECT * FROM wms_asked_by(ARRAY(SELECT job_id FROM matching_match WHERE pilot_id = %s AND ended_at IS NULL))"
 )
 #: What a site's expression may look at is read of so many task queues before, and after, the one that was drawn.
 BESIDE: Final = 50

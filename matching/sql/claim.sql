@@ -247,15 +247,15 @@ BEGIN
 END
 $$;
 
--- What the jobs of a pilot's open leases ask for; those that were submitted before descriptions had a field ask nothing
--- of it. No row: it has none.
-CREATE FUNCTION wms_open_leases(the_pilot bigint)
-RETURNS TABLE (processors integer, memory_mb integer, gpus integer, disk_mb integer) LANGUAGE sql STABLE AS $$
-    -- Uses index: match_open
-    SELECT (job.description ->> 'processors')::integer, (job.description ->> 'memory_mb')::integer,
-           coalesce((job.description ->> 'gpus')::integer, 0), coalesce((job.description ->> 'disk_mb')::integer, 0)
-      FROM matching_match AS lease JOIN jobs_job AS job ON job.id = lease.job_id
-     WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL
+-- What these jobs ask for together; those that were submitted before descriptions had a field ask nothing of it.
+CREATE FUNCTION wms_asked_by(the_jobs bigint[])
+RETURNS TABLE (processors bigint, memory_mb bigint, gpus bigint, disk_mb bigint) LANGUAGE sql STABLE AS $$
+    SELECT coalesce(sum((job.description ->> 'processors')::integer), 0),
+           coalesce(sum((job.description ->> 'memory_mb')::integer), 0),
+           coalesce(sum((job.description ->> 'gpus')::integer), 0),
+           coalesce(sum((job.description ->> 'disk_mb')::integer), 0)
+      FROM jobs_job AS job
+     WHERE job.id = ANY (the_jobs)
 $$;
 
 CREATE FUNCTION wms_claim(
@@ -295,6 +295,7 @@ DECLARE
     pilot record;
     facts record;
     in_use record;
+    held_jobs bigint[];
     room wms_room;
     moved record;
     oldest bigint[];
@@ -388,17 +389,22 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Whatever it offers, and however many requests it sends at once: they wait for its lock.
+    -- Whatever it offers, and however many requests it sends at once: they wait for its lock. Most pilots have no open
+    -- lease, and a query of one table is planned in a fraction of the time of a join.
     IF cardinality(the_slot) > 0 THEN
-        SELECT coalesce(sum(used.processors), 0) AS processors, coalesce(sum(used.memory_mb), 0) AS memory_mb,
-               coalesce(sum(used.gpus), 0) AS gpus, coalesce(sum(used.disk_mb), 0) AS disk_mb
-          INTO in_use
-          FROM wms_open_leases(the_pilot) AS used;
-        IF in_use.processors + facts.processors > the_slot[1] OR in_use.memory_mb + facts.memory_mb > the_slot[2]
-           OR in_use.gpus + facts.gpus > the_slot[3] OR in_use.disk_mb + facts.disk_mb > the_slot[4] THEN
-            claimed.reason := 'slot';
-            RETURN NEXT claimed;
-            RETURN;
+        -- Uses index: match_open
+        SELECT array_agg(lease.job_id)
+          INTO held_jobs
+          FROM matching_match AS lease
+         WHERE lease.pilot_id = the_pilot AND lease.ended_at IS NULL;
+        IF held_jobs IS NOT NULL THEN
+            SELECT * INTO in_use FROM wms_asked_by(held_jobs);
+            IF in_use.processors + facts.processors > the_slot[1] OR in_use.memory_mb + facts.memory_mb > the_slot[2]
+               OR in_use.gpus + facts.gpus > the_slot[3] OR in_use.disk_mb + facts.disk_mb > the_slot[4] THEN
+                claimed.reason := 'slot';
+                RETURN NEXT claimed;
+                RETURN;
+            END IF;
         END IF;
     END IF;
 
