@@ -31,7 +31,7 @@ def remove_old_logs() -> None:
 
 @worker_shutdown.connect
 def stop_sharing_connections(**_sent: object) -> None:
-    """When a worker ends: leave no connections behind that wait for the next round."""
+    """End the shared connections of a worker that ends; else they would wait for the next round."""
     stop_sharing((settings.WMS_DATA_DIR / "pilots").glob("*/*"))
 
 

@@ -14,6 +14,18 @@ _EVERYBODYS = ("/srv", "/run/lock")
 
 
 @contextmanager
+def directory_of_agents(own: Path) -> Iterator[Path]:
+    """Yield the test's own directory; under root, whose payloads are other users, one where they may pass and write."""
+    if os.geteuid() != 0:
+        yield own
+        return
+    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))  # pytest's own is closed to others
+    directory.chmod(0o777)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
 def directory_of_payloads() -> Iterator[Path]:
     """Yield a directory where a test and payloads may write, whatever the users and namespaces of these."""
     place = next((each for each in _EVERYBODYS if os.access(each, os.W_OK | os.X_OK)), None)

@@ -1,7 +1,7 @@
-"""What a pilot may have at once, whatever it offers: the slot of its queue."""
+"""The bound of what a pilot has at once, whatever it offers: the slot of its queue."""
 
-from collections.abc import Iterable
-from typing import NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
 
 
 class SlotBound(NamedTuple):
@@ -13,12 +13,12 @@ class SlotBound(NamedTuple):
     disk_mb: int | None = None
 
     @classmethod
-    def of_queue(cls, *, processors: int, memory_mb: int, gpus: int, disk_mb: int) -> Self:
-        """Return the bound of a queue's slot; of memory, GPUs and disk, 0 is what a queue has that says nothing."""
-        return cls(processors, memory_mb or None, gpus or None, disk_mb or None)
-
-    @classmethod
     def smallest(cls, bounds: Iterable[Self]) -> Self:
         """Return what all of *bounds*, at least one, allow."""
         columns = zip(*bounds, strict=True)
         return cls._make(min((most for most in column if most is not None), default=None) for column in columns)
+
+    def exceeded_by(self, offered: object) -> Mapping[str, Any]:
+        """Return the bounds, by name, of the amounts of which *offered*, with attributes of these names, has more."""
+        named = self._asdict().items()
+        return {name: most for name, most in named if most is not None and getattr(offered, name) > most}

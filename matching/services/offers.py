@@ -172,8 +172,8 @@ def of_pilot(
 
 def within_slot(offer: ResourceOffer, bound: SlotBound) -> ResourceOffer:
     """Return the offer with no more of anything than the bound."""
-    named = bound._asdict().items()
-    return replace(offer, **{name: min(getattr(offer, name), most) for name, most in named if most is not None})
+    beyond = bound.exceeded_by(offer)
+    return replace(offer, **beyond) if beyond else offer
 
 
 def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequest:
@@ -221,9 +221,8 @@ def whereabouts_of(request: OfferRequest, bond: Bond, *, vo: VO, known: Remember
 
 
 def _slot_of(queue: Queue) -> SlotBound:
-    return SlotBound.of_queue(
-        processors=queue.processors, memory_mb=queue.memory_mb, gpus=queue.gpus, disk_mb=queue.disk_mb
-    )
+    # Of memory, GPUs and disk, 0 is what a queue has that says nothing.
+    return SlotBound(queue.processors, queue.memory_mb or None, queue.gpus or None, queue.disk_mb or None)
 
 
 def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
@@ -285,8 +284,7 @@ def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) 
     """Return in one sentence which amounts of the offer are more than a slot of the queue has; empty: none."""
     queue = known.ask(_place, queue_id).queue
     assert queue is not None  # noqa: S101 - for the type checker
-    slot = _slot_of(queue)._asdict().items()
-    beyond = [f"{name} {most}" for name, most in slot if most is not None and getattr(request, name) > most]
+    beyond = [f"{name} {most}" for name, most in _slot_of(queue).exceeded_by(request).items()]
     if not beyond:
         return ""
     return (

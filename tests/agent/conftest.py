@@ -12,6 +12,7 @@ import pytest
 
 from tests.agent.running import ORDINARY_USER, RunningAgent
 from tests.agent.scripted import ScriptedServer
+from tests.programs import directory_of_agents
 
 #: Open to every user; the one that runs the tests may be at home with somebody.
 PYTHON = "/usr/bin/python3"
@@ -22,13 +23,8 @@ StartAgent = Callable[..., RunningAgent]
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """Return a directory that payloads of an agent that is root, which are other users, may pass and write to."""
-    if os.geteuid() != 0:
-        yield tmp_path
-        return
-    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))  # pytest's own is closed to others
-    directory.chmod(0o777)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of_agents(tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who may open what: the one table of the matrix. What is not said here opens for nobody, and changes nothing.
+"""The one table of the matrix: who may open which address. One that is not in it opens for nobody and changes nothing.
 
 Every address that names an object is asked with one of Alice: her job, its pilot and site, her token, her VO; the
 callers differ in what they are to Alice. A new address, method, page or action of the admin, scope or way to be known

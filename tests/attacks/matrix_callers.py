@@ -33,7 +33,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What is there before anybody comes."""
+    """The rows that all requests of the matrix meet."""
 
     #: Alice's.
     world: World

@@ -1,4 +1,4 @@
-"""What tests of hostile payloads share: programs of payloads, and a place where they wait for the test."""
+"""Programs of hostile payloads, and a place where payloads wait for the test."""
 
 import socket
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """What every test against a live server needs."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +8,7 @@ from django.db import connection
 
 from tests.agent.running import processes_with
 from tests.pace import wait_for
+from tests.programs import directory_of_agents
 
 _AT_WORK = """
     SELECT count(*) FROM pg_stat_activity
@@ -22,13 +20,8 @@ _AT_WORK = """
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """Return a directory that payloads of an agent that is root, which are other users, may pass and write to."""
-    if os.geteuid() != 0:
-        yield tmp_path
-        return
-    directory = Path(tempfile.mkdtemp(prefix="wms-test-", dir="/tmp"))  # pytest's own is closed to others
-    directory.chmod(0o777)
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with directory_of_agents(tmp_path) as directory:
+        yield directory
 
 
 @pytest.fixture(autouse=True)
