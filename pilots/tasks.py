@@ -7,7 +7,7 @@ from celery.signals import worker_shutdown
 from django.conf import settings
 from django.utils import timezone
 
-from pilots.backends.ssh_connection import stop_sharing
+from pilots.backends.commands import stop_sharing
 from pilots.services import directing, logs, rounds
 
 

@@ -282,8 +282,7 @@ def why_narrowed(where: Whereabouts, offer: ResourceOffer, *, now: datetime) -> 
 
 def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) -> str:
     """Return in one sentence which amounts of the offer are more than a slot of the queue has; empty: none."""
-    queue = known.ask(_place, queue_id).queue
-    assert queue is not None  # noqa: S101 - for the type checker
+    queue = known.ask(_queue, queue_id)
     beyond = [f"{name} {most}" for name, most in _slot_of(queue).exceeded_by(request).items()]
     if not beyond:
         return ""
@@ -321,8 +320,12 @@ def _place_of_site(site_id: int, ce_id: int | None) -> Place:
     return Place(site=site, ce=ce)
 
 
+def _queue(queue_id: int) -> Queue:
+    return Queue.objects.select_related("ce__site").get(pk=queue_id)
+
+
 def _place(queue_id: int) -> Place:
-    queue = Queue.objects.select_related("ce__site").get(pk=queue_id)
+    queue = _queue(queue_id)
     return Place(site=queue.ce.site, ce=queue.ce, queue=queue)
 
 

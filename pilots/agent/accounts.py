@@ -18,19 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pilots.agent import linux, log, processes
+from pilots.agent import everybodys, linux, log, processes
 from pilots.agent.errand import remove_tree
 
-#: Where all pilots of one user on one node find it, whatever their batch system says is for temporary files.
-_COMMON = Path("/tmp")  # noqa: S108 - the name of the directory in it is known, but who made it is looked at
 _DIRECTORY = "wms-accounts-{uid}"
 #: User ids of payloads of pilots that run as root. No tool gives them to accounts or containers; the first 478 are
 #: unused by systemd's list too, the others are those of its dynamic users, which it notes in a directory.
 UIDS = range(60706, 65520)
 _DYNAMIC_USERS = Path("/run/systemd/dynamic-uid")
 _MAPS = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
-#: Where everybody may write, and a payload that has its own user id may have left files.
-_SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - they are emptied, not used
 _AGAIN_S = 0.02
 
 
@@ -124,7 +120,7 @@ def end_all_of(uid: int, *, within_s: float) -> bool:
 def remove_files_of(uid: int) -> None:
     """Remove what a user, of whom no process is left, put into the directories and the memory that are everybody's."""
     linux.remove_ipc_of(uid)
-    for top in _SHARED:
+    for top in everybodys.ALL:
         with suppress(OSError), os.scandir(top) as entries:
             for entry in entries:
                 if entry.stat(follow_symlinks=False).st_uid != uid:
@@ -214,7 +210,7 @@ def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) ->
 
 def _choose(accounts: Sequence[Account], owner: str, place: Path) -> Claim:
     """Take an account that is the owner's already, else a free one, else the first; called under the lock of choice."""
-    free: Claim | None = None
+    free: tuple[Account, int] | None = None
     for account in accounts:
         lock = os.open(place / account.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -222,12 +218,13 @@ def _choose(accounts: Sequence[Account], owner: str, place: Path) -> Claim:
         except BlockingIOError:
             if os.pread(lock, 1024, 0) == owner.encode():
                 fcntl.flock(lock, fcntl.LOCK_SH)
-                _drop(free)
+                if free is not None:
+                    os.close(free[1])
                 return Claim(account, lock)
             os.close(lock)
             continue
         if free is None:
-            free = Claim(account, lock)
+            free = account, lock
             continue
         os.close(lock)
     if free is None:
@@ -235,12 +232,11 @@ def _choose(accounts: Sequence[Account], owner: str, place: Path) -> Claim:
         lock = os.open(place / account.name, os.O_RDWR | os.O_NOFOLLOW)
         fcntl.flock(lock, fcntl.LOCK_SH)
         return Claim(account, lock)
-    chosen = free._lock  # noqa: SLF001 - of this module
-    assert chosen is not None  # noqa: S101 - for the type checker
-    os.ftruncate(chosen, 0)
-    os.pwrite(chosen, owner.encode(), 0)
-    fcntl.flock(chosen, fcntl.LOCK_SH)
-    return free
+    account, lock = free
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, owner.encode(), 0)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return Claim(account, lock)
 
 
 def named(names: Sequence[str]) -> Sequence[Account]:
@@ -250,11 +246,6 @@ def named(names: Sequence[str]) -> Sequence[Account]:
         NoAccountError: one of them is not to be used.
     """
     return [_account(name) for name in names]
-
-
-def _drop(claim: Claim | None) -> None:
-    if claim is not None:
-        claim.give_back()
 
 
 def _account(name: str) -> Account:
@@ -282,10 +273,12 @@ def common_directory(name: str) -> Path:
         OSError: it cannot be made, or belongs to somebody else.
     """
     name = name.format(uid=os.getuid())
+    # They all find it there, whatever their batch system says is for temporary files.
+    common = everybodys.TMP / name
     try:
-        return _private(_COMMON / name)
+        return _private(common)
     except OSError as error:
-        log.event("accounts.no_common_locks", directory=_COMMON / name, error=error)
+        log.event("accounts.no_common_locks", directory=common, error=error)
         return _private(Path(tempfile.gettempdir(), name))
 
 

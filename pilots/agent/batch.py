@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent import log
+from pilots.agent import commands, log
 from pilots.agent.clock import monotonic
 
 #: Kept free at the end of a slot: the payload has to be stopped, and its output and last report to be sent.
@@ -132,16 +132,14 @@ def condor_left_s(job: Mapping[str, str], *, now: float, began_at: float) -> flo
 def _slurm_left_s(environment: Mapping[str, str]) -> float | None:
     command = ["squeue", "--noheader", "--states=RUNNING", "--format=%L", "--jobs", environment["SLURM_JOB_ID"]]
     try:
-        said = subprocess.run(  # noqa: S603 - Slurm's own program, as the job's path finds it
-            command, capture_output=True, text=True, errors="replace", check=True, timeout=_TIMEOUT_S,
-            env=dict(environment), stdin=subprocess.DEVNULL,
-        ).stdout  # fmt: skip
+        ended = commands.run(command, timeout_s=_TIMEOUT_S, environment=environment)
+        ended.check_returncode()
     except (OSError, subprocess.SubprocessError) as error:
         log.event("batch.silent", error=error)
         end = environment.get("SLURM_JOB_END_TIME", "")
         return float(end) - time.time() if end.isdecimal() else None
     # One line, but of a whole array of jobs when this is its last one: all have the same limit, and began before.
-    return min((left for left in map(seconds_of, said.splitlines()) if left is not None), default=None)
+    return min((left for left in map(seconds_of, ended.stdout.splitlines()) if left is not None), default=None)
 
 
 def _end_by(left_s: float | None, *, otherwise: float | None) -> float | None:

@@ -108,7 +108,7 @@ def carry_out(errand: Errand, *, server: Server, storage: Storage, options: Opti
     server.on_drain = drain.tell(parent)
     slot = _slot(server, storage, options, directory=errand.directory, parent=parent)
     if errand.died_before is not None:
-        clean_up(slot, errand)
+        clean_up(slot, errand, errand.died_before)
         return 0
     _show_gpus(errand)
     lease = errand.grant.lease(configuration=errand.configuration, bell=slot.bell)
@@ -149,13 +149,11 @@ def _slot(server: Server, storage: Storage, options: Options, *, directory: Path
     return slot
 
 
-def clean_up(slot: Slot, errand: Errand) -> None:
+def clean_up(slot: Slot, errand: Errand, died: Died) -> None:
     """End what a process that died has left of its payload, and only then hand the job back.
 
     The lease is renewed meanwhile: while anything of the payload lives, the job is not given to another pilot.
     """
-    died = errand.died_before
-    assert died is not None  # noqa: S101 - for the type checker
     lease = errand.grant.lease(configuration=errand.configuration, bell=slot.bell)
     job = errand.grant.job
     with Heartbeat(slot.server, lease, every_s=errand.configuration.heartbeat_s, usage=Usage):

@@ -5,12 +5,13 @@ namespaces and waits; its child, the first process in them, becomes the script (
 process id as the pilot sees it. When that process ends, for whatever reason, the kernel ends all others in there. With
 ``-`` in the place of the script it only tries whether all of this can be done.
 
-The specification is a JSON object: ``tmp``, a directory of the job that takes the place of /tmp and /var/tmp; ``hide``,
-files and directories that are empty in there; ``show``, others that the job needs, wherever they are; ``top``, the
-directory of the job, of which there are only ``read`` and ``own``, files and directories to be read and to be written
-to: the others are the pilot's; ``home``, the pilot's, which can only be read in there, without what is readable to its
-owner alone; ``other_user``, whether the payload becomes another user than the pilot's, who would be none in a namespace
-of users; ``shared_memory_mb``, the most that /dev/shm may hold, 0: as much as the kernel gives.
+The specification is a JSON object: ``tmp``, a directory of the job that takes the place of those in ``everybodys``,
+/tmp and the like; ``memory``, where shared memory has its names, /dev/shm; ``hide``, files and directories that are
+empty in there; ``show``, others that the job needs, wherever they are; ``top``, the directory of the job, of which
+there are only ``read`` and ``own``, files and directories to be read and to be written to: the others are the pilot's;
+``home``, the pilot's, which can only be read in there, without what is readable to its owner alone; ``other_user``,
+whether the payload becomes another user than the pilot's, who would be none in a namespace of users;
+``shared_memory_mb``, the most that ``memory`` may hold, 0: as much as the kernel gives.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1
 #: {flag of statvfs(3): flag of mount(2)}: those of a mount of another user namespace stay as they are.
 _LOCKED = {2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
-#: Everybody's directories, in whose place the payload has one of its own.
-_SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - they are replaced
 #: What a payload is in there whose pilot is the root of a user namespace only, so that it has no capabilities.
 _NOT_ROOT = 60706
 _TRY = "-"
@@ -107,10 +106,11 @@ def _mount_all(specification: dict[str, object]) -> None:
     # By descriptors: what is mounted first may hide them.
     temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
     kept = {each: os.open(each, os.O_PATH) for each in (*show, *read, *own)}
-    shared = {os.path.realpath(each) for each in _SHARED if os.path.isdir(each)}  # noqa: PTH112 - no other module
+    everybodys = _paths(specification, "everybodys")
+    shared = {os.path.realpath(each) for each in everybodys if os.path.isdir(each)}  # noqa: PTH112 - no other module
     for each in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
-    _replace_memory(specification["shared_memory_mb"])
+    _replace_memory(str(specification["memory"]), specification["shared_memory_mb"])
     _let_groups_be()
     for each in hide:
         if (real := os.path.realpath(each)) not in shared:
@@ -131,18 +131,19 @@ def _mount_all(specification: dict[str, object]) -> None:
     os.umask(mask)
 
 
-def _replace_memory(most_mb: object) -> None:
+def _replace_memory(place: str, most_mb: object) -> None:
     """Give the payload shared memory of its own, and message queues."""
-    if os.path.isdir("/dev/shm"):  # noqa: PTH112, S108 - no need of another module
+    if os.path.isdir(place):  # noqa: PTH112 - no need of another module
         size = f",size={most_mb}m" if most_mb else ""
-        _mount("tmpfs", "/dev/shm", "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}")  # noqa: S108 - it is replaced
+        _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}")
     with suppress(OSError):  # not every kernel has it, and of another's queues the namespace sees none
         _mount("mqueue", "/dev/mqueue", "mqueue", _MS_NOSUID | _MS_NODEV)
 
 
 def _paths(specification: dict[str, object], name: str) -> list[str]:
     paths = specification[name]
-    assert isinstance(paths, list)  # noqa: S101 - for the type checker
+    if not isinstance(paths, list):
+        raise TypeError(f"{name} is no list")
     return [str(each) for each in paths]
 
 

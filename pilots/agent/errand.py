@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 Record = dict[str, object]
 #: What a payload has: its directory, one for temporary files, and one for what runs its container.
@@ -68,17 +68,13 @@ def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequenc
         os.mkdir(name)  # noqa: PTH102 - no need of another module
     shutil.copytree(f"/proc/self/fd/{given}", "job", symlinks=True, dirs_exist_ok=True)
     os.chmod("job", 0o700)  # noqa: PTH101 - the same
-    names = request["streams"]
-    assert isinstance(names, list)  # noqa: S101 - for the type checker
-    return {}, [open_stream(f"job/{name}") for name in names]
+    return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
 
 
 def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
     """Open the files of the payload's output."""
     os.fchdir(descriptors[0])
-    names = request["streams"]
-    assert isinstance(names, list)  # noqa: S101 - for the type checker
-    return {}, [open_stream(f"job/{name}") for name in names]
+    return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
 
 
 def open_stream(path: str) -> int:
@@ -201,9 +197,8 @@ def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
 
 
 def _end(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    known = request["processes"]
-    assert isinstance(known, list)  # noqa: S101 - for the type checker
-    found = end_processes(str(request["marker"]), {(int(pid), int(started)) for pid, started in known})
+    known = {(int(pid), int(started)) for pid, started in _list(request, "processes")}
+    found = end_processes(str(request["marker"]), known)
     return {"processes": sorted(found)}, ()
 
 
@@ -325,9 +320,11 @@ def _send(pid: int, descriptor: int, number: signal.Signals) -> None:
 
 
 def _pids(request: Record) -> Iterable[int]:
-    pids = request["pids"]
-    assert isinstance(pids, list)  # noqa: S101 - for the type checker
-    return [int(pid) for pid in pids]
+    return [int(pid) for pid in _list(request, "pids")]
+
+
+def _list(request: Record, name: str) -> list[Any]:
+    return cast("list[Any]", request[name])
 
 
 def own_memory_mb(pid: int) -> float | None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from pilots.agent import accounts, containers, log
+from pilots.agent import accounts, commands, containers, everybodys, log
 from pilots.agent.configuration import Place
 from pilots.agent.data import IN_PLACE
 from pilots.agent.lease import Lease
@@ -54,24 +54,23 @@ def has_namespaces() -> bool:
         with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
             specification = _specification(Path(top), Path(top), own=[Path(top)], other_user=accounts.can_change_user())
             words = [*_python(), "-c", source, json.dumps(specification), _TRY]
-            tried = subprocess.run(  # noqa: S603 - our own
-                words, check=False, timeout=_TRY_WITHIN_S, stdin=subprocess.DEVNULL, capture_output=True, cwd="/"
-            )
+            tried = commands.run(words, timeout_s=_TRY_WITHIN_S)
     except (OSError, subprocess.SubprocessError) as error:
         log.event("node.no_namespaces", error=error)
         return False
     if tried.returncode != 0:
-        log.event("node.no_namespaces", error=tried.stderr.decode("utf-8", "replace").strip()[-200:])
+        log.event("node.no_namespaces", error=tried.stderr.strip()[-200:])
     return tried.returncode == 0
 
 
 def hidden_from_payloads(options: Options) -> tuple[Path, ...]:
     """Return what belongs to the pilot, and what its computing element says that payloads must not reach."""
     kept = (options.work_dir.resolve().parent / _KEPT, options.work_dir)
-    # In the last one a user may ask systemd to run something elsewhere.
-    common = [f"/tmp/wms-accounts-{os.getuid()}", f"/tmp/wms-payloads-{os.getuid()}", f"/run/user/{os.getuid()}"]  # noqa: S108 - hidden
+    of_all_pilots = [everybodys.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
+    # There a user may ask systemd to run something elsewhere.
+    of_user = Path(f"/run/user/{os.getuid()}")
     token = () if options.token_left is None else (options.token_left,)
-    return tuple(Path(each).absolute() for each in (*options.hide, *token, *kept, *common))
+    return tuple(Path(each).absolute() for each in (*options.hide, *token, *kept, *of_all_pilots, of_user))
 
 
 def words(
@@ -131,7 +130,7 @@ def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], lis
     Other pilots of this user work beside, or will while the payload runs, and output is kept there.
     """
     above, home = work_directory.resolve().parent, Path(_home() or "/").resolve()
-    hidden_already = {each.resolve() for each in (Path("/tmp"), Path("/var/tmp"), *hide)}  # noqa: S108 - replaced
+    hidden_already = {each.resolve() for each in (*everybodys.TEMPORARY, *hide)}
     if above in {Path("/"), home, *home.parents} or not hidden_already.isdisjoint({above, *above.parents}):
         return [], []
     programs = {Path(each).resolve() for each in (sys.base_prefix, *os.environ.get("PATH", "").split(":")) if each}
@@ -152,7 +151,12 @@ def _specification(
 ) -> Mapping[str, object]:
     lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
     told = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
-    return {**told, **lists, "shared_memory_mb": shared_memory_mb}
+    shared = {
+        "everybodys": [str(each) for each in everybodys.TEMPORARY],
+        "memory": str(everybodys.SHARED_MEMORY),
+        "shared_memory_mb": shared_memory_mb,
+    }
+    return {**told, **lists, **shared}
 
 
 def _home() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from subprocess import SubprocessError
 
-from pilots.agent import log
+from pilots.agent import commands, log
+from pilots.agent.everybodys import TEMPORARY, TMP
 from pilots.agent.fields import Record
 
 #: How batch systems and sites name the scratch directory of a job: first those that are made for the job and removed
@@ -26,8 +27,6 @@ SCRATCH = (
     "WN_SCRATCH",
     "SCRATCH",
 )
-#: Everybody's; in memory on some systems, so that the next one may be larger.
-_LAST_RESORTS = ("/tmp", "/var/tmp")  # noqa: S108 - each pilot makes a directory of its own there
 #: A pilot with less could not even take its own output along (the server's min_free_disk_mb is not known yet).
 ENOUGH_MB = 500.0
 #: A site has a few dozens; the server keeps a report of limited size.
@@ -77,7 +76,7 @@ def scratch_directories(environment: Mapping[str, str]) -> Sequence[Scratch]:
     """Return the directories that the variables name, then everybody's; each once, the first word counts."""
     named = [(Path(environment[name]), name) for name in SCRATCH if environment.get(name, "").startswith("/")]
     found: dict[Path, Scratch] = {}
-    for path, name in (*named, *((Path(path), "") for path in _LAST_RESORTS)):
+    for path, name in (*named, *((path, "") for path in TEMPORARY)):
         if path not in found:
             found[path] = Scratch(path, name, free_mb=free_mb(path) or 0.0, flaw=flaw_of(path))
     return list(found.values())
@@ -94,7 +93,7 @@ def best_scratch(candidates: Sequence[Scratch]) -> Path:
     try:
         return Path(tempfile.gettempdir())  # it tries other places, and the directory where the pilot started
     except FileNotFoundError:
-        return Path(_LAST_RESORTS[0])  # for the server to be told what is wrong with it
+        return TMP  # for the server to be told what is wrong with it
 
 
 def closed_to_others(directory: Path) -> Path | None:
@@ -162,13 +161,10 @@ def free_mb(directory: Path) -> float | None:
 def version_of_runtime(program: str) -> str | None:
     """Return what the container runtime calls itself; None: it does not run."""
     try:
-        ended = subprocess.run(  # noqa: S603 - the node's own program
-            [program, "--version"], capture_output=True, text=True, errors="replace", check=True,
-            timeout=_RUNTIME_TIMEOUT_S, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+        ended = commands.run([program, "--version"], timeout_s=_RUNTIME_TIMEOUT_S)
+    except (OSError, SubprocessError):
         return None
-    return " ".join(ended.stdout.split())[:_MOST_WORDS]
+    return " ".join(ended.stdout.split())[:_MOST_WORDS] if ended.returncode == 0 else None
 
 
 @lru_cache(maxsize=1)
@@ -180,6 +176,6 @@ def has_user_namespaces() -> bool:
     attempt = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({_CLONE_NEWUSER}) != 0)"
     command = [sys.executable or "python3", "-I", "-S", "-c", attempt]
     try:
-        return subprocess.run(command, check=False, timeout=_RUNTIME_TIMEOUT_S).returncode == 0  # noqa: S603 - our own
-    except (OSError, subprocess.SubprocessError):
+        return commands.run(command, timeout_s=_RUNTIME_TIMEOUT_S).returncode == 0
+    except (OSError, SubprocessError):
         return False

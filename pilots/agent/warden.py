@@ -154,10 +154,9 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
     _limit(order["max_cpu_s"])
-    executable, arguments = str(order["executable"]), order["arguments"]
-    environment = order["environment"]
-    assert isinstance(arguments, list)  # noqa: S101 - for the type checker
-    assert isinstance(environment, dict)  # noqa: S101 - for the type checker
+    executable, arguments, environment = str(order["executable"]), order["arguments"], order["environment"]
+    if not (isinstance(arguments, list) and isinstance(environment, dict)):
+        raise TypeError("the order has no arguments or no environment")
     try:
         os.execve(executable, arguments, environment)  # noqa: S606 - running the user's program is the purpose
     except OSError as error:
@@ -169,8 +168,8 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
 
 def _give_up_root(uid: object) -> None:
     """Become a user without groups and capabilities, whom no program that is executed gives any."""
-    assert isinstance(uid, int)  # noqa: S101 - for the type checker
-    assert uid > 0  # noqa: S101 - who has an identity of its own is never root
+    if not isinstance(uid, int) or uid <= 0:
+        raise PermissionError(errno.EPERM, "a payload that has a user id of its own is never root")
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

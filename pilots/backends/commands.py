@@ -5,14 +5,14 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from pilots.backends import options as read
 from pilots.backends.interface import BackendError
-from pilots.backends.ssh_connection import SSHConnection, connection_of
+from pilots.backends.ssh_connection import SSHConnection, commands_that_stop_sharing, connection_of
 from resources.domain.ce_options import flaw_of_environment
 
 #: Of one command; a batch system that takes longer is as good as dead.
@@ -33,6 +33,7 @@ _SHOWN = 300
 #: Shells say so that a signal ended their command; the last signal is number 64.
 _BY_SIGNAL = range(129, 193)
 _SSH_FAILED = 255
+_STOPS_WITHIN_S = 1.0
 
 
 class CommandFailedError(BackendError):
@@ -112,6 +113,17 @@ class OverSSH:
         if not begun:
             raise CommandLostError(f"{name} was not run; the host answered {before[:_SHOWN]!r} instead.")
         return output
+
+
+def stop_sharing(directories: Iterable[Path]) -> None:
+    """Have shared connections end with the last command on them, as far as they can be asked.
+
+    Args:
+        directories: of CEs.
+    """
+    for command in (command for each in directories for command in commands_that_stop_sharing(each)):
+        with suppress(CommandFailedError, CommandLostError):
+            Here().run(command, timeout_s=_STOPS_WITHIN_S)
 
 
 def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Commands, Mapping[str, object]]:

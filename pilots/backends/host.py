@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 PROCESS, LOG, EXIT_CODE = "process", "pilot.log", "exit_code"
 #: Of all pilots of one user on this host; made by them.
@@ -224,14 +224,15 @@ def _begin(own: Path, *, script: str, secret: str) -> subprocess.Popen[bytes]:
     write(str(own), {"pilot.sh": script, "secret": f"{secret}\n"})
     (own / "work").mkdir(exist_ok=True)
     with (own / LOG).open("ab") as log:
-        return subprocess.Popen(  # noqa: S603 - the scripts above
-            ["/bin/sh", "-c", _SHELL, "pilot", _PILOT],
-            cwd=own,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        return _start(["/bin/sh", "-c", _SHELL, "pilot", _PILOT], cwd=own, stdout=log, stderr=log)
+
+
+def _start(
+    command: list[str], *, cwd: Path, stdout: int | IO[bytes], stderr: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - the scripts above
+        command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+    )
 
 
 def _begun(own: Path, shell: subprocess.Popen[bytes] | None, *, give_up: float) -> dict[str, str]:
@@ -316,17 +317,16 @@ def _kill_as(account: str, marker: str, recorded: Iterable[int]) -> bool:
     """Do the same as the payload's own user; return whether that found any process."""
     command = ["sudo", "-n", "-u", account, "--", "/bin/sh", "-c", _KILL, "kill", marker, *map(str, recorded)]
     try:
-        done = subprocess.run(  # noqa: S603 - the script above
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_SUDO_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        killer = _start(command, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
         return False  # those that were recorded still count as living
-    return bool(done.stdout.strip())
+    try:
+        killed, _ = killer.communicate(timeout=_SUDO_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        with suppress(OSError):
+            killer.kill()
+        return False
+    return bool(killed.strip())
 
 
 def _exit_code_of(own: Path) -> int | None:

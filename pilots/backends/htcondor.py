@@ -30,14 +30,13 @@ from pilots.backends.interface import (
     Submission,
 )
 from pilots.backends.options import words_of_node
-from pilots.backends.script import pilot_script
+from pilots.backends.script import SECRET_FILE, pilot_script
 
 #: On one command line; a line may have 128 kB.
 _STAMPS_AT_ONCE = 1000
 #: So many of the jobs that left the schedd last are looked at; more than leave between two rounds.
 _HISTORY_SCANNED = 20_000
 _OUTPUT_BYTES = 2**20
-_SECRET = "secret"  # noqa: S105 - the name of its file
 _ATTRIBUTES = (
     "WmsStamp", "ClusterId", "ProcId", "JobStatus", "NumJobStarts", "HoldReason", "HoldReasonCode",
     "LastRejMatchReason", "RemoveReason", "ExitBySignal", "ExitSignal", "ExitCode",
@@ -161,7 +160,7 @@ class HTCondorBackend:
             for order in orders
             for name, content in (
                 ("pilot.sh", self._script(order)),
-                (_SECRET, f"{order.secret}\n"),
+                (SECRET_FILE, f"{order.secret}\n"),
             )
         }
         return str(self._ask_host(do="write", directory=self._directory, files=files))
@@ -177,7 +176,7 @@ class HTCondorBackend:
             *words_of_node(self._options.node_processors),
             *limit,
         )
-        return pilot_script(order, server_url=self._server_url, secret_file=_SECRET, more=life)
+        return pilot_script(order, server_url=self._server_url, secret_file=SECRET_FILE, more=life)
 
     def _submit_alike(self, orders: Sequence[PilotOrder], *, directory: str) -> Mapping[str, str]:
         """Submit pilots for slots of one kind; return {stamp: id}, of none if HTCondor did not tell."""

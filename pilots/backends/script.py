@@ -5,6 +5,8 @@ from pathlib import Path
 
 from pilots.backends.interface import PilotOrder
 
+#: In the directory where a batch system starts a pilot, next to its script.
+SECRET_FILE = "secret"  # noqa: S105 - its name
 #: Tried one after the other; on systems whose own Python is too old a newer one often has a name of its own.
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in (13, 12, 11, 10, 9, 14)), "python")
 _INSTALLER = (Path(__file__).parent / "install.py").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ from pilots.backends.interface import (
     Submission,
 )
 from pilots.backends.options import words_of_node
-from pilots.backends.script import pilot_script
+from pilots.backends.script import SECRET_FILE, pilot_script
 from pilots.backends.slurm_options import NOTICE_S, parse_options
 
 #: Of one sbatch among many; Slurm answers in hundredths of a second, but not when thousands submit.
@@ -43,7 +43,6 @@ _BY_SIGNAL = range(129, 193)
 #: Of the words of sbatch, in characters.
 _SHOWN = 300
 _PREFIX = "wms-"
-_SECRET = "secret"  # noqa: S105 - the name of a file
 
 #: Stands for the queues when none is known.
 _ANY_QUEUE = BatchQueue(slot=Slot(queue=""), cpu_time_s=0)
@@ -201,8 +200,8 @@ class SlurmBackend:
             f"{order.stamp}/{name}": content
             for order in orders
             for name, content in (
-                ("pilot.sh", pilot_script(order, server_url=self._server_url, secret_file=_SECRET, more=life)),
-                (_SECRET, f"{order.secret}\n"),
+                ("pilot.sh", pilot_script(order, server_url=self._server_url, secret_file=SECRET_FILE, more=life)),
+                (SECRET_FILE, f"{order.secret}\n"),
             )
         }
         # Its real path: what is a link here may be none on the nodes.

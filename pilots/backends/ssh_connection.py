@@ -4,9 +4,8 @@ import hashlib
 import os
 import re
 import stat
-import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,7 +32,6 @@ _ALWAYS = {
 }  # fmt: skip
 #: From one round at the CE to the next.
 _PERSIST_S = 90
-_STOPS_WITHIN_S = 1.0
 _SOCKET = "ssh-"
 
 
@@ -138,19 +136,15 @@ class SSHConnection:
         return None
 
 
-def stop_sharing(directories: Iterable[Path]) -> None:
-    """Have shared connections end with the last command on them, as far as they can be asked.
+def commands_that_stop_sharing(directory: Path) -> Iterator[Sequence[str]]:
+    """Yield the commands that have shared connections end with the last command on them.
 
     Args:
-        directories: of CEs.
+        directory: of a CE.
     """
-    for socket in (
-        path for each in directories for place in _places_of_sockets(each) for path in place.glob(f"{_SOCKET}*")
-    ):
+    for socket in (path for place in _places_of_sockets(directory) for path in place.glob(f"{_SOCKET}*")):
         # The name of a host is asked for, and not used.
-        command = ["ssh", "-F", "none", "-O", "stop", "-o", f"ControlPath={_quoted(str(socket))}", "--", "host"]
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(command, capture_output=True, timeout=_STOPS_WITHIN_S, check=False)  # noqa: S603 - ssh, with a path
+        yield ["ssh", "-F", "none", "-O", "stop", "-o", f"ControlPath={_quoted(str(socket))}", "--", "host"]
 
 
 def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:

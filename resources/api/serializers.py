@@ -92,8 +92,9 @@ def site_of(level: Level) -> Site:
         return level.ce.site
     if isinstance(level, ComputingElement):
         return level.site
-    assert isinstance(level, Site)  # noqa: S101 - there is no other; for the type checker
-    return level
+    if isinstance(level, Site):
+        return level
+    raise TypeError(f"{level} is no site, computing element or queue")
 
 
 def vos_with_parameters(level: Level) -> frozenset[str]:

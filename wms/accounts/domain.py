@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import StrEnum, auto
 
 #: Of the window of the stall rule, anywhere but for 0: the watchdog looks more than once, and payloads may read input.
 MIN_STALLED_S = 60
@@ -24,49 +24,54 @@ class GroupProperty(StrEnum):
 
 
 class SecurityEventKind(StrEnum):
-    """The kinds of events that the security log has; a new one needs no migration."""
+    """The kinds of events that the security log has, as ``token.issued``; a new one needs no migration."""
 
-    LOG_IN_ACCEPTED = "log_in.accepted"
-    LOG_IN_REFUSED = "log_in.refused"
+    @staticmethod
+    def _generate_next_value_(name: str, _start: int, _count: int, _last_values: list[str]) -> str:
+        what, _, happened = name.lower().rpartition("_")
+        return f"{what}.{happened}"
+
+    LOG_IN_ACCEPTED = auto()
+    LOG_IN_REFUSED = auto()
     #: Too many failed attempts: the password was not looked at, or only after a delay.
-    LOG_IN_BRAKED = "log_in.braked"
+    LOG_IN_BRAKED = auto()
     LOG_OUT = "log_out"
     #: A request came with a token that is unknown, expired, revoked or of another kind, or without any (401).
-    CREDENTIAL_REFUSED = "credential.refused"
+    CREDENTIAL_REFUSED = auto()
     #: The caller is known and may not do this (403).
-    ACCESS_REFUSED = "access.refused"
+    ACCESS_REFUSED = auto()
     #: The caller asked more often than it may (429).
-    RATE_EXCEEDED = "rate.exceeded"
+    RATE_EXCEEDED = auto()
     #: A bearer token of a user, a pilot's token made by hand, or a site's token.
-    TOKEN_ISSUED = "token.issued"  # noqa: S105 - the name of an event
-    TOKEN_REVOKED = "token.revoked"  # noqa: S105 - the name of an event
-    PASSWORD_CHANGED = "password.changed"  # noqa: S105 - the name of an event
+    TOKEN_ISSUED = auto()
+    TOKEN_REVOKED = auto()
+    PASSWORD_CHANGED = auto()
     #: A link by which a user sets a password once.
-    PASSWORD_LINK_ISSUED = "password_link.issued"  # noqa: S105 - the name of an event
-    SECOND_FACTOR_ADDED = "second_factor.added"
-    SECOND_FACTOR_REMOVED = "second_factor.removed"
+    PASSWORD_LINK_ISSUED = auto()
+    SECOND_FACTOR_ADDED = auto()
+    SECOND_FACTOR_REMOVED = auto()
     #: A code or key at a log-in, or before something important; the password was right.
-    SECOND_FACTOR_ACCEPTED = "second_factor.accepted"
-    SECOND_FACTOR_REFUSED = "second_factor.refused"
-    INVITATION_SENT = "invitation.sent"
-    INVITATION_ACCEPTED = "invitation.accepted"
-    INVITATION_DECLINED = "invitation.declined"
-    INVITATION_WITHDRAWN = "invitation.withdrawn"
-    USER_ADDED = "user.added"
-    USER_REMOVED = "user.removed"
-    USER_SUSPENDED = "user.suspended"
-    USER_RESTORED = "user.restored"
+    SECOND_FACTOR_ACCEPTED = auto()
+    SECOND_FACTOR_REFUSED = auto()
+    INVITATION_SENT = auto()
+    INVITATION_ACCEPTED = auto()
+    INVITATION_DECLINED = auto()
+    INVITATION_WITHDRAWN = auto()
+    USER_ADDED = auto()
+    USER_REMOVED = auto()
+    USER_SUSPENDED = auto()
+    USER_RESTORED = auto()
     #: Staff, operator or superuser; memberships; managers of a VO; properties of a group; certificates.
-    RIGHTS_CHANGED = "rights.changed"
+    RIGHTS_CHANGED = auto()
     #: A site, computing element or queue was banned, drained or made active.
     RESOURCE_STATE_CHANGED = "resource.state_changed"
-    COMPUTING_ELEMENT_CHANGED = "computing_element.changed"
-    STORAGE_ELEMENT_CHANGED = "storage_element.changed"
-    PILOT_REVOKED = "pilot.revoked"
-    CONFIGURATION_APPLIED = "configuration.applied"
+    COMPUTING_ELEMENT_CHANGED = auto()
+    STORAGE_ELEMENT_CHANGED = auto()
+    PILOT_REVOKED = auto()
+    CONFIGURATION_APPLIED = auto()
     #: Any other row that somebody added, changed or deleted on a page of the admin.
-    CONFIGURATION_CHANGED = "configuration.changed"
-    KEY_ROTATED = "key.rotated"
+    CONFIGURATION_CHANGED = auto()
+    KEY_ROTATED = auto()
 
 
 #: Nothing was changed: these are kept although the transaction of the request is rolled back, and a flood is counted.

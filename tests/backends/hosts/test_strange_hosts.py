@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of
+from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of, stop_sharing
 from pilots.backends.interface import Handle, Presence
-from pilots.backends.ssh_connection import stop_sharing
 from tests.backends.hosts.pilots import CE, SITE, StandInSSH, description, no_pilot_left, order
 from tests.pace import wait_for, within
 from tests.ssh import SSHHost, ssh_host
