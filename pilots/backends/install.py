@@ -58,6 +58,9 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         InstallationError: that is not possible.
     """
     options = parse(arguments)
+    if options.remove_token_file and options.token_file not in {"", "-"} and not Path(options.token_file).exists():
+        # A batch system has started the pilot a second time: its token was used up before.
+        raise InstallationError(WRONG_USAGE, f"The token file {options.token_file} cannot be read: there is none.")
     if not ADDRESS.fullmatch(options.server):
         raise InstallationError(WRONG_USAGE, "Give the address of the server: --server https://wms.example.org")
     try:
@@ -88,6 +91,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pilot", usage="see --help", add_help=False, allow_abbrev=False)
     parser.add_argument("--server", default="")
     parser.add_argument("--ca")
+    parser.add_argument("--token-file", default="")
+    parser.add_argument("--remove-token-file", action="store_true")
     parser.add_argument("--patience-s", type=float, default=300.0)
     return parser.parse_known_args(arguments)[0]
 

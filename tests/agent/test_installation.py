@@ -95,6 +95,17 @@ def test_a_pilot_installs_itself_and_leaves_nothing(server: ScriptedServer, node
     assert node.left == set()
 
 
+def test_a_pilot_that_is_started_again_fetches_nothing(server: ScriptedServer, node: Node) -> None:
+    node.secret.unlink()  # as the first one did
+
+    ended = node.run(pilot_script(order(), server_url=server.url, secret_file="secret", more=QUICK))
+
+    assert ended.returncode == 2, ended.stdout
+    assert ended.stdout == "The token file secret cannot be read: there is none.\n"
+    assert server.seen == []
+    assert node.left == set()
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_site_starts_a_pilot_by_one_line(server: ScriptedServer, node: Node, shell: str) -> None:
     needed(shell.partition(" ")[0])
