@@ -138,8 +138,12 @@ def shown(token: Token) -> str:
     """Return the token as an error names it."""
     if token.kind == "end":
         return "the end of the text"
-    word = token.text if len(token.text) <= _SHOWN_CHARACTERS else token.text[:_SHOWN_CHARACTERS] + "…"
-    return f'the string "{word}"' if token.kind == "string" else f"`{word}`"
+    return f'the string "{shortened(token.text)}"' if token.kind == "string" else f"`{shortened(token.text)}`"
+
+
+def shortened(word: str) -> str:
+    """Return the word, or its beginning, as an error names it."""
+    return word if len(word) <= _SHOWN_CHARACTERS else word[:_SHOWN_CHARACTERS] + "…"
 
 
 def _refuse_unstorable(text: str) -> None:

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from resources.domain.classad.lexer import MAX_INTEGER, ClassAdError, Token, at_its_cause, shown, tokens_of, unquoted
+from resources.domain.classad.lexer import (
+    MAX_INTEGER,
+    ClassAdError,
+    Token,
+    at_its_cause,
+    shortened,
+    shown,
+    tokens_of,
+    unquoted,
+)
 from resources.domain.classad.tree import (
     Ad,
     Attribute,
@@ -296,12 +305,13 @@ class _Parser:
                 break
             name = self._attribute_name(dotted_names=dotted_names)
             if name.lower() in entries:
-                raise self._error(f"The attribute `{name}` is given twice (letter case does not count).", token)
-            self._expect("=", f"after the attribute `{name}`")
+                problem = f"The attribute `{shortened(name)}` is given twice (letter case does not count)."
+                raise self._error(problem, token)
+            self._expect("=", f"after the attribute `{shortened(name)}`")
             entries[name.lower()] = Entry(name, self._nested(), token.at)
             highest = max(highest, self._height)
             if self._tokens[self._next].kind not in {";", closing} and not (closing == "end" and self._is_next_line()):
-                self._expect(";", f"after the value of `{name}`")
+                self._expect(";", f"after the value of `{shortened(name)}`")
         self._next += closing != "end"
         self._grow(highest, at)
         return Record(MappingProxyType(entries), at)

@@ -157,3 +157,12 @@ def test_a_header_that_leads_backwards_is_refused() -> None:
     header[148:156] = f"{sum(header):06o}\0 ".encode()
     with pytest.raises((UnsafeArchiveError, DamagedArchiveError)):
         upload(bytes(header) + tar(("a", b"x")), owner=make_user())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE])
+def test_a_member_of_negative_size_is_refused(kind: bytes) -> None:
+    info = tarfile.TarInfo("a")
+    info.type, info.linkname, info.pax_headers = kind, "b" if kind == tarfile.SYMTYPE else "", {"size": "-1"}
+    with pytest.raises(UnsafeArchiveError):
+        upload(info.tobuf(tarfile.PAX_FORMAT) + bytes(1024), owner=make_user())

@@ -200,6 +200,15 @@ def test_an_error_says_where_and_what(text: str, line: int, column: int, words: 
     assert error.detail.startswith(f"Line {line}, column {column}: ")
 
 
+@pytest.mark.parametrize("rest", ["", " = 1; {name} = 2", " = 1 2"])
+def test_an_error_names_only_the_beginning_of_a_long_name(rest: str) -> None:
+    name = "Parameters." * 500 + "a"
+    with pytest.raises(ClassAdError) as raised:
+        parse_classad(name + rest.format(name=name), dotted_names=True)
+    assert f"`{name[:40]}…`" in raised.value.detail
+    assert len(raised.value.detail) < 300
+
+
 def test_a_text_above_64_kb_is_refused() -> None:
     assert "at most 65536" in error_of("é" * (MAX_BYTES // 2 + 1)).detail
     assert values_of(parse_classad("a = 1;" + " " * (MAX_BYTES - 6))) == {"a": 1}

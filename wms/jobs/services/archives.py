@@ -186,7 +186,8 @@ def _members(content: BinaryIO) -> Iterator[Member]:
             kind=_kind_of(info),
             link_target=info.linkname if info.issym() or info.islnk() else "",
             mode=info.mode,
-            size_bytes=info.size if info.isreg() else 0,
+            # A pilot can step over nothing of a negative size, whatever it is.
+            size_bytes=info.size if info.isreg() or info.size < 0 else 0,
         )
         archive.members.clear()  # type: ignore[attr-defined]  # documented nowhere; tarfile would keep them all
         forward.begin_member()
