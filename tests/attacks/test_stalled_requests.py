@@ -132,3 +132,12 @@ def test_the_server_stops_while_bodies_are_awaited(tmp_path: Path) -> None:
         server.process.terminate()
         ended: Callable[[], bool] = lambda: not any(worker.is_running() for worker in workers)  # noqa: E731
         wait_for(ended, 10)
+
+
+def test_the_server_stops_while_its_processes_are_starting(tmp_path: Path) -> None:
+    with web(tmp_path, workers=4, ready=False) as server:
+        wait_for(lambda: len(server.workers()) == 4)
+        workers = server.workers()
+        server.process.terminate()
+        ended: Callable[[], bool] = lambda: not any(worker.is_running() for worker in workers)  # noqa: E731
+        wait_for(ended, 10)

@@ -6,6 +6,7 @@ tenth of a heartbeat. Here its RSGI worker calls the front in the threads that a
 a body has come: the "loop" that it is given calls at once what a real one would put off (ADR 46).
 """
 
+import os
 import signal
 import socket
 import threading
@@ -33,6 +34,8 @@ _LAST_REQUESTS_S: Final = 30
 #: Each thread keeps a connection to the database: it stays when there is little to do.
 _IDLE_THREAD_S: Final = 600
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
+#: They end a process.
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class _AtOnce:
@@ -50,6 +53,16 @@ class _ToFront(CallbackScheduler):
     def __init__(self, _loop: object, front: Front, *_of_tasks: object) -> None:
         super().__init__()
         self._schedule_fn = front
+
+
+def _end_by_signals() -> None:
+    """Have a signal end this process, which has taken no request yet, until _work() says what else it does.
+
+    It was forked with the handlers of the process that starts the others, which would only note the signal: the server
+    would then not stop before it kills what has not ended.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 @WorkerProcess.wrap_target  # type: ignore[untyped-decorator]
@@ -86,7 +99,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
         front.stop()
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, end)
     # NB: what the package says of these classes for type checkers is behind what they take.
     make_worker: Any = RSGIWorker
@@ -158,6 +171,7 @@ def serve(
         max_rss_mb: a process that has more memory than this is replaced.
         prefix: of all paths.
     """
+    os.register_at_fork(after_in_child=_end_by_signals)
     Server(
         "wms.wsgi:application",
         address=host,
