@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pilots.agent import everybodys, linux, log, processes
+from pilots.agent import linux, log, processes, shared_directories
 from pilots.agent.errand import remove_tree
 
 _DIRECTORY = "wms-accounts-{uid}"
@@ -120,7 +120,7 @@ def end_all_of(uid: int, *, within_s: float) -> bool:
 def remove_files_of(uid: int) -> None:
     """Remove what a user, of whom no process is left, put into the directories and the memory that are everybody's."""
     linux.remove_ipc_of(uid)
-    for top in everybodys.ALL:
+    for top in shared_directories.ALL:
         with suppress(OSError), os.scandir(top) as entries:
             for entry in entries:
                 if entry.stat(follow_symlinks=False).st_uid != uid:
@@ -274,7 +274,7 @@ def common_directory(name: str) -> Path:
     """
     name = name.format(uid=os.getuid())
     # They all find it there, whatever their batch system says is for temporary files.
-    common = everybodys.TMP / name
+    common = shared_directories.TMP / name
     try:
         return _private(common)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Runs short commands of the node, and waits for them."""
+"""Short commands of the node, run to their end."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ namespaces and waits; its child, the first process in them, becomes the script (
 process id as the pilot sees it. When that process ends, for whatever reason, the kernel ends all others in there. With
 ``-`` in the place of the script it only tries whether all of this can be done.
 
-The specification is a JSON object: ``tmp``, a directory of the job that takes the place of those in ``everybodys``,
-/tmp and the like; ``memory``, where shared memory has its names, /dev/shm; ``hide``, files and directories that are
+The specification is a JSON object: ``tmp``, a directory of the job that takes the place of those in ``shared``, /tmp
+and the like; ``shared_memory``, where shared memory has its names, /dev/shm; ``hide``, files and directories that are
 empty in there; ``show``, others that the job needs, wherever they are; ``top``, the directory of the job, of which
 there are only ``read`` and ``own``, files and directories to be read and to be written to: the others are the pilot's;
 ``home``, the pilot's, which can only be read in there, without what is readable to its owner alone; ``other_user``,
 whether the payload becomes another user than the pilot's, who would be none in a namespace of users;
-``shared_memory_mb``, the most that ``memory`` may hold, 0: as much as the kernel gives.
+``shared_memory_mb``, the most that this may hold, 0: as much as the kernel gives.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def _mount_all(specification: dict[str, object]) -> None:
     # By descriptors: what is mounted first may hide them.
     temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
     kept = {each: os.open(each, os.O_PATH) for each in (*show, *read, *own)}
-    everybodys = _paths(specification, "everybodys")
-    shared = {os.path.realpath(each) for each in everybodys if os.path.isdir(each)}  # noqa: PTH112 - no other module
+    given = _paths(specification, "shared")
+    shared = {os.path.realpath(each) for each in given if os.path.isdir(each)}  # noqa: PTH112 - no other module
     for each in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
-    _replace_memory(str(specification["memory"]), specification["shared_memory_mb"])
+    _replace_memory(str(specification["shared_memory"]), specification["shared_memory_mb"])
     _let_groups_be()
     for each in hide:
         if (real := os.path.realpath(each)) not in shared:

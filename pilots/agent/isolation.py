@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from pilots.agent import accounts, commands, containers, everybodys, log
+from pilots.agent import accounts, commands, containers, log, shared_directories
 from pilots.agent.configuration import Place
 from pilots.agent.data import IN_PLACE
 from pilots.agent.lease import Lease
@@ -66,7 +66,7 @@ def has_namespaces() -> bool:
 def hidden_from_payloads(options: Options) -> tuple[Path, ...]:
     """Return what belongs to the pilot, and what its computing element says that payloads must not reach."""
     kept = (options.work_dir.resolve().parent / _KEPT, options.work_dir)
-    of_all_pilots = [everybodys.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
+    of_all_pilots = [shared_directories.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
     # There a user may ask systemd to run something elsewhere.
     of_user = Path(f"/run/user/{os.getuid()}")
     token = () if options.token_left is None else (options.token_left,)
@@ -130,7 +130,7 @@ def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], lis
     Other pilots of this user work beside, or will while the payload runs, and output is kept there.
     """
     above, home = work_directory.resolve().parent, Path(_home() or "/").resolve()
-    hidden_already = {each.resolve() for each in (*everybodys.TEMPORARY, *hide)}
+    hidden_already = {each.resolve() for each in (*shared_directories.TEMPORARY, *hide)}
     if above in {Path("/"), home, *home.parents} or not hidden_already.isdisjoint({above, *above.parents}):
         return [], []
     programs = {Path(each).resolve() for each in (sys.base_prefix, *os.environ.get("PATH", "").split(":")) if each}
@@ -152,8 +152,8 @@ def _specification(
     lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
     told = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
     shared = {
-        "everybodys": [str(each) for each in everybodys.TEMPORARY],
-        "memory": str(everybodys.SHARED_MEMORY),
+        "shared": [str(each) for each in shared_directories.TEMPORARY],
+        "shared_memory": str(shared_directories.SHARED_MEMORY),
         "shared_memory_mb": shared_memory_mb,
     }
     return {**told, **lists, **shared}

@@ -14,8 +14,8 @@ from pathlib import Path
 from subprocess import SubprocessError
 
 from pilots.agent import commands, log
-from pilots.agent.everybodys import TEMPORARY, TMP
 from pilots.agent.fields import Record
+from pilots.agent.shared_directories import TEMPORARY, TMP
 
 #: How batch systems and sites name the scratch directory of a job: first those that are made for the job and removed
 #: after it, then those of the site.

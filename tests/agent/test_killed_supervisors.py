@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import cgroups, errand, everybodys, payload_records
+from pilots.agent import cgroups, errand, payload_records, shared_directories
 from pilots.agent.payload_records import PayloadRecord
 from pilots.backends import host
 from tests.agent.conftest import PYTHON, StartAgent
@@ -292,7 +292,7 @@ def test_a_control_group_is_ended_whole(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
 def test_records_in_a_directory_of_another_user_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark, own = marker(), tmp_path / "pilot"
-    monkeypatch.setattr(everybodys, "TMP", tmp_path)
+    monkeypatch.setattr(shared_directories, "TMP", tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     record = _orphan(mark, work_directory=own / "work")
     monkeypatch.setattr(host, "_PAYLOADS", str(record.parent))

@@ -25,7 +25,7 @@ def element(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """What only the pilot can read and write, with everything that a link could lead to."""
+    """A directory that only the pilot can read and write, with all that a link could lead to."""
     directory = tmp_path / "private"
     for part in EVERY_PART:
         below = directory / LFN[1:].removeprefix(part).lstrip("/")

@@ -65,7 +65,7 @@ def test_bob_gets_in_with_his_browser_while_somebody_guesses_at_his_name(bob: Us
 
 
 def test_bobs_programs_get_in_while_somebody_at_the_same_address_never_stops(bob: User) -> None:
-    """Who asks for tokens, as `wms login` does: known again like a browser."""
+    """A client that asks for tokens as `wms login` does: known again like a browser."""
     program = APIClient()
     body = {"username": "bob", "password": PASSWORD}
     assert program.post("/api/auth/token/", body, format="json", REMOTE_ADDR=PROXY).status_code == 201

@@ -2,7 +2,6 @@
 
 import select
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Thread
@@ -130,8 +129,7 @@ def test_the_server_stops_while_bodies_are_awaited(tmp_path: Path) -> None:
         assert server.ask("GET", "/healthz")[0] == 200
         workers = server.workers()
         server.process.terminate()
-        ended: Callable[[], bool] = lambda: not any(worker.is_running() for worker in workers)  # noqa: E731
-        wait_for(ended, 10)
+        wait_for(lambda: not any(worker.is_running() for worker in workers), 10)
 
 
 def test_the_server_stops_while_its_processes_are_starting(tmp_path: Path) -> None:
@@ -139,5 +137,4 @@ def test_the_server_stops_while_its_processes_are_starting(tmp_path: Path) -> No
         wait_for(lambda: len(server.workers()) == 4)
         workers = server.workers()
         server.process.terminate()
-        ended: Callable[[], bool] = lambda: not any(worker.is_running() for worker in workers)  # noqa: E731
-        wait_for(ended, 10)
+        wait_for(lambda: not any(worker.is_running() for worker in workers), 10)

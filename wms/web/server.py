@@ -34,7 +34,7 @@ _LAST_REQUESTS_S: Final = 30
 #: Each thread keeps a connection to the database: it stays when there is little to do.
 _IDLE_THREAD_S: Final = 600
 _LOOK_AT_MEMORY_EVERY_S: Final = 5
-#: They end a process.
+#: By which a process is told to end.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 

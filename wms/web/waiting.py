@@ -1,4 +1,4 @@
-"""What waits: bodies that are incomplete."""
+"""The bodies of requests that are incomplete, and which of them are dropped."""
 
 import logging
 import threading

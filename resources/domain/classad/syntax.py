@@ -11,6 +11,7 @@ from typing import Final
 
 from resources.domain.classad.lexer import (
     MAX_INTEGER,
+    MAX_NAME_CHARACTERS,
     ClassAdError,
     Token,
     at_its_cause,
@@ -305,13 +306,12 @@ class _Parser:
                 break
             name = self._attribute_name(dotted_names=dotted_names)
             if name.lower() in entries:
-                problem = f"The attribute `{shortened(name)}` is given twice (letter case does not count)."
-                raise self._error(problem, token)
-            self._expect("=", f"after the attribute `{shortened(name)}`")
+                raise self._error(f"The attribute `{name}` is given twice (letter case does not count).", token)
+            self._expect("=", f"after the attribute `{name}`")
             entries[name.lower()] = Entry(name, self._nested(), token.at)
             highest = max(highest, self._height)
             if self._tokens[self._next].kind not in {";", closing} and not (closing == "end" and self._is_next_line()):
-                self._expect(";", f"after the value of `{shortened(name)}`")
+                self._expect(";", f"after the value of `{name}`")
         self._next += closing != "end"
         self._grow(highest, at)
         return Record(MappingProxyType(entries), at)
@@ -325,10 +325,14 @@ class _Parser:
         return not self._text[line_at : token.at].strip()
 
     def _attribute_name(self, *, dotted_names: bool) -> str:
+        begin = self._tokens[self._next]
         name = self._name("where an attribute begins (name = value;)")
         while dotted_names and self._tokens[self._next].kind == ".":
             self._next += 1
             name = f"{name}.{self._name('after the dot')}"
+            if len(name) > MAX_NAME_CHARACTERS:
+                problem = f"The name `{shortened(name)}` is too long: at most {MAX_NAME_CHARACTERS} characters."
+                raise self._error(problem, begin)
         return name
 
     def _name(self, where: str) -> str:

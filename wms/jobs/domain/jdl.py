@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from resources.domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdError, Value, parse_classad, values_of
-from resources.domain.classad.lexer import MAX_NAME_CHARACTERS
 from resources.domain.files import without_prefix
 from wms.kernel.names import did_you_mean, separated
 
@@ -231,10 +230,6 @@ class AttributeReader(ABC):
         return DescribedJob(description=self._description, group=self._group)
 
     def _read(self, name: str) -> None:
-        # Each part of it is no longer than that; errors quote all of it.
-        if len(name) > MAX_NAME_CHARACTERS:
-            problem = f"The name `{name[:64]}` … is too long: at most {MAX_NAME_CHARACTERS} characters."
-            raise self.name_error(name, problem)
         first, _, sequence = name.partition(".")
         known = _SPELLING.get(first.lower())
         if known is None or (sequence and known not in SEQUENCES):

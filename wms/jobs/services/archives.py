@@ -186,7 +186,7 @@ def _members(content: BinaryIO) -> Iterator[Member]:
             kind=_kind_of(info),
             link_target=info.linkname if info.issym() or info.islnk() else "",
             mode=info.mode,
-            # A pilot can step over nothing of a negative size, whatever it is.
+            # Of a directory or link it counts only if it is negative: no pilot can unpack such a member.
             size_bytes=info.size if info.isreg() or info.size < 0 else 0,
         )
         archive.members.clear()  # type: ignore[attr-defined]  # documented nowhere; tarfile would keep them all
