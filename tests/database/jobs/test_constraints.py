@@ -1,0 +1,43 @@
+"""What the database refuses about submissions and sandboxes."""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+
+from tests.constraints import broken_constraint, insert_again
+from tests.factories import NOW, make_job, make_submission, make_user
+from wms.jobs.models import InputSandbox, Sandbox, SandboxUpload, Submission
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("constraint", "write"),
+    [
+        ("request_id_is_used_once_by_its_owner", lambda: insert_again(_submission())),
+        ("a_user_uploads_a_content_under_a_name_once", lambda: insert_again(_upload())),
+        ("a_job_names_a_sandbox_once", lambda: insert_again(_input())),
+    ],
+)
+def test_the_database_refuses(constraint: str, write: Callable[[], object]) -> None:
+    assert broken_constraint(write) == constraint
+
+
+def _submission() -> Submission:
+    submission = make_submission()
+    submission.request_id = uuid4()
+    submission.save()
+    return submission
+
+
+def _sandbox() -> Sandbox:
+    return Sandbox.objects.create(digest="0" * 64, size_bytes=1, is_archive=False, created_at=NOW)
+
+
+def _upload() -> SandboxUpload:
+    return SandboxUpload.objects.create(sandbox=_sandbox(), owner=make_user(), file_name="input.txt", uploaded_at=NOW)
+
+
+def _input() -> InputSandbox:
+    return InputSandbox.objects.create(job=make_job(), sandbox=_sandbox(), file_name="input.txt")

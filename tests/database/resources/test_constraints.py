@@ -1,0 +1,39 @@
+"""What the database refuses about sites, computing elements, queues and what is stored about them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from resources.domain.words import RequirementKind
+from resources.models import ReportedPlatform
+from tests.constraints import broken_constraint, change, insert_again
+from tests.factories import NOW, make_ce, make_queue, make_requirement_definition, make_site
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("constraint", "write"),
+    [
+        ("site_state_is_known", lambda: change(make_site(), state="closed")),
+        ("ce_state_is_known", lambda: change(make_ce(), state="closed")),
+        ("queue_state_is_known", lambda: change(make_queue(), state="closed")),
+        ("ce_name_is_unique_at_its_site", lambda: insert_again(make_ce())),
+        ("queue_name_is_unique_at_its_ce", lambda: insert_again(make_queue())),
+        ("queue_required_tags_are_among_its_tags", lambda: change(make_queue(), required_tags=["gpu"])),
+        ("queue_stalled_cpu_fraction_is_0_to_1", lambda: change(make_queue(), stalled_cpu_fraction=-0.1)),
+        ("a_platform_is_reported_once_of_a_queue", lambda: insert_again(_reported_platform())),
+        ("requirement_name_is_unique_ignoring_case", lambda: _define("Network", "nETWORK")),
+    ],
+)
+def test_the_database_refuses(constraint: str, write: Callable[[], object]) -> None:
+    assert broken_constraint(write) == constraint
+
+
+def _reported_platform() -> ReportedPlatform:
+    return ReportedPlatform.objects.create(queue=make_queue(), platform="el9", seen_at=NOW)
+
+
+def _define(*names: str) -> None:
+    for name in names:
+        make_requirement_definition(name=name, kind=RequirementKind.CAPACITY)
