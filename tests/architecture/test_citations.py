@@ -1,0 +1,200 @@
+"""Every link, decision, file and module that documents, comments and docstrings cite exists.
+
+The text that is read: Markdown documents as a whole; of programs, only comments and docstrings.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PRODUCT: Final = ("wms", "matching", "pilots", "resources", "taskqueues")
+TOP: Final = (*PRODUCT, "templates", "tests", "docs", "deploy", r"\.ci")
+DECISIONS: Final = ROOT / "docs" / "adr"
+
+#: Comments of files that are no Python: from the mark to the end of the line, or between two marks.
+COMMENT: Final = {
+    ".sql": re.compile(r"--(.*)"),
+    ".yaml": re.compile(r"#(.*)"),
+    ".toml": re.compile(r"#(.*)"),
+    ".sh": re.compile(r"#(.*)"),
+    ".html": re.compile(r"\{#(.*?)#\}|\{% comment .*?%\}(.*?)\{% endcomment %\}", re.DOTALL),
+}
+LINK: Final = re.compile(r"(?<!`)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+CODE: Final = re.compile(r"^ *(```|~~~).*?^ *\1 *$|^(?:    [^\n]*\n)+|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+DECISION: Final = re.compile(r"\bADRs? (\d+)((?:(?:, | and |, and )(?:ADR )?\d+\b(?! [a-z]))*)")
+#: A path from the root of the repository. What follows a slash, a dot or a brace is part of something else: an address.
+PATH: Final = re.compile(rf"(?<![\w./{{}}~-])(?:{'|'.join(TOP)})/[\w./-]*\w/?")
+#: A file with the last parts of its path, such as `services/match.py` or `claim.sql`.
+FILE: Final = re.compile(r"(?<![\w./{}~<*-])[\w-]+(?:/[\w-]+)*\.(?:py|sql|html|md)\b(?![\w/]|\.\w)")
+MODULE: Final = re.compile(rf"(?<![\w./@-])(?:{'|'.join((*PRODUCT, 'tests'))})(?:\.[A-Za-z_]\w*)+(?![\w/])")
+
+#: Files that users, sites or other programs have, and that are named as examples.
+ELSEWHERE: Final = frozenset({"API.md"})
+
+
+@cache
+def files() -> frozenset[Path]:
+    """Return the files of the repository: not those of the environment, of caches, or that programs have written."""
+    tops = (*PRODUCT, "templates", "tests", "docs", "deploy", ".ci")
+    below = [file for top in tops for file in (ROOT / top).rglob("*")]
+    return frozenset(file for file in (*ROOT.iterdir(), *below) if file.is_file() and "__pycache__" not in file.parts)
+
+
+def of_kind(*suffixes: str) -> list[Path]:
+    return sorted(file for file in files() if file.suffix in suffixes)
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def docstrings(file: Path) -> frozenset[str]:
+    expressions = (node.value for node in ast.walk(parsed(file)) if isinstance(node, ast.Expr))
+    constants = (value.value for value in expressions if isinstance(value, ast.Constant))
+    return frozenset(value for value in constants if isinstance(value, str))
+
+
+def comments(file: Path) -> list[str]:
+    lines = io.StringIO(file.read_text(encoding="utf-8"))
+    tokens = tokenize.generate_tokens(lines.readline)
+    return [token.string.lstrip("#:") for token in tokens if token.type == tokenize.COMMENT]
+
+
+@cache
+def text_of(file: Path) -> str:
+    """Return what people read in *file*: a document, or the comments and docstrings of a program."""
+    if file.suffix == ".py":
+        return "\n".join([*comments(file), *docstrings(file)])
+    content = file.read_text(encoding="utf-8")
+    if file.suffix in COMMENT:
+        return "\n".join("".join(found.groups("")) for found in COMMENT[file.suffix].finditer(content))
+    return content
+
+
+def texts() -> list[Path]:
+    return of_kind(".md", ".py", *COMMENT)
+
+
+@cache
+def anchors(document: Path) -> frozenset[str]:
+    """Return the anchors of the headings, made as GitHub makes them."""
+    found: list[str] = []
+    text = re.sub(r"^ *(```|~~~).*?^ *\1 *$", "", document.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for heading in re.findall(r"^#{1,6} +(.+?) *#*$", text, flags=re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        found.append(name if name not in found else f"{name}-{sum(each.startswith(name) for each in found)}")
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("document", of_kind(".md"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_every_link_of_a_document_resolves(document: Path) -> None:
+    broken = []
+    for target in LINK.findall(CODE.sub("", document.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_decision_that_is_cited_exists() -> None:
+    exist = {int(file.name[:4]) for file in DECISIONS.glob("[0-9]*.md")}
+    missing = [
+        f"{file.relative_to(ROOT)}: ADR {number}"
+        for file in texts()
+        for first, others in DECISION.findall(re.sub(r"\s+", " ", text_of(file)))
+        for number in re.findall(r"\d+", f"{first} {others}")
+        if int(number) not in exist
+    ]
+    assert missing == []
+
+
+def test_every_path_that_is_cited_exists() -> None:
+    missing = [
+        f"{file.relative_to(ROOT)}: {path}"
+        for file in texts()
+        for path in PATH.findall(text_of(file))
+        if not (ROOT / path).exists()
+    ]
+    assert missing == []
+
+
+def test_every_file_that_is_cited_exists() -> None:
+    paths = [file.relative_to(ROOT).parts for file in files()]
+    endings = {"/".join(path[start:]) for path in paths for start in range(len(path))}
+    missing = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in texts()
+        for name in FILE.findall(text_of(file))
+        if name not in endings and name not in ELSEWHERE
+    ]
+    assert missing == []
+
+
+@cache
+def names_in(file: Path) -> frozenset[str]:
+    """Return the names that a module binds, those of its classes as Class.name."""
+    return frozenset(bound(parsed(file).body, prefix=""))
+
+
+def bound(body: list[ast.stmt], *, prefix: str) -> Iterator[str]:
+    for node in body:
+        match node:
+            case ast.ClassDef(name=name, body=members):
+                yield prefix + name
+                yield from bound(members, prefix=f"{prefix}{name}.")
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield prefix + name
+            case ast.Assign(targets=targets):
+                yield from (prefix + target.id for target in targets if isinstance(target, ast.Name))
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from (alias.asname or alias.name for alias in names)
+
+
+def exists(dotted: str) -> bool:
+    """Return whether *dotted* is a module, or a name that the module before it binds."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:count])
+        rest = ".".join(parts[count:])
+        if place.with_suffix(".py").is_file():
+            return not rest or rest in names_in(place.with_suffix(".py"))
+        if place.is_dir():
+            return not rest or ((place / "__init__.py").is_file() and rest in names_in(place / "__init__.py"))
+    return False
+
+
+@cache
+def names_in_code() -> frozenset[str]:
+    """Return the dotted names in the texts of the product's code: of tasks, and of settings of the database."""
+    product = [file for file in of_kind(".py") if file.relative_to(ROOT).parts[0] in PRODUCT]
+    return frozenset(
+        name
+        for file in product
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in docstrings(file)
+        for name in MODULE.findall(node.value)
+    )
+
+
+def test_every_module_that_is_cited_exists() -> None:
+    missing = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in texts()
+        for name in MODULE.findall(text_of(file))
+        if name.rpartition(".")[2] not in {"py", "yaml", "sql"} and not exists(name) and name not in names_in_code()
+    ]
+    assert missing == []
