@@ -31,6 +31,15 @@ def test_every_decision_has_its_number_title_and_sections() -> None:
         assert sections == ["Context", "Decision", "Consequences", "Rejected"], path.name
 
 
+def test_the_index_of_decisions_links_each_of_them_once() -> None:
+    decisions = ROOT / "docs" / "adr"
+    links = re.findall(
+        r"^- \[ADR (\d+)\]\(([^)]+)\): \S.*\.$", (decisions / "README.md").read_text(), flags=re.MULTILINE
+    )
+    assert sorted(file for _, file in links) == sorted(path.name for path in decisions.glob("[0-9]*.md"))
+    assert [number for number, file in links if int(number) != int(file[:4])] == []
+
+
 def test_the_project_is_licensed_under_apache_2() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
