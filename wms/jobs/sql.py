@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models.sql import UpdateQuery
 from psycopg import sql
 
+from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import JobQuerySet
 from wms.kernel.db import array_of, transaction_required
 
@@ -105,11 +106,11 @@ _REMOVE_EXPIRED_UPLOADS: Final = """
        AND NOT EXISTS (
            SELECT FROM jobs_job AS job
             WHERE job.output_sandbox_id = upload.sandbox_id AND job.owner_id = upload.owner_id
-              AND job.status <> 'Deleted'
+              AND job.status <> %(deleted)s
        )
        AND NOT EXISTS (
            SELECT FROM jobs_inputsandbox AS input JOIN jobs_job AS job ON job.id = input.job_id
-            WHERE input.sandbox_id = upload.sandbox_id AND job.status <> 'Deleted'
+            WHERE input.sandbox_id = upload.sandbox_id AND job.status <> %(deleted)s
               AND (
                   job.owner_id = upload.owner_id
                   OR NOT EXISTS (
@@ -122,14 +123,14 @@ _REMOVE_EXPIRED_UPLOADS: Final = """
 
 _UNNEEDED_SANDBOXES: Final = """
     SELECT id FROM jobs_sandbox AS sandbox
-     WHERE sandbox.id = ANY(%s::bigint[])
+     WHERE sandbox.id = ANY(%(ids)s::bigint[])
        AND NOT EXISTS (SELECT FROM jobs_sandboxupload AS upload WHERE upload.sandbox_id = sandbox.id)
        AND NOT EXISTS (
-           SELECT FROM jobs_job AS job WHERE job.output_sandbox_id = sandbox.id AND job.status <> 'Deleted'
+           SELECT FROM jobs_job AS job WHERE job.output_sandbox_id = sandbox.id AND job.status <> %(deleted)s
        )
        AND NOT EXISTS (
            SELECT FROM jobs_inputsandbox AS input JOIN jobs_job AS job ON job.id = input.job_id
-            WHERE input.sandbox_id = sandbox.id AND job.status <> 'Deleted'
+            WHERE input.sandbox_id = sandbox.id AND job.status <> %(deleted)s
        )
 """
 _FORGET_INPUT: Final = "DELETE FROM jobs_inputsandbox WHERE sandbox_id = ANY(%s::bigint[])"
@@ -167,14 +168,14 @@ def sandboxes_to_check(now: datetime, *, at_most: int) -> list[int]:
 def remove_expired_uploads(ids: Sequence[int], *, before: datetime) -> None:
     """Remove the uploads of these sandboxes from before a moment that no job which is not Deleted needs."""
     with connection.cursor() as cursor:
-        cursor.execute(_REMOVE_EXPIRED_UPLOADS, {"ids": array_of(ids), "before": before})
+        cursor.execute(_REMOVE_EXPIRED_UPLOADS, {"ids": array_of(ids), "before": before, "deleted": JobStatus.DELETED})
 
 
 @transaction_required
 def remove_unneeded_sandboxes(ids: Sequence[int]) -> list[str]:
     """Remove those of these sandboxes that have no upload and no job that is not Deleted; return their digests."""
     with connection.cursor() as cursor:
-        cursor.execute(_UNNEEDED_SANDBOXES, [array_of(ids)])
+        cursor.execute(_UNNEEDED_SANDBOXES, {"ids": array_of(ids), "deleted": JobStatus.DELETED})
         unneeded = array_of(pk for (pk,) in cursor.fetchall())
         cursor.execute(_FORGET_INPUT, [unneeded])
         cursor.execute(_FORGET_OUTPUT, [unneeded])

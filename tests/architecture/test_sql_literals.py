@@ -1,0 +1,95 @@
+"""The database's functions repeat statuses and lock keys of the Python code as literals: they must be the same.
+
+SQL in Python is given them as parameters.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from pilots.domain import PilotStatus
+from resources.domain.words import ResourceState
+from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.kernel.db import LockKey
+
+ROOT = Path(__file__).resolve().parents[2]
+SQL = ROOT / "matching" / "sql"
+PACKAGES = ("wms", "resources", "taskqueues", "pilots", "matching")
+
+#: What the literals of statuses in each text must be, in their order.
+STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
+    "claim.sql": [
+        *(ResourceState.ACTIVE, ResourceState.ACTIVE, ResourceState.ACTIVE),
+        PilotStatus.RUNNING,
+        *(JobStatus.MATCHED, JobStatus.WAITING, JobStatus.MATCHED, JobStatus.MATCHED),
+        PilotStatus.RUNNING,
+    ],
+    "heartbeat.sql": [JobStatus.STALLED],
+    "limits.sql": [HELD_BY_A_PILOT] * 5,
+    "places.sql": [ResourceState.ACTIVE] * 3,
+}
+#: The same of the keys of advisory locks.
+LOCKS: Mapping[str, Sequence[LockKey]] = {
+    "claim.sql": [LockKey.COUNT_LIMITS],
+    "heartbeat.sql": [],
+    "limits.sql": [LockKey.COUNT_LIMITS] * 3,
+    "places.sql": [],
+}
+TO_DO = "Make both the same; a text is changed with a migration, as matching/migrations/_functions.py says."
+
+WORDS = "|".join([*JobStatus, *PilotStatus, *ResourceState])
+# Also a capitalized word that is no status any more.
+STATUS = re.compile(rf"'(?:(?P<word>{WORDS}|[A-Z][a-z]\w*)|\{{(?P<words>[A-Z][a-z]\w*(?:,\w+)*)\}})'")
+LOCK = re.compile(r"pg_(?:try_)?advisory_\w+\((?P<key>\w+)")
+
+
+def found_in(text: str, literal: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    """Return the literals of a text with their lines, but for those in comments."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        for match in literal.finditer(line.partition("--")[0]):
+            yield number, match
+
+
+def test_every_sql_text_is_compared() -> None:
+    assert {path.name for path in SQL.glob("*.sql")} == STATUSES.keys() == LOCKS.keys()
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_statuses_in_sql_are_those_of_the_code(name: str) -> None:
+    found = list(found_in((SQL / name).read_text(), STATUS))
+    for (line, match), expected in zip(found, STATUSES[name], strict=False):
+        said = {match["word"]} if match["word"] else set(match["words"].split(","))
+        needed = {expected} if isinstance(expected, str) else set(expected)
+        assert said == needed, f"{name}:{line} says {sorted(said)}, the code {sorted(map(str, needed))}. {TO_DO}"
+    lines = ", ".join(str(line) for line, _ in found)
+    assert len(found) == len(STATUSES[name]), f"{name} has statuses in lines {lines}: say here what each must be."
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_keys_in_sql_are_those_of_the_code(name: str) -> None:
+    found = [(line, match["key"]) for line, match in found_in((SQL / name).read_text(), LOCK)]
+    for (line, key), expected in zip(found, LOCKS[name], strict=False):
+        assert key == str(int(expected)), f"{name}:{line} locks {key}, {expected.name} is {int(expected)}. {TO_DO}"
+    lines = ", ".join(str(line) for line, _ in found)
+    assert len(found) == len(LOCKS[name]), f"{name} locks in lines {lines}: say here by which key."
+
+
+def test_sql_in_python_has_statuses_and_keys_as_parameters() -> None:
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if "migrations" not in path.parts)
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and quotes_a_literal(node.value)
+    ]
+    assert not wrong, f"{', '.join(wrong)}: pass the status or key as a parameter, from its Python constant."
+
+
+def quotes_a_literal(text: str) -> bool:
+    """Whether a text is SQL with a status in quotes, or with the number of a lock."""
+    if not re.search(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", text):
+        return False
+    return bool(re.search(rf"'\{{?({WORDS})\b", text) or re.search(r"pg_(try_)?advisory_\w+\(\d", text))
