@@ -51,7 +51,7 @@ class BadOfferError(RejectedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRequest:
-    """An offer as it came in; None is left out (API.md says what that means for each)."""
+    """An offer as it came in; None is left out (docs/rest.md, Offer, says what that means for each)."""
 
     vo: str | None = None
     setup: str | None = None

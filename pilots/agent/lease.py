@@ -42,7 +42,7 @@ class InputSandbox:
 
 @dataclass(frozen=True)
 class Job:
-    """What the wrapper needs of a job's description; the description is in API.md."""
+    """What the wrapper needs of a job's description; docs/rest.md has all of it."""
 
     id: int
     owner: str

@@ -1,4 +1,4 @@
-"""The calls that a pilot makes, one function each; what they mean is in API.md, "Pilots"."""
+"""The calls that a pilot makes, one function each; docs/rest.md describes them."""
 
 from __future__ import annotations
 

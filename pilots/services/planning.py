@@ -87,7 +87,7 @@ def plan(
 
 
 def _directors() -> Sequence[Director]:
-    # API.md, Configuration file: "none: one site director for all".
+    # docs/configuration.example.yaml: without any, one site director for all.
     return list(Director.objects.prefetch_related("sites").order_by("name")) or [Director(name="all")]
 
 

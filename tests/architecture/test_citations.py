@@ -36,9 +36,6 @@ PATH: Final = re.compile(rf"(?<![\w./{{}}~-])(?:{'|'.join(TOP)})/[\w./-]*\w/?")
 FILE: Final = re.compile(r"(?<![\w./{}~<*-])[\w-]+(?:/[\w-]+)*\.(?:py|sql|html|md)\b(?![\w/]|\.\w)")
 MODULE: Final = re.compile(rf"(?<![\w./@-])(?:{'|'.join((*PRODUCT, 'tests'))})(?:\.[A-Za-z_]\w*)+(?![\w/])")
 
-#: Files that users, sites or other programs have, and that are named as examples.
-ELSEWHERE: Final = frozenset({"API.md"})
-
 
 @cache
 def files() -> frozenset[Path]:
@@ -139,7 +136,7 @@ def test_every_file_that_is_cited_exists() -> None:
         f"{file.relative_to(ROOT)}: {name}"
         for file in texts()
         for name in FILE.findall(text_of(file))
-        if name not in endings and name not in ELSEWHERE
+        if name not in endings
     ]
     assert missing == []
 

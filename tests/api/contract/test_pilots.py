@@ -1,4 +1,4 @@
-"""API.md, "Pilots" and "Machines": the life of a pilot and of a lease, over HTTP only."""
+"""docs/rest.md, pilots, matching and monitoring: the life of a pilot and of a lease, over HTTP only."""
 
 import gzip
 import io

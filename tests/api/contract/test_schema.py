@@ -1,4 +1,4 @@
-"""The OpenAPI schema: every address of API.md with its verbs, without warnings, and pages that need nobody else."""
+"""The OpenAPI schema: every address of the contract, without warnings, and pages that need nobody else."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from django.contrib.staticfiles import finders
 from django.core.management import call_command
 from django.test import Client
 
-#: API.md's tables; what a later issue brings is not among them yet (advertisements).
+#: On which clients rely; docs/rest.md has all.
 ADDRESSES = [
     "POST /api/auth/token/",
     "GET /api/auth/me/",

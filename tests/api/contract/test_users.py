@@ -1,4 +1,4 @@
-"""API.md, "Users", row by row and over HTTP only: verbs, paths, names, types and statuses as it writes them."""
+"""The endpoints of users in docs/rest.md, row by row and over HTTP only: verbs, paths, names, types and statuses."""
 
 import gzip
 import io

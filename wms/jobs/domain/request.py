@@ -1,4 +1,4 @@
-"""The body of a submission: one description, a JDL or CFG text, or a list of both (API.md, POST /api/jobs/)."""
+"""The body of a submission: one description, a JDL or CFG text, or a list of both (docs/rest.md, Submission)."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

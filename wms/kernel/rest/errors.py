@@ -1,4 +1,4 @@
-"""Every refusal in one shape: {"code", "detail", "errors"?} (API.md)."""
+"""Every refusal in one shape: {"code", "detail", "errors"?} (docs/rest.md)."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus

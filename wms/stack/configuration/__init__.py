@@ -1,1 +1,1 @@
-"""The configuration as one YAML file: validated whole, applied in one transaction, exported again (API.md)."""
+"""The configuration as one YAML file: validated whole, applied in one transaction, exported again."""

@@ -13,7 +13,7 @@ import yaml
 from wms.stack.configuration.problems import ConfigurationError, Remark
 
 MAX_BYTES = 4 * 1024 * 1024
-#: The deepest value of API.md's example is at 9.
+#: The deepest value of docs/configuration.example.yaml is at 9.
 MAX_DEPTH = 20
 
 #: libyaml reads 4 MB in 3 s, the reader in Python in a minute.

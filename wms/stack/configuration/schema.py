@@ -1,4 +1,4 @@
-"""The configuration file, declared once: every key with its kind and its default (API.md, "Configuration file").
+"""The configuration file, declared once: every key with its kind and its default (docs/configuration.example.yaml).
 
 Reading, comparing with the database and exporting all follow these classes. A key that the file leaves out has its
 default where the object is new, and stays as it is where it is not.

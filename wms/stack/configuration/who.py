@@ -124,7 +124,7 @@ class UserSection(Section[UserEntry, User]):
             row = self.rows[change.identity] = User(username=change.entry.username, date_joined=change.now)
             row.set_unusable_password()
         if change.entry.password is not None and "password" in change.changed:
-            # Strength rules are for people who choose; whoever writes this file is trusted to (API.md).
+            # Strength rules are for people who choose; whoever writes this file is trusted to.
             row.set_password(change.entry.password)
         row.is_staff, row.is_superuser, row.operator = change.entry.staff, change.entry.superuser, change.entry.operator
         row.is_active = not change.entry.suspended
