@@ -1,8 +1,8 @@
-"""Have claims ask throttles and limits, which stand below now; and load the functions as they are now."""
+"""Have claims ask throttles and limits, which stand below now."""
 
 from django.db import migrations
 
-from matching.migrations._functions import LOAD, UNLOAD
+from matching.migrations._functions import UNLOAD
 
 #: What jobs that are held already count in: claims did not note the computing element.
 PLACE = """
@@ -35,8 +35,8 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # Functions are installed by the newest migration that changed one, and count these limits (ADR 50).
         UNLOAD,
-        *LOAD,
         migrations.RunSQL(PLACE, migrations.RunSQL.noop),
         migrations.RunSQL(MOVE, migrations.RunSQL.noop),
         migrations.DeleteModel(name="Limit"),

@@ -2,12 +2,10 @@
 
 from django.db import migrations
 
-from matching.migrations._functions import LOAD
-
 
 class Migration(migrations.Migration):
     dependencies = [
         ("matching", "0006_functions"),
     ]
 
-    operations = [*LOAD]
+    operations = []  # functions are installed by the newest migration that changed one (ADR 50)

@@ -2,8 +2,6 @@
 
 from django.db import migrations
 
-from matching.migrations._functions import LOAD
-
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -12,7 +10,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        *LOAD,
+        # Functions are installed by the newest migration that changed one (ADR 50).
         migrations.CreateModel(
             name="PilotEfficiency",
             fields=[],

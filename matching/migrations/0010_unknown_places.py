@@ -2,8 +2,6 @@
 
 from django.db import migrations
 
-from matching.migrations._functions import LOAD
-
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -13,4 +11,4 @@ class Migration(migrations.Migration):
         ("taskqueues", "0009_memberships_without_foreign_keys"),
     ]
 
-    operations = [*LOAD]
+    operations = []  # functions are installed by the newest migration that changed one (ADR 50)

@@ -2,8 +2,6 @@
 
 from django.db import migrations
 
-from matching.migrations._functions import LOAD
-
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -11,4 +9,4 @@ class Migration(migrations.Migration):
         ("taskqueues", "0012_index_of_jobs_held_back"),
     ]
 
-    operations = [*LOAD]
+    operations = []  # functions are installed by the newest migration that changed one (ADR 50)

@@ -2,10 +2,8 @@
 
 from django.db import migrations
 
-from matching.migrations._functions import LOAD
-
 
 class Migration(migrations.Migration):
     dependencies = [("matching", "0015_claims_pass_over_avoided_places")]
 
-    operations = [*LOAD]
+    operations = []  # functions are installed by the newest migration that changed one (ADR 50)
