@@ -60,5 +60,5 @@ def _members() -> Iterator[tuple[str, bytes]]:
     directory = Path(pilots.agent.__path__[0])
     yield "__main__.py", _MAIN
     yield "pilots/__init__.py", b""
-    for path in sorted(directory.glob("*.py")):
-        yield f"pilots/agent/{path.name}", path.read_bytes()
+    for path in sorted(directory.rglob("*.py"), key=Path.as_posix):
+        yield f"pilots/agent/{path.relative_to(directory)}", path.read_bytes()

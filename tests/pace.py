@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pilots.agent.node import usable_processors
+from pilots.agent.node.inspection import usable_processors
 
 #: Numbers whose squares the piece of work adds up.
 _PIECE = 10_000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent.node import usable_processors
+from pilots.agent.node.inspection import usable_processors
 from tests.pace import Deadline, within
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.guard import Guard

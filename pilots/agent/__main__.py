@@ -10,13 +10,16 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pilots.agent import accounts, credentials, linux, log, options, surroundings
-from pilots.agent.client import BadCertificatesError
-from pilots.agent.clock import monotonic
-from pilots.agent.credentials import STANDARD_INPUT, BadTokenError
-from pilots.agent.loop import Pilot
-from pilots.agent.options import Options
-from pilots.agent.version import VERSION
+from pilots.agent.base import linux, log
+from pilots.agent.base.clock import monotonic
+from pilots.agent.job import accounts
+from pilots.agent.node import site_environment
+from pilots.agent.pilot import credentials, options
+from pilots.agent.pilot.credentials import STANDARD_INPUT, BadTokenError
+from pilots.agent.pilot.options import Options
+from pilots.agent.pilot.pilot import Pilot
+from pilots.agent.server.http import BadCertificatesError
+from pilots.agent.server.protocol import VERSION
 
 WRONG_USAGE = 2
 
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: Options, *, started_at: float) -> int:
     if accounts.can_change_user():
         # Payloads are other users there; see identity.py.
-        given = replace(given, work_dir=surroundings.open_to_others(given.work_dir, os.environ))
+        given = replace(given, work_dir=site_environment.open_to_others(given.work_dir, os.environ))
     # Before there is any secret in memory.
     linux.hide_memory()
     linux.adopt_orphans()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import batch
-from pilots.agent.batch import BatchSystem, Grant
-from pilots.agent.clock import monotonic
+from pilots.agent.base.clock import monotonic
+from pilots.agent.node import batch_system
+from pilots.agent.node.batch_system import BatchSystem, Grant
 from pilots.agent_package import agent_package
 from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS
@@ -48,7 +48,7 @@ def left_s(grant: Grant) -> float:
 def test_a_pilot_is_called_as_its_batch_system_does_else_by_its_stamp(
     environment: Mapping[str, str], name: str
 ) -> None:
-    assert batch.id_in_batch_system(environment, stamp="wms-1") == name
+    assert batch_system.id_in_batch_system(environment, stamp="wms-1") == name
 
 
 # ---- Slurm
@@ -70,7 +70,7 @@ def test_a_pilot_is_called_as_its_batch_system_does_else_by_its_stamp(
     ],
 )
 def test_lengths_of_time_are_read_as_slurm_writes_them(told: str, seconds: float | None) -> None:
-    assert batch.seconds_of(told) == seconds
+    assert batch_system.seconds_of(told) == seconds
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_lengths_of_time_are_read_as_slurm_writes_them(told: str, seconds: float
 def test_slurm_tells_cores_and_memory_by_variables(
     environment: dict[str, str], processors: int | None, memory_mb: int | None
 ) -> None:
-    assert batch.slurm_processors(environment) == processors
-    assert batch.slurm_memory_mb(environment) == memory_mb
+    assert batch_system.slurm_processors(environment) == processors
+    assert batch_system.slurm_memory_mb(environment) == memory_mb
 
 
 def test_where_slurm_cannot_be_asked_the_end_is_that_of_the_variable() -> None:
@@ -196,7 +196,7 @@ def test_a_pilot_that_slurm_ends_says_so(cluster: SlurmCluster, server: Scripted
     ],
 )
 def test_limits_of_htcondor_are_those_of_the_jobs_advertisement(job: dict[str, str], seconds: float | None) -> None:
-    assert batch.condor_left_s(job, now=NOW, began_at=NOW - 100) == seconds
+    assert batch_system.condor_left_s(job, now=NOW, began_at=NOW - 100) == seconds
 
 
 def test_htcondor_tells_by_its_two_advertisements(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_htcondor_tells_by_its_two_advertisements(tmp_path: Path) -> None:
 
     assert (grant.processors, grant.memory_mb) == (4, 2048)
     assert 990 < left_s(grant) <= 1000
-    assert batch.id_in_batch_system(environment) == "12.3"
+    assert batch_system.id_in_batch_system(environment) == "12.3"
 
 
 def test_the_offer_of_a_pilot_in_htcondor_is_no_more_than_its_slot(

@@ -6,8 +6,8 @@ from unicodedata import normalize
 
 import pytest
 
-from pilots.agent.client import TooMuchError
-from pilots.agent.storage import Storage
+from pilots.agent.data.storage import Storage
+from pilots.agent.server.http import TooMuchError
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import TOKEN, adler32, given, job_data, storage

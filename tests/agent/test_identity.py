@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import accounts
-from pilots.agent.accounts import NoAccountError
+from pilots.agent.job import accounts
+from pilots.agent.job.accounts import NoAccountError
 from pilots.backends import host
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
@@ -260,7 +260,7 @@ def _kill_supervisors(server: ScriptedServer, agent: RunningAgent, mark: str, *,
     beats = len(server.lease.heartbeats)
     server.wait_until(lambda: len(server.lease.heartbeats) >= beats + 3)
     worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
-    wardens = [pid for pid in processes_with("warden.py") if _is_below(pid, worker)]
+    wardens = [pid for pid in processes_with("payload_supervisor.py") if _is_below(pid, worker)]
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in [worker, *wardens, *([agent.process.pid] if agent_too else [])]:
             os.kill(pid, number)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import kept
+from pilots.agent.data import output_spool
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 from tests.agent.test_data import job_data
@@ -146,12 +146,12 @@ def test_what_is_old_or_too_much_goes(tmp_path: Path) -> None:
     for name, megabytes, age_s in [("old", 1, 8 * 86400), ("big", 150, 3600), ("small", 40, 60)]:
         _file(tmp_path / "kept", name, megabytes=megabytes, age_s=age_s)
 
-    where = kept.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
+    where = output_spool.keep(_file(tmp_path, "new", megabytes=30), work_directory=tmp_path / "work", name="job-7")
 
     assert where is not None
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
     too_big = _file(tmp_path, "huge", megabytes=201)
-    assert kept.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
+    assert output_spool.keep(too_big, work_directory=tmp_path / "work", name="job-8") is None
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["directory", "job-7", "small"]
 
 
@@ -160,7 +160,7 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "kept").symlink_to("elsewhere")
 
-    where = kept.keep(_file(tmp_path, "new", megabytes=1), work_directory=tmp_path / "work", name="job-7")
+    where = output_spool.keep(_file(tmp_path, "new", megabytes=1), work_directory=tmp_path / "work", name="job-7")
 
     assert where is not None
     assert where.endswith(f"{tmp_path}/work/kept/job-7")

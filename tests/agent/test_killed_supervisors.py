@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import cgroups, errand, payload_records, shared_directories
-from pilots.agent.payload_records import PayloadRecord
+from pilots.agent.base import shared_directories
+from pilots.agent.job import payload_records, user_helper
+from pilots.agent.job.payload_records import PayloadRecord
+from pilots.agent.node import cgroups
 from pilots.backends import host
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
@@ -208,7 +210,7 @@ def test_a_plain_host_says_that_a_pilot_has_ended_only_when_its_payload_has(tmp_
 
 def test_a_number_that_another_process_has_now_is_not_killed(tmp_path: Path) -> None:
     stranger = subprocess.Popen(["sleep", marker()])
-    started = errand.started_of(stranger.pid)
+    started = user_helper.started_of(stranger.pid)
     assert started is not None
     file = _record_file(tmp_path, processes=[(stranger.pid, started - 1)])
     try:
@@ -222,7 +224,7 @@ def test_a_number_that_another_process_has_now_is_not_killed(tmp_path: Path) -> 
 
 def test_a_payload_whose_supervisor_lives_is_left_alone(tmp_path: Path) -> None:
     payload = subprocess.Popen(["sleep", marker()])
-    started = errand.started_of(payload.pid)
+    started = user_helper.started_of(payload.pid)
     try:
         with PayloadRecord("0f1e", account="", work_directory=tmp_path, directory=tmp_path) as record:
             record.note([(payload.pid, started or 0)])
@@ -245,7 +247,7 @@ def test_records_that_say_nothing_of_this_node_end_nothing(tmp_path: Path, conte
 
 def test_a_half_written_line_costs_no_other(tmp_path: Path) -> None:
     payload = subprocess.Popen(["sleep", marker()], start_new_session=True)
-    file = _record_file(tmp_path, processes=[(payload.pid, errand.started_of(payload.pid) or 0)])
+    file = _record_file(tmp_path, processes=[(payload.pid, user_helper.started_of(payload.pid) or 0)])
     with file.open("a") as opened:
         opened.write("12")
     assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
@@ -259,7 +261,7 @@ def test_a_process_without_its_environment_is_found_by_its_session(tmp_path: Pat
     try:
         _poll(lambda: len(processes_with(mark)) == 2)
         other = next(pid for pid in processes_with(mark) if pid != shell.pid)
-        _record_file(tmp_path, processes=[(other, errand.started_of(other) or 0)])
+        _record_file(tmp_path, processes=[(other, user_helper.started_of(other) or 0)])
         assert payload_records.end_all(stopped=lambda: None, directory=tmp_path) == 0
         assert shell.wait() == -signal.SIGKILL
         assert processes_with(mark) == []

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent.bell import Bell
-from pilots.agent.drain import DrainRequest
+from pilots.agent.base.wakeup import Bell
+from pilots.agent.pilot.drain import DrainRequest
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT, RunningAgent, ancestor_below, marker, processes_with
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer
@@ -263,7 +263,8 @@ def test_a_job_that_was_given_while_the_signal_came_is_handed_back_at_once(
 def _agent_with(work: str, server: ScriptedServer, directory: Path) -> "subprocess.CompletedProcess[str]":
     """Run an agent whose processes do *work*, a function of Python, instead of carrying out their jobs."""
     program = (
-        "import sys; from pilots.agent import __main__, child; {}; child.carry_out = work; sys.exit(__main__.main())"
+        "import sys; from pilots.agent import __main__; from pilots.agent.pilot import job_task; {}; "
+        "job_task.carry_out = work; sys.exit(__main__.main())"
     )
     options = ["--server", server.url, "--token-file", "-", "--work-dir", str(directory), "--max-idle-s", "0"]
     return subprocess.run(
@@ -278,7 +279,7 @@ def test_an_agent_with_a_fault_hands_the_job_back_and_takes_no_other(server: Scr
 
     # The fault is in the work, not in what ends the rest of a process that died.
     faulty = "lambda errand, **more: (errand.died_before or errand.no_such_thing) and carry_out(errand, **more)"
-    work = f"carry_out = child.carry_out; work = {faulty}"
+    work = f"carry_out = job_task.carry_out; work = {faulty}"
     ended = _agent_with(work, server, tmp_path)
 
     assert ended.returncode == 1

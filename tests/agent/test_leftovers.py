@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import leftovers
-from pilots.agent.leftovers import Guard
+from pilots.agent.job import stale_workspaces
+from pilots.agent.job.stale_workspaces import Guard
 from tests.agent.conftest import StartAgent
 from tests.agent.running import RunningAgent, marker, processes_with
 from tests.agent.scripted import ScriptedServer
 
 
 def sweep(directory: Path, *, stopped: Callable[[], object] = lambda: None) -> None:
-    leftovers.remove_all(directory, accounts=(), stopped=stopped)
+    stale_workspaces.remove_all(directory, accounts=(), stopped=stopped)
 
 
 def left_behind(below: Path, name: str = "wms-job-7-0f1e", *, node: str = f"host:{socket.gethostname()}") -> Path:
@@ -26,7 +26,7 @@ def left_behind(below: Path, name: str = "wms-job-7-0f1e", *, node: str = f"host
     (directory / "job" / "locked").mkdir(parents=True)
     (directory / "job" / "locked" / "output").write_text("half")
     (directory / "job" / "locked").chmod(0o500)
-    leftovers.file_of(directory).write_text(node)
+    stale_workspaces.file_of(directory).write_text(node)
     return directory
 
 
@@ -96,12 +96,12 @@ def test_what_another_node_or_nobody_claims_stays(tmp_path: Path, node: str) -> 
     directory = left_behind(tmp_path, node=node)
     sweep(tmp_path)
     assert directory.exists()
-    assert leftovers.file_of(directory).exists()
+    assert stale_workspaces.file_of(directory).exists()
 
 
 def test_what_has_no_lock_stays(tmp_path: Path) -> None:
     directory = left_behind(tmp_path)
-    leftovers.file_of(directory).unlink()
+    stale_workspaces.file_of(directory).unlink()
     sweep(tmp_path)
     assert directory.exists()
 
@@ -111,9 +111,9 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     work.mkdir()
     elsewhere.mkdir()
     (elsewhere / "precious").touch()
-    leftovers.file_of(work / "wms-job-7-link").write_text(f"host:{socket.gethostname()}")
+    stale_workspaces.file_of(work / "wms-job-7-link").write_text(f"host:{socket.gethostname()}")
     (work / "wms-job-7-link").symlink_to(elsewhere)
-    (work / ".wms-job-8-link.lock").symlink_to(leftovers.file_of(work / "wms-job-7-link"))
+    (work / ".wms-job-8-link.lock").symlink_to(stale_workspaces.file_of(work / "wms-job-7-link"))
     (work / "wms-job-8-link").mkdir()
     sweep(work)
     assert (elsewhere / "precious").exists()

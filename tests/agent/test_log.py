@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import linux
-from pilots.agent import log as agent_log
-from pilots.agent.client import Client
-from pilots.agent.log import Journal
-from pilots.agent.server import Server
-from pilots.agent.shipping import CHUNK_BYTES, Shipping
+from pilots.agent.base import linux
+from pilots.agent.base import log as agent_log
+from pilots.agent.base.log import Journal
+from pilots.agent.pilot.log_upload import CHUNK_BYTES, Shipping
+from pilots.agent.server.api import Server
+from pilots.agent.server.http import Client
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT
 from tests.agent.scripted import DROP, LOSE, PILOT_TOKEN, ScriptedServer
@@ -112,7 +112,7 @@ def test_no_token_gets_into_the_log_even_if_the_server_repeats_it(server: Script
 def test_processes_forked_later_write_to_the_same_journal() -> None:
     program = """
 import os
-from pilots.agent.log import journal
+from pilots.agent.base.log import journal
 journal.append("parent")
 for number in range(3):
     if not os.fork():

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import benchmark, cgroups, node, surroundings
-from pilots.agent.surroundings import ENOUGH_MB, Scratch, best_scratch
+from pilots.agent.node import benchmark, cgroups, inspection, site_environment
+from pilots.agent.node.site_environment import ENOUGH_MB, Scratch, best_scratch
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 
@@ -26,16 +26,16 @@ def test_repositories_are_those_that_are_mounted_and_those_that_were(tmp_path: P
     mounts = f"proc /proc proc rw 0 0\ncvmfs2 {tmp_path}/lhcb.cern.ch fuse ro 0 0\ncvmfs2 {tmp_path}2/x.y fuse ro 0 0\n"
     mounts += f"nfs {tmp_path}/lhcb.cern.ch/lib nfs ro 0 0\n"
 
-    found = surroundings.repositories(tmp_path, mounts=mounts)
+    found = site_environment.repositories(tmp_path, mounts=mounts)
 
     assert found == ["atlas.cern.ch", "cvmfs-config.cern.ch", "lhcb.cern.ch"]
-    assert surroundings.repositories(tmp_path / "none", mounts="") == []
+    assert site_environment.repositories(tmp_path / "none", mounts="") == []
 
 
 def test_scratch_directories_are_named_by_their_variables(tmp_path: Path) -> None:
     environment = {"TMPDIR": str(tmp_path), "_CONDOR_SCRATCH_DIR": str(tmp_path / "none"), "SCRATCH": "relative"}
 
-    condor, temporary, *others = surroundings.scratch_directories(environment)
+    condor, temporary, *others = site_environment.scratch_directories(environment)
 
     assert (condor.variable, condor.flaw) == ("_CONDOR_SCRATCH_DIR", "cannot be written to: No such file or directory")
     assert (temporary.variable, temporary.path, temporary.flaw) == ("TMPDIR", tmp_path, None)
@@ -156,7 +156,7 @@ def test_the_quota_of_cores_is_that_of_the_control_groups(
 
 
 def test_there_are_no_more_cores_than_the_pilot_may_run_on() -> None:
-    assert 1 <= node.usable_processors() <= len(os.sched_getaffinity(0))
+    assert 1 <= inspection.usable_processors() <= len(os.sched_getaffinity(0))
 
 
 # ---- speed

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import node
-from pilots.agent.client import Client, UnreachableError
+from pilots.agent.node import inspection
+from pilots.agent.server.http import Client, UnreachableError
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT
 from tests.agent.scripted import PILOT_TOKEN, ScriptedServer, Seen
@@ -191,7 +191,7 @@ def test_a_node_without_load_and_name_is_reported_all_the_same(tmp_path: Path, m
     monkeypatch.setattr(os, "getloadavg", unknown)
     monkeypatch.setattr(socket, "gethostname", lambda: "")
 
-    report = node.look(tmp_path, min_free_disk_mb=0, skew_s=0, speed=1).as_record()
+    report = inspection.look(tmp_path, min_free_disk_mb=0, skew_s=0, speed=1).as_record()
 
     assert report["host_name"] == "unnamed"
     assert report["ok"] is True

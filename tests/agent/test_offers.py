@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import accelerators
-from pilots.agent.batch import Grant
-from pilots.agent.configuration import Place
-from pilots.agent.node import NodeReport
-from pilots.agent.offer import Resources, resources_of
-from pilots.agent.options import parse
+from pilots.agent.node import gpus
+from pilots.agent.node.batch_system import Grant
+from pilots.agent.node.inspection import NodeReport
+from pilots.agent.pilot.offer import Resources, resources_of
+from pilots.agent.pilot.options import parse
+from pilots.agent.server.configuration import Place
 from tests.agent.conftest import StartAgent
 from tests.agent.scripted import ScriptedServer
 
@@ -49,11 +49,11 @@ def test_the_gpus_of_a_slot_are_those_of_its_grant_else_those_of_the_node(
 ) -> None:
     for name in ("nvidia10", "nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
         (tmp_path / name).touch()
-    assert accelerators.of_slot(environment, devices=tmp_path) == found
+    assert gpus.of_slot(environment, devices=tmp_path) == found
 
 
 def test_a_node_without_devices_has_no_gpus(tmp_path: Path) -> None:
-    assert accelerators.of_slot({}, devices=tmp_path / "none") == ()
+    assert gpus.of_slot({}, devices=tmp_path / "none") == ()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import room
-from pilots.agent.lease import Job, parse_job
-from pilots.agent.offer import Resources
+from pilots.agent.pilot import free_resources
+from pilots.agent.pilot.offer import Resources
+from pilots.agent.server.lease import Job, parse_job
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ancestor_below, marker, processes_with
 from tests.agent.scripted import Lease, ScriptedServer
@@ -115,19 +115,19 @@ def job(**asked: int) -> Job:
     ],
 )
 def test_another_job_needs_a_processor_and_some_memory(jobs: list[Job], useful: bool) -> None:
-    left = room.left_of(slot(), jobs, free_disk_mb=100)
-    assert room.is_useful(left, slot=slot()) is useful
+    left = free_resources.left_of(slot(), jobs, free_disk_mb=100)
+    assert free_resources.is_useful(left, slot=slot()) is useful
     assert left.memory_mb >= 0
 
 
 def test_a_slot_without_any_memory_takes_jobs_that_ask_none() -> None:
     nothing = slot(memory_mb=0)
-    assert room.is_useful(room.left_of(nothing, [job()], free_disk_mb=0), slot=nothing)
+    assert free_resources.is_useful(free_resources.left_of(nothing, [job()], free_disk_mb=0), slot=nothing)
 
 
 @pytest.mark.parametrize(("free_mb", "left_mb"), [(100, 70), (75, 70), (65, 65), (0, 0)])
 def test_disk_that_jobs_have_written_to_counts_once(free_mb: int, left_mb: int) -> None:
-    assert room.left_of(slot(), [job(disk_mb=30)], free_disk_mb=free_mb).disk_mb == left_mb
+    assert free_resources.left_of(slot(), [job(disk_mb=30)], free_disk_mb=free_mb).disk_mb == left_mb
 
 
 def test_each_payload_has_gpus_of_its_own(server: ScriptedServer, start: StartAgent, tmp_path: Path) -> None:

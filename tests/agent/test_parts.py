@@ -13,22 +13,25 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import batch, cgroups, errand, fields, heartbeat, lease, node, persistence, processes
-from pilots.agent import log as agent_log
-from pilots.agent.backoff import Backoff
-from pilots.agent.bell import Bell
-from pilots.agent.client import UnreachableError
-from pilots.agent.clock import monotonic
-from pilots.agent.configuration import Configuration, parse
-from pilots.agent.data import JobData
-from pilots.agent.errand import disk_usage_mb, remove_tree
-from pilots.agent.execution import Outcome
-from pilots.agent.fields import MalformedAnswerError
-from pilots.agent.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
-from pilots.agent.offer import Resources
-from pilots.agent.payload import End
-from pilots.agent.persistence import Persistence
-from pilots.agent.wrapper import conclusion_of
+from pilots.agent.base import log as agent_log
+from pilots.agent.base import processes
+from pilots.agent.base.clock import monotonic
+from pilots.agent.base.wakeup import Bell
+from pilots.agent.job import heartbeat, user_helper
+from pilots.agent.job.execution import Outcome
+from pilots.agent.job.payload import End
+from pilots.agent.job.user_helper import disk_usage_mb, remove_tree
+from pilots.agent.job.wrapper import conclusion_of
+from pilots.agent.node import batch_system, cgroups, inspection
+from pilots.agent.pilot.offer import Resources
+from pilots.agent.server import json_fields, lease, persistence
+from pilots.agent.server.backoff import Backoff
+from pilots.agent.server.configuration import Configuration, parse
+from pilots.agent.server.http import UnreachableError
+from pilots.agent.server.job_data import JobData
+from pilots.agent.server.json_fields import MalformedAnswerError
+from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
+from pilots.agent.server.persistence import Persistence
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -159,9 +162,9 @@ def test_disk_usage_follows_no_links_and_counts_a_file_once(tmp_path: Path) -> N
 def test_very_many_files_keep_nobody_from_obeying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"1" * 5000)
     found = (str(tmp_path / "file"), (tmp_path / "file").stat())
-    monkeypatch.setattr(errand, "walk", lambda _: repeat(found))
+    monkeypatch.setattr(user_helper, "walk", lambda _: repeat(found))
 
-    assert errand.disk_usage_mb(str(tmp_path), within_s=0.05) > 0
+    assert user_helper.disk_usage_mb(str(tmp_path), within_s=0.05) > 0
 
 
 def test_the_tail_is_the_last_lines_of_valid_text(tmp_path: Path) -> None:
@@ -208,17 +211,17 @@ def test_a_locked_directory_is_removed_all_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_platforms_are_named_as_jobs_name_them(told: dict[str, str], name: str) -> None:
-    assert node.system_name(told, machine="x86_64") == name
+    assert inspection.system_name(told, machine="x86_64") == name
 
 
 def test_the_batch_id_is_that_of_the_batch_system(tmp_path: Path) -> None:
     advertisement = tmp_path / ".job.ad"
     advertisement.write_text('MyType = "Job"\nClusterId = 12\nProcId = 3\nNotProcId = 9\n')
 
-    assert batch.id_in_batch_system({"SLURM_JOB_ID": "77"}) == "77"
-    assert batch.id_in_batch_system({"_CONDOR_JOB_AD": str(advertisement), "_CONDOR_SLOT": "slot1"}) == "12.3"
-    assert batch.id_in_batch_system({"_CONDOR_SLOT": "slot1"}) == "slot1"
-    assert batch.id_in_batch_system({}) == ""
+    assert batch_system.id_in_batch_system({"SLURM_JOB_ID": "77"}) == "77"
+    assert batch_system.id_in_batch_system({"_CONDOR_JOB_AD": str(advertisement), "_CONDOR_SLOT": "slot1"}) == "12.3"
+    assert batch_system.id_in_batch_system({"_CONDOR_SLOT": "slot1"}) == "slot1"
+    assert batch_system.id_in_batch_system({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -245,10 +248,10 @@ def test_the_memory_limit_is_that_of_the_control_groups(
 
 
 def test_a_clock_that_is_far_off_makes_the_node_unfit(tmp_path: Path) -> None:
-    assert node.look(tmp_path, min_free_disk_mb=0, skew_s=-299).ok
-    assert node.look(tmp_path, min_free_disk_mb=0, skew_s=None).ok
+    assert inspection.look(tmp_path, min_free_disk_mb=0, skew_s=-299).ok
+    assert inspection.look(tmp_path, min_free_disk_mb=0, skew_s=None).ok
 
-    off = node.look(tmp_path, min_free_disk_mb=0, skew_s=301)
+    off = inspection.look(tmp_path, min_free_disk_mb=0, skew_s=301)
 
     assert [check.name for check in off.checks if not check.ok] == ["clock"]
 
@@ -354,13 +357,13 @@ def test_a_malformed_configuration_is_an_error_of_its_own(wrong: dict[str, objec
 
 @pytest.mark.parametrize("written", ["2026-06-01T12:00:00Z", "2026-06-01T14:00:00.000000+02:00"])
 def test_times_are_read_with_their_zone(written: str) -> None:
-    assert fields.moment({"at": written}, "at") == NOON
+    assert json_fields.moment({"at": written}, "at") == NOON
 
 
 @pytest.mark.parametrize("written", ["2026-06-01T12:00:00", "yesterday", 5])
 def test_times_without_a_zone_are_not_read(written: object) -> None:
     with pytest.raises(MalformedAnswerError):
-        fields.moment({"at": written}, "at")
+        json_fields.moment({"at": written}, "at")
 
 
 def test_an_event_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str]) -> None:

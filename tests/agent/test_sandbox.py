@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent import sandbox
-from pilots.agent.sandbox import Limits, TooLargeError, UnsafeArchiveError
+from pilots.agent.job import sandbox
+from pilots.agent.job.sandbox import Limits, TooLargeError, UnsafeArchiveError
 from wms.jobs.services.archives import check_output_archive
 
 MAX_BYTES = 10_000

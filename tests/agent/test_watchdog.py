@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import processes
-from pilots.agent.configuration import Margins
-from pilots.agent.execution import Outcome, limits_of
-from pilots.agent.identity import Own
-from pilots.agent.lease import parse_job
-from pilots.agent.payload import End
-from pilots.agent.processes import CPUMeter, Process, Tree
-from pilots.agent.watchdog import PayloadLimits, Verdict, Watchdog
-from pilots.agent.wrapper import conclusion_of
+from pilots.agent.base import processes
+from pilots.agent.base.processes import CPUMeter, Process, Tree
+from pilots.agent.job.execution import Outcome, limits_of
+from pilots.agent.job.identity import Own
+from pilots.agent.job.payload import End
+from pilots.agent.job.watchdog import PayloadLimits, Verdict, Watchdog
+from pilots.agent.job.wrapper import conclusion_of
+from pilots.agent.server.configuration import Margins
+from pilots.agent.server.lease import parse_job
 from tests.agent.conftest import PYTHON, StartAgent
 from tests.agent.running import marker, processes_with
 from tests.agent.scripted import ScriptedServer

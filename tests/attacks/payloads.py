@@ -35,7 +35,7 @@ for pid in [int(name) for name in os.listdir("/proc") if name.isdecimal()]:
         told = open(f"/proc/{{{{pid}}}}/cmdline", "rb").read()
     except OSError:
         continue
-    if pid == os.getpid() or not any(word in told for word in (b"{{mark}}", b"agent.pyz", b"warden.py")):
+    if pid == os.getpid() or not any(word in told for word in (b"{{mark}}", b"agent.pyz", b"payload_supervisor.py")):
         continue
     if library.ptrace(16, pid, 0, 0) == 0:
         done.add(f"traced {{{{told}}}}")

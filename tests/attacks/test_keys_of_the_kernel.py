@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent.accounts import claim_uid
+from pilots.agent.job.accounts import claim_uid
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import PYTHON, Start, printed, python
 

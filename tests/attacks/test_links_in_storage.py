@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent.storage import Storage, StorageError
+from pilots.agent.data.storage import Storage, StorageError
 
 LFN = "/lhcb/user/m/mallory/1/data"
 #: An account of payloads: only root may give its links to another one.

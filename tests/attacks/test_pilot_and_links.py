@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pilots.agent import errand, sandbox
+from pilots.agent.job import sandbox, user_helper
 from tests.agent.running import ORDINARY_USER
 from tests.agent.scripted import ScriptedServer
 from tests.attacks.payloads import Start
@@ -146,7 +146,7 @@ def test_what_is_removed_is_never_behind_a_link_that_was_put_there_meanwhile(
 
     for call in ("rename", "lstat", "open", "chmod"):
         replace_after(call)
-    errand.remove_tree(str(left))
+    user_helper.remove_tree(str(left))
     monkeypatch.undo()
 
     assert replaced

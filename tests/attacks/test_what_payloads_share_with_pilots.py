@@ -172,7 +172,7 @@ def test_what_is_the_accounts_alone_in_its_home_is_hidden_in_dotted_directories_
     lists = {"hide": [], "read": [], "own": [str(job)], "show": []}
     told = {"top": str(job), "tmp": str(job), **lists, "home": str(directory / "home"), "shared_memory_mb": 0}
     told |= {"other_user": False, "shared": ["/tmp", "/var/tmp"], "shared_memory": "/dev/shm"}
-    program = (ROOT / "pilots" / "agent" / "enclosure.py").read_text()
+    program = (ROOT / "pilots" / "agent" / "namespaces.py").read_text()
 
     done = subprocess.run(
         [PYTHON, "-I", "-S", "-c", program, json.dumps(told), str(script)],

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
-from pilots.agent.checksums import checksum_of
+from pilots.agent.data.checksums import checksum_of
 from resources.domain.words import SiteTokenPurpose
 from resources.models import Replica, Site
 from resources.services import issue_site_token

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilots.agent import sandbox
+from pilots.agent.job import sandbox
 from tests.fuzz.conftest import EXAMPLES, LONG
 from tests.fuzz.work import calls_of, refuse_far_too_long, refuse_long
 from wms.jobs.domain.archives import SandboxTooLargeError

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from pilots.agent.configuration import parse
+from pilots.agent.server.configuration import parse
 from pilots.domain import PilotStatus, WatchdogMargins
 from resources.domain.words import Identity
 from tests.api.pilots.credentials import CONFIG, bearer

@@ -17,7 +17,7 @@ import psycopg
 import yaml
 from psycopg.rows import dict_row
 
-from pilots.agent.node import detected_platform
+from pilots.agent.node.inspection import detected_platform
 from tests.end_to_end.stack.running import READY_WITHIN_S, environment, free_port, manage
 from tests.pace import wait_for, within
 from tests.programs import directory_of_payloads

@@ -26,7 +26,7 @@ def _fetch(**headers: str) -> HttpResponse:
 def test_every_build_is_the_same_whatever_the_files_say_of_themselves() -> None:
     first = agent_package()
     agent_package.cache_clear()
-    os.utime(Path(__file__).parents[3] / "pilots" / "agent" / "version.py")
+    os.utime(Path(__file__).parents[3] / "pilots" / "agent" / "__main__.py")
 
     again = agent_package()
 
@@ -40,7 +40,8 @@ def test_it_holds_the_agent_and_nothing_else() -> None:
 
     assert agent_package().content.startswith(b"#!/usr/bin/env python3\n")
     assert names == sorted(names)
-    assert {name.rpartition("/")[0] for name in names} == {"", "pilots", "pilots/agent"}
+    parts = {f"pilots/agent/{part}" for part in ("base", "data", "job", "node", "pilot", "server")}
+    assert {name.rpartition("/")[0] for name in names} == {"", "pilots", "pilots/agent", *parts}
     assert all(name.endswith(".py") for name in names)
 
 

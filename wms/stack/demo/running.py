@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import psycopg
 from django.conf import settings
 
-from pilots.agent.node import detected_platform
+from pilots.agent.node.inspection import detected_platform
 from pilots.domain import PilotStatus
 from wms.stack import services
 from wms.stack.demo import display, sample

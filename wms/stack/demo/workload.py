@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent.surroundings import closed_to_others
+from pilots.agent.node.site_environment import closed_to_others
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.stack.demo.judging import Expected
 from wms.stack.demo.rest import Record, Upload

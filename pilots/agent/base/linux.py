@@ -1,0 +1,83 @@
+"""What the standard library does not offer of Linux: prctl(2), and holes in files."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pilots.agent.base import log
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_IPC_RMID = 0
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+
+
+def hide_memory() -> None:
+    """Keep other processes of the same user from reading this one's memory, environment and descriptors.
+
+    Without it a payload could read the tokens from ``/proc/<pid>/mem`` (PIL §3.1). Against root nothing helps.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent dies, so that none can slip away."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> bool:
+    """Have the kernel kill this process when its *parent* ends; return False when that has happened already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+@contextmanager
+def notified_of_the_end_of(parent: int, number: signal.Signals) -> Iterator[None]:
+    """Have the *parent*'s end signalled, instead of this process killed with it (die_with), as long as this lasts."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+    try:
+        if os.getppid() != parent:
+            os.kill(os.getpid(), number)
+        yield
+    finally:
+        if not die_with(parent):
+            os._exit(1)
+
+
+def remove_ipc_of(uid: int) -> None:
+    """Remove the message queues, semaphores and shared memory (System V) of a user."""
+    library = ctypes.CDLL(None)
+    for kind, remove in (("msg", library.msgctl), ("sem", library.semctl), ("shm", library.shmctl)):
+        with suppress(OSError, ValueError, KeyError, IndexError):
+            header, *lines = Path("/proc/sysvipc", kind).read_text().splitlines()
+            for line in lines:
+                told = dict(zip(header.split(), line.split()))  # noqa: B905 - pilots have Python 3.9
+                if int(told["uid"]) == uid:
+                    number = told["msqid" if kind == "msg" else f"{kind}id"]
+                    remove(int(number), *([0] if kind == "sem" else []), _IPC_RMID, None)
+
+
+def give_back(descriptor: int, *, before: int) -> None:
+    """Give the memory, or the disk, of a file's first bytes back; where that cannot be done, nothing happens."""
+    mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+    library = ctypes.CDLL(None)
+    for name in ("fallocate64", "fallocate"):  # the second is the first where there is only one kind of offset
+        call = getattr(library, name, None)
+        if call is not None:
+            call(descriptor, mode, ctypes.c_int64(0), ctypes.c_int64(before))
+            return
+
+
+def _prctl(option: int, value: int) -> None:
+    try:
+        failed = ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0
+    except (OSError, AttributeError):
+        failed = True
+    if failed:
+        log.event("agent.prctl_failed", option=option)

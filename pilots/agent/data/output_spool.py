@@ -1,0 +1,68 @@
+"""Output that no server took: kept on the node for some days, so that somebody can still fetch it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from pilots.agent.base import log
+
+#: Of all that is kept at one place: a node's disk is for its jobs.
+MOST_BYTES = 200 * 1024 * 1024
+_MOST_AGE_S = 7 * 24 * 3600.0
+_NAME = "kept"
+
+
+def keep(file: Path, *, work_directory: Path, name: str) -> str | None:
+    """Move *file* to where output is kept, and return where that is, with the host; None: it cannot be.
+
+    The directory is beside the pilot's work directory, which goes with the pilot, or in it where there is no room
+    beside. What is older, or too much, is removed.
+    """
+    try:
+        size_bytes = file.stat().st_size
+    except OSError:
+        return None
+    for above in (work_directory.resolve().parent, work_directory.resolve()):
+        directory = above / _NAME
+        try:
+            _make_private(directory)
+            if not _make_room(directory, size_bytes):
+                return None
+            shutil.move(str(file), str(directory / name))
+        except (OSError, shutil.Error) as error:
+            log.event("output.not_kept", directory=directory, error=error)
+            continue
+        log.event("output.kept", file=directory / name, bytes=size_bytes)
+        return f"{socket.gethostname()}:{directory / name}"
+    return None
+
+
+def _make_private(directory: Path) -> None:
+    directory.mkdir(mode=0o700, exist_ok=True)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(1, f"{directory} belongs to somebody else")
+
+
+def _make_room(directory: Path, size_bytes: int) -> bool:
+    """Remove what is too old, and then the oldest until there is room; return whether there is."""
+    if size_bytes > MOST_BYTES:
+        return False
+    files = []
+    for path in directory.iterdir():
+        with suppress(FileNotFoundError):  # another pilot made room at the same time
+            files.append((path, path.lstat()))
+    left_bytes = sum(status.st_size for _, status in files)
+    for path, status in sorted(files, key=lambda each: each[1].st_mtime):
+        if left_bytes + size_bytes <= MOST_BYTES and time.time() - status.st_mtime < _MOST_AGE_S:
+            break
+        with suppress(OSError):  # no file of a pilot
+            path.unlink(missing_ok=True)
+            left_bytes -= status.st_size
+    return left_bytes + size_bytes <= MOST_BYTES

@@ -1,0 +1,251 @@
+"""The payload while it runs: started, watched, and stopped when something outside wants it."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import NoReturn
+
+from pilots.agent.base import linux, log
+from pilots.agent.base.clock import monotonic
+from pilots.agent.base.wakeup import StopRequest
+from pilots.agent.job import isolation, user_helper
+from pilots.agent.job.heartbeat import Heartbeat, tail_of
+from pilots.agent.job.identity import Identity, NoIdentityError, Streams
+from pilots.agent.job.job_context import Slot
+from pilots.agent.job.payload import SIGNAL_BASE, End, NotStartedError, Payload
+from pilots.agent.job.payload_records import PayloadRecord
+from pilots.agent.job.preparation import NodeTroubleError
+from pilots.agent.job.program import Program
+from pilots.agent.job.watchdog import PayloadLimits, Verdict, Watchdog
+from pilots.agent.job.workspace import Workspace
+from pilots.agent.server.api import Usage
+from pilots.agent.server.configuration import Configuration, Margins
+from pilots.agent.server.lease import ENDED, STOPPED, Job, Lease
+
+#: Beyond the limit of the whole payload, which the watchdog sees, so far a single process of it can go by itself.
+_BEYOND_CPU_S = 60.0
+#: Sent by the kernel when the pilot's main process ends.
+_PARENT_ENDED = signal.SIGUSR2
+#: A batch system signals one process of a slot after the other; those of the payload may be among the first.
+_SIGNALS_COME_WITHIN_S = 1.0
+_STOPPED_BY_SIGNAL = frozenset(SIGNAL_BASE + number for number in StopRequest.SIGNALS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the execution ended.
+
+    Attributes:
+        end: of the payload's own process.
+        reason: why it was stopped (lease.ENDED and so on); None: it was not.
+        verdict: what was wrong, when the watchdog stopped it.
+    """
+
+    end: End
+    reason: str | None = None
+    verdict: Verdict | None = None
+
+
+class Execution:
+    """One run of one program."""
+
+    def __init__(
+        self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+    ) -> None:
+        """Take the limits from the job and from the slot.
+
+        Args:
+            slot: what the pilot works with.
+            lease: of the job.
+            configuration: of the pilot.
+            wall_left_s: until the slot ends.
+            speed: of the node's cores; 1.0: as fast as the reference.
+        """
+        self._slot = slot
+        self._lease = lease
+        self._configuration = configuration
+        self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
+        self._watchdog: Watchdog | None = None
+        self._parent_ended = False
+        #: Of standard output, when the payload has ended; None: it was not started.
+        self.last_lines: str | None = None
+
+    def usage(self) -> Usage:
+        """Return what the payload has used so far; for the heartbeat's thread too."""
+        return Usage() if self._watchdog is None else self._watchdog.usage
+
+    def run(self, program: Program, *, identity: Identity, workspace: Workspace, heartbeat: Heartbeat) -> Outcome:
+        """Run *program* to its end; nothing of it is left afterwards.
+
+        Raises:
+            CannotRunError: it cannot be started as who it should be, or its output has no place.
+        """
+        signal.signal(_PARENT_ENDED, self._on_parent_ended)
+        if math.isfinite(self._limits.unasked_disk_mb):
+            # What it was given is not its doing.
+            given_mb = user_helper.disk_usage_mb(str(workspace.job))
+            self._limits = replace(self._limits, unasked_disk_mb=self._limits.unasked_disk_mb + given_mb)
+        record = PayloadRecord(
+            self._lease.match_id, account=identity.account, work_directory=self._slot.work_directory,
+            uid=identity.uid if identity.is_exclusive else 0,
+        )  # fmt: skip
+        parent_watched = linux.notified_of_the_end_of(self._slot.parent, _PARENT_ENDED)
+        with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:
+            try:
+                payload = Payload(
+                    program, identity=identity, workspace=workspace, streams=streams,
+                    max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
+                    enclosure=self._enclosure(workspace, uid=identity.uid),
+                )  # fmt: skip
+            except NotStartedError as error:
+                if identity.is_other:
+                    raise NoIdentityError(str(error)) from error
+                raise NodeTroubleError(f"The payload could not be started: {error}") from error
+            self._watchdog = self._watching(payload, identity, workspace, streams)
+            log.event(
+                "payload.started", job=self._lease.job.id, warden=payload.warden_pid, user=identity.uid,
+                stalled_after_s=self._limits.stalled_s,
+            )  # fmt: skip
+            heartbeat.watch_output(streams.stdout)
+            payload.note_processes()
+            try:
+                outcome = self._wait(payload, self._watchdog, heartbeat)
+            finally:
+                payload.close()
+                heartbeat.watch_output(None)
+                self.last_lines = tail_of(streams.stdout)
+        self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
+        return outcome
+
+    def _enclosure(self, workspace: Workspace, *, uid: int) -> Sequence[str]:
+        if not isolation.by_namespaces(self._configuration.place):
+            return ()
+        return isolation.words(
+            workspace, self._lease, uid=uid, work_directory=self._slot.work_directory,
+            hide=self._slot.hidden, show=self._slot.shown,
+        )  # fmt: skip
+
+    def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
+        self._parent_ended = True
+
+    def _leave_with_parent(self, payload: Payload) -> NoReturn:
+        """End the payload at once and leave: with the pilot's main process this slot is over, or will be soon."""
+        log.event("payload.stopping", job=self._lease.job.id, reason="the pilot was killed")
+        payload.close()
+        os._exit(1)
+
+    def _watching(self, payload: Payload, identity: Identity, workspace: Workspace, streams: Streams) -> Watchdog:
+        nearly_mb = self._limits.memory_mb * self._limits.warning_fraction
+        return Watchdog(
+            self._limits,
+            root=payload.warden_pid,
+            directory=workspace.top,
+            disk_mb=lambda found: identity.disk_mb(workspace, found),
+            memory_mb=lambda found: identity.memory_mb(found, limit_mb=nearly_mb),
+            streams=list(dict.fromkeys((streams.stdout, streams.stderr))),
+            look_every_s=self._configuration.look_every_s,
+        )
+
+    def _wait(self, payload: Payload, watchdog: Watchdog, heartbeat: Heartbeat) -> Outcome:
+        reason: str | None = None
+        verdict: Verdict | None = None
+        kill_at: float | None = None
+        look_at = monotonic() + self._configuration.look_every_s
+        while not payload.wait_for_end(self._slot.bell, self._seconds_until(look_at, kill_at)):
+            now = monotonic()
+            if self._parent_ended:
+                self._leave_with_parent(payload)
+            if now >= look_at:
+                payload.note_processes()
+                verdict = verdict or self._look(watchdog, heartbeat)
+                look_at = now + self._configuration.look_every_s
+            stronger = self._slot.order(self._lease)
+            if kill_at is None and (stronger or verdict):
+                reason = stronger
+                log.event("payload.stopping", job=self._lease.job.id, reason=reason or (verdict and verdict.sentence))
+                payload.terminate()
+                kill_at = now + self._slot.grace_s
+            if stronger == ENDED:
+                # Its job may already run elsewhere: there is no time for manners.
+                reason, kill_at = stronger, min(kill_at or now, now)
+            if kill_at is not None and now >= kill_at:
+                payload.kill()
+                kill_at = now + self._slot.grace_s
+        end = payload.ended()
+        if reason is None and verdict is None and self._was_stopped_with_the_pilot(end):
+            reason = STOPPED
+        # An order that came together with the payload's own end changes nothing of how it ended.
+        return Outcome(end, reason=reason, verdict=None if reason else verdict)
+
+    def _was_stopped_with_the_pilot(self, end: End) -> bool:
+        """Return whether the payload failed because all of the slot was told to stop, which is no fault of its own.
+
+        Slurm, for one, cancels a job by a signal to each of its processes, and a payload may answer that by any exit
+        code. One that failed by itself just then is run once more, which does little harm.
+        """
+        if end.exit_code == 0 or end.error_number is not None:
+            return False
+        if end.exit_code in _STOPPED_BY_SIGNAL:
+            give_up_at = monotonic() + _SIGNALS_COME_WITHIN_S
+            while not self._slot.stop and (left_s := give_up_at - monotonic()) > 0:
+                self._slot.bell.wait(left_s)
+        return bool(self._slot.stop)
+
+    def _look(self, watchdog: Watchdog, heartbeat: Heartbeat) -> Verdict | None:
+        verdict = watchdog.look()
+        for warning in watchdog.warnings() if verdict is None else ():
+            log.event("payload.warned", job=self._lease.job.id, warning=warning)
+            heartbeat.warn(warning)
+        return verdict
+
+    def _seconds_until(self, look_at: float, kill_at: float | None) -> float:
+        now = monotonic()
+        nearest = look_at if kill_at is None else min(look_at, kill_at)
+        # A lease ends by the clock: nobody rings then.
+        return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
+
+
+def stall_window_s(job: Job, margins: Margins) -> float:
+    """Return over how many seconds the payload may use hardly any CPU time; infinite: for ever.
+
+    What the job asks for counts instead of what its place says, but within the place's longest window; a place that
+    does not stop stalled payloads at all bounds nothing.
+    """
+    usual_s = margins.stalled_s or math.inf
+    if job.stalled_s is None:
+        return usual_s
+    longest_s = max(margins.max_stalled_s, usual_s) if margins.max_stalled_s else math.inf
+    return min(job.stalled_s or math.inf, longest_s)
+
+
+def limits_of(job: Job, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
+    """Return how far the payload of *job* may go.
+
+    Args:
+        job: what it asked for, CPU time in seconds of a reference core (TQM).
+        margins: of the server.
+        wall_left_s: until the slot ends.
+        speed: of the node's cores; the same work takes a slow one more CPU time. That it takes a fast one less is not
+            held against a payload: how fast is not known that well.
+    """
+    return PayloadLimits(
+        cpu_s=job.cpu_time_s * job.processors * margins.cpu_factor / min(1.0, speed),
+        wall_s=wall_left_s,
+        asked_wall_s=job.wall_time_s or math.inf,
+        memory_mb=job.memory_mb * margins.memory_factor or math.inf,
+        disk_mb=job.disk_mb or math.inf,
+        unasked_disk_mb=math.inf if job.disk_mb else margins.unasked_disk_mb or math.inf,
+        stream_mb=margins.stream_max_mb or math.inf,
+        min_free_disk_mb=margins.min_free_disk_mb,
+        stalled_s=stall_window_s(job, margins),
+        stalled_cpu_fraction=(
+            margins.stalled_cpu_fraction if job.stalled_cpu_fraction is None else job.stalled_cpu_fraction
+        ),
+        stalled_warning_fraction=margins.stalled_warning_fraction,
+        warning_fraction=margins.warning_fraction,
+    )

@@ -1,0 +1,137 @@
+"""A thread that shows the server that the pilot lives, in every phase of a job, and learns what is wanted of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Callable
+
+from pilots.agent.base import log
+from pilots.agent.server.api import Server, Usage
+from pilots.agent.server.backoff import Backoff
+from pilots.agent.server.http import RefusedError, UnreachableError
+from pilots.agent.server.json_fields import MalformedAnswerError
+from pilots.agent.server.lease import Lease, LeaseEndedError
+
+TAIL_LINES = 20
+TAIL_BYTES = 4096
+#: Of a minor status, in characters.
+MAX_MINOR = 255
+#: After a heartbeat that did not arrive the next follows soon, and at least so often.
+_RETRY_LIMIT_S = 30.0
+_LONGEST_CALL_S = 15.0
+_SHORTEST_CALL_S = 5.0
+
+
+class Heartbeat:
+    """Beats from the match until the last report; ``with`` starts and stops it."""
+
+    def __init__(self, server: Server, lease: Lease, *, every_s: float, usage: Callable[[], Usage]) -> None:
+        """Prepare the thread.
+
+        Args:
+            server: where to report.
+            lease: to be renewed.
+            every_s: seconds between two beats.
+            usage: says what the payload has used so far; called from the thread.
+        """
+        self._server = server
+        self._lease = lease
+        self._every_s = every_s
+        self._usage = usage
+        self._output: int | None = None
+        self._told: str | None = None
+        #: About the payload, for its owner; replaced as a whole.
+        self._warning: str | None = None
+        self._stopped = threading.Event()
+        self._hurry = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> Heartbeat:  # noqa: PYI034 - Self is of Python 3.11
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self._stopped.set()
+        self._hurry.set()
+
+    def watch_output(self, descriptor: int | None) -> None:
+        """Tell the last lines of this file from now on; None: the payload has ended, there will be no others."""
+        if descriptor is None:
+            self._warning = None
+        self._output = descriptor
+
+    def warn(self, sentence: str) -> None:
+        """Tell the job's owner that the payload has come near to a limit; what is not yet told is replaced."""
+        self._warning = sentence
+        self._hurry.set()
+
+    def _run(self) -> None:
+        trouble = Backoff(first_s=min(1.0, self._every_s), limit_s=min(self._every_s, _RETRY_LIMIT_S))
+        delay_s = self._every_s
+        while not self._stopped.is_set():
+            self._hurry.wait(delay_s)
+            self._hurry.clear()
+            if self._stopped.is_set():
+                break
+            try:
+                self._beat()
+            except LeaseEndedError as error:
+                if not self._stopped.is_set():
+                    self._lease.end(str(error))
+                break
+            except (UnreachableError, RefusedError, MalformedAnswerError) as error:
+                delay_s = trouble.next_s()
+                left_s = self._lease.seconds_until_stop()
+                log.event("heartbeat.failed", job=self._lease.job.id, error=error, stop_in_s=left_s)
+            except Exception as error:  # noqa: BLE001 - the border of the thread: without it the job is lost in silence
+                delay_s = trouble.next_s()
+                log.event("agent.fault", error=repr(error), traceback=traceback.format_exc())
+            else:
+                trouble.reset()
+                # Orders were obeyed that need no payload to end: say so at once.
+                delay_s = 0.0 if self._lease.to_acknowledge() else self._every_s
+        self._server.close()
+
+    def _beat(self) -> None:
+        with self._lease.reporting:
+            if not self._lease.handed_back:
+                self._report()
+
+    def _report(self) -> None:
+        tail = self._tail()
+        told = tail if tail != self._told or self._lease.take_peek() else None
+        obeyed = self._lease.to_acknowledge()
+        timeout_s = max(_SHORTEST_CALL_S, min(_LONGEST_CALL_S, self._every_s))
+        self._server.heartbeat(
+            self._lease, usage=self._usage(), std_output=told, acknowledged=obeyed, timeout_s=timeout_s
+        )
+        self._told = tail
+        self._lease.acknowledged(obeyed)
+        self._tell_warning()
+
+    def _tell_warning(self) -> None:
+        warning = self._warning
+        if warning is None:
+            return
+        try:
+            self._server.report_status(self._lease, status="Running", minor=warning[:MAX_MINOR])
+        except RefusedError as error:  # the job has gone on meanwhile
+            log.event("warning.refused", job=self._lease.job.id, error=error)
+        if self._warning == warning:
+            self._warning = None
+
+    def _tail(self) -> str | None:
+        return self._told if self._output is None else tail_of(self._output)
+
+
+def tail_of(descriptor: int) -> str:
+    """Return the last lines of a file, as far as the server wants them: text without NUL."""
+    try:
+        size = os.fstat(descriptor).st_size
+        content = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))
+    except OSError:
+        return ""
+    lines = content.decode("utf-8", "replace").replace("\0", "").splitlines(keepends=True)
+    return "".join(lines[-TAIL_LINES:])

@@ -1,0 +1,469 @@
+"""Whose processes a payload's are: the pilot's own user, or another one, as gLExec did (PIL §3.1).
+
+Under another user the payload cannot read anything of the pilot. What has to be done with its files is done by errands,
+as that user (see user_helper.py). A pilot that is root gives each payload a user id of its own; another pilot becomes a
+site's account by sudo, and then it is the errands that signal the payload's processes, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from pilots.agent.base import log, processes
+from pilots.agent.base.processes import Process
+from pilots.agent.job import accounts, user_helper
+from pilots.agent.job.accounts import NoAccountError
+from pilots.agent.job.preparation import CannotRunError, NodeFlawError
+from pilots.agent.job.workspace import Workspace
+from pilots.agent.node import site_environment
+from pilots.agent.server import json_fields
+from pilots.agent.server.configuration import Place
+from pilots.agent.server.json_fields import MalformedAnswerError
+from pilots.agent.server.lease import Job
+
+NONE, ENVIRONMENT, SUDO = "none", "environment", "sudo"
+
+#: Copying what a job was given, unlocking and removing what it wrote.
+_FILES_WITHIN_S = 600.0
+#: Anything else.
+_WITHIN_S = 20.0
+#: From SIGKILL to all processes of a user to the last one's end.
+_ALL_END_WITHIN_S = 10.0
+#: An errand, after its answer.
+_ENDS_WITHIN_S = 5.0
+#: Where the pilot's own Python is closed to others, the system's will do.
+_SYSTEM_PYTHON = "/usr/bin/python3"
+_MOST_ANSWER_BYTES = 1024 * 1024
+_MOST_SAID_BYTES = 4096
+#: The node may be too busy to tell what is shared, or the payload may keep it from being told: then all of it counts.
+_SILENCES = 3
+
+
+class NoIdentityError(NodeFlawError):
+    """The payload cannot run as whom it should; it never runs as somebody else then."""
+
+    what = "identity"
+    of_node = True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The payload cannot be given an identity of its own: {why}")
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Descriptors of standard output and error; one and the same when they share a file."""
+
+    stdout: int
+    stderr: int
+
+
+class Identity(Protocol):
+    """A user, and what the pilot can do with that user's processes and files."""
+
+    uid: int
+    #: Whether it is another user than the pilot.
+    is_other: bool
+    #: Its name when it is a site's account; else empty.
+    account: str
+    #: Whether no other payload, and nobody else, has this user.
+    is_exclusive: bool
+    #: That tell the payload who it is.
+    variables: Mapping[str, str]
+
+    def command(self, script: Path) -> Sequence[str]:
+        """Return the command line that runs a script as this user."""
+
+    def inside(self, workspace: Workspace, job: Job) -> AbstractContextManager[Streams]:
+        """Give the job's files to the user and open its output; in the end they are the pilot's to read.
+
+        Raises:
+            CannotRunError: they cannot be handed over, or the output has no place.
+        """
+
+    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:
+        """Return what processes use together; as exactly as it matters for the limit."""
+
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
+        """Return what the job's files occupy, with those that only its processes know; None: it cannot be told."""
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """Kill processes of the user."""
+
+    def close(self, workspace: Workspace) -> None:
+        """Remove the job's files, as far as only the user can, and let others have the identity."""
+
+
+def identity_of(place: Place, job: Job, directory: Path) -> Identity:
+    """Return whose processes the job's are to be at this place.
+
+    Args:
+        place: of the pilot.
+        job: whose payload it is.
+        directory: of the job.
+
+    Raises:
+        NoIdentityError: the node has no means to make it so.
+    """
+    if place.identity not in {NONE, "", ENVIRONMENT, SUDO}:
+        raise NoIdentityError(f"this pilot does not know the kind {place.identity}; a newer one is needed")
+    names = {"USER": job.owner, "LOGNAME": job.owner} if place.identity == ENVIRONMENT and job.owner else {}
+    try:
+        if place.identity == SUDO:
+            return Other(accounts.claim(place.payload_users, owner=job.owner), sudo=_sudo())
+        if not accounts.can_change_user():
+            return Own(names)
+        if (closed := site_environment.closed_to_others(directory.parent)) is not None:
+            raise NoIdentityError(f"only root can pass {closed}, above the pilot's work directory: chmod o+x {closed}")
+        return Unprivileged(accounts.claim_uid(directory), names)
+    except NoAccountError as error:
+        raise NoIdentityError(str(error)) from error
+
+
+def _sudo() -> str:
+    found = shutil.which("sudo")
+    if found is None:
+        raise NoIdentityError("there is no sudo on the node")
+    return str(Path(found).absolute())
+
+
+class Own:
+    """The pilot's own user."""
+
+    is_other = is_exclusive = False
+    account = ""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.uid = os.getuid()
+        self.variables = variables
+
+    def command(self, script: Path) -> Sequence[str]:
+        """See Identity."""
+        return [sys.executable or _SYSTEM_PYTHON, "-I", "-S", str(script)]
+
+    @contextmanager
+    def inside(self, workspace: Workspace, job: Job) -> Iterator[Streams]:
+        """See Identity."""
+        opened: list[int] = []
+        try:
+            for name in _names_of_streams(job):
+                try:
+                    opened.append(user_helper.open_stream(str(workspace.job / name)))
+                except OSError as error:
+                    raise _no_output(name, error.strerror) from error
+            yield Streams(opened[0], opened[-1])
+        finally:
+            for each in opened:
+                os.close(each)
+            user_helper.open_up(str(workspace.job), directories=0o700, files=0o400)
+
+    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+        """See Identity."""
+        return _memory_mb(found)
+
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
+        """See Identity."""
+        return _disk_mb(workspace, found)
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """See Identity."""
+        processes.kill(pids)
+
+    def close(self, workspace: Workspace) -> None:
+        """See Identity."""
+
+
+class Other:
+    """Another user: a site's account, whom sudo lets the pilot become."""
+
+    is_other, is_exclusive = True, False
+
+    def __init__(self, claim: accounts.Claim, *, sudo: str) -> None:
+        self._claim = claim
+        self._words = (sudo, "-n", "-u", claim.account.name, "--") if sudo else ()
+        self._python = ""
+        self._area = -1
+        #: How many of the last questions about memory were not answered.
+        self._silences = 0
+        self._script = Path()
+        self.account, self.uid = claim.account
+        self.variables: Mapping[str, str] = {"USER": claim.account.name, "LOGNAME": claim.account.name}
+
+    def command(self, script: Path) -> Sequence[str]:
+        """See Identity."""
+        python = self._python or _SYSTEM_PYTHON
+        return [*self._words, python, "-I", "-S", str(script)]
+
+    @contextmanager
+    def inside(self, workspace: Workspace, job: Job) -> Iterator[Streams]:
+        """See Identity."""
+        self.enter(workspace)
+        opened: list[int] = []
+        try:
+            opened = self._given_files(workspace, _names_of_streams(job))
+            yield Streams(opened[0], opened[-1])
+        finally:
+            for each in opened:
+                os.close(each)
+            workspace.shut_out()
+            if opened:
+                self._try("open_up", within_s=_FILES_WITHIN_S)
+
+    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:
+        """See Identity."""
+        resident_mb = sum(process.memory_mb for process in found)
+        if resident_mb <= limit_mb or len(found) <= 1:
+            return resident_mb
+        answer = self._try("memory", {"pids": [process.pid for process in found]})
+        self._silences = self._silences + 1 if answer is None else 0
+        if 0 < self._silences < _SILENCES:
+            return 0.0
+        try:
+            parts = json_fields.optional_record(answer or {}, "memory_mb")
+            return sum(json_fields.number(parts, str(process.pid), process.memory_mb) for process in found)
+        except MalformedAnswerError:
+            return resident_mb
+
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:  # noqa: ARG002 - see Identity
+        """See Identity."""
+        answer = self._try("disk", {"pids": [process.pid for process in found]})
+        try:
+            return None if answer is None else json_fields.number(answer, "disk_mb")
+        except MalformedAnswerError:
+            return None
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """See Identity."""
+        self._try("kill", {"pids": list(pids)})
+
+    def end(self, script: Path, request: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Run the errand ``end`` by a copy of the errands' program; None: it failed."""
+        self._script = script
+        return self._try("end", request)
+
+    def close(self, workspace: Workspace) -> None:
+        """See Identity."""
+        if self._area >= 0:
+            workspace.let_write()
+            self._try("remove", within_s=_FILES_WITHIN_S)
+            os.close(self._area)
+        self._claim.give_back()
+
+    def enter(self, workspace: Workspace) -> None:
+        """Make errands there possible."""
+        self._script = workspace.tools / "user_helper.py"
+        self._script.write_bytes(pkgutil.get_data("pilots.agent.job", "user_helper.py") or b"")
+        self._script.chmod(0o644)
+        self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _given_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
+        """Give the user the job's files; return descriptors of its output."""
+        given = workspace.put_aside()
+        opened = self._hand_over(given, names)
+        user_helper.remove_tree(str(given))
+        workspace.let_in()
+        return opened
+
+    def _hand_over(self, given: Path, names: Sequence[str]) -> list[int]:
+        """Give what the pilot put aside to the user; return descriptors of its output."""
+        directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            why = ""
+            for self._python in dict.fromkeys((sys.executable or _SYSTEM_PYTHON, _SYSTEM_PYTHON)):
+                try:
+                    return self._run("enter", {"streams": names}, [self._area, directory], within_s=_FILES_WITHIN_S)[1]
+                except _NoAnswerError as error:
+                    # The last one tells best: the system's Python is open to everybody.
+                    why = str(error)
+                except _RefusedErrandError as error:
+                    raise NoIdentityError(str(error)) from error
+            raise NoIdentityError(why)
+        finally:
+            os.close(directory)
+
+    def _try(
+        self, name: str, more: Mapping[str, object] | None = None, *, within_s: float = _WITHIN_S
+    ) -> Mapping[str, object] | None:
+        """Run an errand; one that fails is told in the log."""
+        try:
+            answer, opened = self._run(name, more or {}, self._opened_area(), within_s=within_s)
+        except (_NoAnswerError, _RefusedErrandError) as error:
+            log.event("errand.failed", errand=name, user=self.account or self.uid, error=error)
+            return None
+        for each in opened:
+            os.close(each)
+        return answer
+
+    def _opened_area(self) -> list[int]:
+        return [self._area] if self._area >= 0 else []
+
+    def _run(
+        self, name: str, more: Mapping[str, object], descriptors: Sequence[int], *, within_s: float
+    ) -> tuple[Mapping[str, object], list[int]]:
+        request = {"errand": name, "uid": self.uid, **more}
+        wire, theirs = socket.socketpair()
+        with wire, theirs:
+            wire.settimeout(within_s)
+            with tempfile.TemporaryFile() as complaints:
+                process = start(self.command(self._script), wire=theirs, stderr=complaints.fileno())
+                theirs.close()
+                with suppress(OSError):  # it ended, which its answer will tell
+                    socket.send_fds(wire, [b"F"], list(descriptors))
+                    wire.sendall(json.dumps(request).encode() + b"\n")
+                answer, opened = _answer_on(wire)
+                with suppress(subprocess.TimeoutExpired):  # it hangs, and dies with the payload's other processes
+                    process.wait(_ENDS_WITHIN_S)
+                said = last_line(complaints)
+        if answer is None:
+            raise _NoAnswerError(said or f"no answer to {name} within {within_s:.0f} s")
+        if "error" in answer:
+            raise _RefusedErrandError(str(answer["error"]))
+        return answer, opened
+
+
+class Unprivileged(Other):
+    """A user id that no account has, of a payload whose pilot is root: of this payload alone."""
+
+    is_exclusive = True
+
+    def __init__(self, claim: accounts.Claim, variables: Mapping[str, str]) -> None:
+        super().__init__(claim, sudo="")
+        self.variables = variables
+
+    def _given_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
+        """See Other; nothing has to be copied, for root may give files away."""
+        workspace.runtime.mkdir(mode=0o700)
+        for path, _ in user_helper.walk([str(each) for each in (workspace.job, workspace.tmp, workspace.runtime)]):
+            os.chown(path, self.uid, self.uid, follow_symlinks=False)
+        workspace.let_in()
+        try:
+            return self._run("open", {"streams": names}, self._opened_area(), within_s=_WITHIN_S)[1]
+        except (_NoAnswerError, _RefusedErrandError) as error:
+            raise NoIdentityError(str(error)) from error
+
+    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+        """See Identity; root may look itself."""
+        return _memory_mb(found)
+
+    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
+        """See Identity; root may look itself."""
+        return _disk_mb(workspace, found)
+
+    def kill(self, pids: Sequence[int]) -> None:
+        """See Identity; the warden is root's."""
+        processes.kill(pids)
+
+    def close(self, workspace: Workspace) -> None:
+        """See Identity; nothing at all is left of the user."""
+        if not accounts.end_all_of(self.uid, within_s=_ALL_END_WITHIN_S):
+            log.event("payload.not_killed", user=self.uid)
+        accounts.remove_files_of(self.uid)
+        super().close(workspace)
+
+
+def _memory_mb(found: Sequence[Process]) -> float:
+    if len(found) <= 1:
+        return sum(process.memory_mb for process in found)
+    parts = [(process, user_helper.own_memory_mb(process.pid)) for process in found]
+    return sum(process.memory_mb if part_mb is None else part_mb for process, part_mb in parts)
+
+
+def _disk_mb(workspace: Workspace, found: Sequence[Process]) -> float:
+    top = str(workspace.top)
+    return user_helper.disk_usage_mb(top) + user_helper.deleted_mb([process.pid for process in found], beside=top)
+
+
+def remove_left(top: Path, *, names: Sequence[str]) -> None:
+    """Remove what only other users can of the directory of a job whose pilot was killed, as far as that can be done.
+
+    Args:
+        top: of the job's workspace.
+        names: of the accounts under which its payload may have run.
+    """
+    workspace, sudo = Workspace(top), shutil.which("sudo")
+    workspace.lay_out(shared=True)
+    try:
+        left = {path.lstat().st_uid for path in workspace.area.iterdir()} - {os.getuid()}
+        for uid in left.intersection(accounts.UIDS) if os.geteuid() == 0 else ():
+            # Nobody else has it as long as the directory exists, which nothing may change while root removes it.
+            accounts.end_all_of(uid, within_s=_ALL_END_WITHIN_S)
+            accounts.remove_files_of(uid)
+        if not left or sudo is None:
+            return
+        for account in accounts.named(names):
+            if account.uid in left:
+                other = Other(accounts.Claim(account), sudo=str(Path(sudo).absolute()))
+                other.enter(workspace)
+                other.close(workspace)
+    except (OSError, NoAccountError) as error:
+        if not isinstance(error, FileNotFoundError):
+            log.event("workspace.closed", directory=top, error=error)
+
+
+class _NoAnswerError(Exception):
+    """Sudo refused, or something ended the errand."""
+
+
+class _RefusedErrandError(Exception):
+    """The errand was run, and could not be done."""
+
+
+def start(command: Sequence[str], *, wire: socket.socket, stderr: int | None) -> subprocess.Popen[bytes]:
+    """Start one of the pilot's scripts, with nothing of the pilot but a socket as its standard input.
+
+    It stays in the pilot's session: sudo stops itself when its command is stopped, and only within a session may a
+    process wake one that belongs to root.
+    """
+    return subprocess.Popen(  # noqa: S603 - our own script
+        command,
+        stdin=wire.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+        cwd="/",
+    )
+
+
+def last_line(complaints: IO[bytes]) -> str:
+    """Return the last thing that a program said in a file."""
+    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _MOST_SAID_BYTES))
+    lines = complaints.read().decode("utf-8", "replace").replace("\0", "").split("\n")
+    return next((line.strip()[-150:] for line in reversed(lines) if line.strip()), "")
+
+
+def _answer_on(wire: socket.socket) -> tuple[Mapping[str, object] | None, list[int]]:
+    opened: list[int] = []
+    try:
+        _, opened, _, _ = socket.recv_fds(wire, 1, user_helper.MOST_DESCRIPTORS)
+        line = b""
+        while not line.endswith(b"\n") and len(line) < _MOST_ANSWER_BYTES and (part := wire.recv(65536)):
+            line += part
+        return json_fields.record(json.loads(line)), opened
+    except (OSError, ValueError, MalformedAnswerError):
+        for each in opened:
+            os.close(each)
+        return None, []
+
+
+def _names_of_streams(job: Job) -> list[str]:
+    """Return the name of standard output, and that of standard error if it is another."""
+    names = [job.std_output, job.std_error]
+    for name in names:
+        if name.startswith("/") or ".." in Path(name).parts:
+            raise CannotRunError(None, f"Output would leave the job's directory: {name}")
+    return names[:1] if Path(names[0]) == Path(names[1]) else names
+
+
+def _no_output(name: str, why: str | None) -> CannotRunError:
+    return CannotRunError(None, f"Output cannot be written to {name}: {why}")

@@ -1,0 +1,171 @@
+"""What keeps payloads from each other and from their pilot at this place (ADR 44)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import pwd
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from pilots.agent.base import commands, log, shared_directories
+from pilots.agent.data.storage import path_of
+from pilots.agent.job import accounts, containers
+from pilots.agent.job.workspace import Workspace
+from pilots.agent.pilot.options import Options
+from pilots.agent.server.configuration import Place
+from pilots.agent.server.job_data import IN_PLACE
+from pilots.agent.server.lease import Lease
+
+#: As the node's report says it.
+BY_SUDO, BY_USER_ID, BY_NAMESPACES, ALONE = "account by sudo", "user id", "namespaces", "one payload at a time"
+BY_BOTH = f"{BY_USER_ID} and {BY_NAMESPACES}"
+_SUDO = "sudo"
+_TRY_WITHIN_S = 20.0
+_TRY = "-"
+#: Kept output, beside the work directory.
+_KEPT = "kept"
+
+
+def kind(place: Place) -> str:
+    """Return what separates the payloads of a pilot at this place."""
+    if place.identity == _SUDO:
+        return BY_SUDO
+    if accounts.can_change_user():
+        return BY_BOTH if has_namespaces() else BY_USER_ID
+    return BY_NAMESPACES if has_namespaces() else ALONE
+
+
+def by_namespaces(place: Place) -> bool:
+    """Return whether a payload at this place has namespaces of its own."""
+    return kind(place) in {BY_BOTH, BY_NAMESPACES}
+
+
+@lru_cache(maxsize=1)
+def has_namespaces() -> bool:
+    """Return whether payloads can have namespaces of their own: tried once, in the way that it is done for them."""
+    source = (pkgutil.get_data("pilots.agent.job", "namespaces.py") or b"").decode()
+    try:
+        with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
+            specification = _specification(Path(top), Path(top), own=[Path(top)], other_user=accounts.can_change_user())
+            words = [*_python(), "-c", source, json.dumps(specification), _TRY]
+            tried = commands.run(words, timeout_s=_TRY_WITHIN_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.event("node.no_namespaces", error=error)
+        return False
+    if tried.returncode != 0:
+        log.event("node.no_namespaces", error=tried.stderr.strip()[-200:])
+    return tried.returncode == 0
+
+
+def hidden_from_payloads(options: Options) -> tuple[Path, ...]:
+    """Return what belongs to the pilot, and what its computing element says that payloads must not reach."""
+    kept = (options.work_dir.resolve().parent / _KEPT, options.work_dir)
+    of_all_pilots = [shared_directories.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
+    # There a user may ask systemd to run something elsewhere.
+    of_user = Path(f"/run/user/{os.getuid()}")
+    token = () if options.token_left is None else (options.token_left,)
+    return tuple(Path(each).absolute() for each in (*options.hide, *token, *kept, *of_all_pilots, of_user))
+
+
+def words(
+    workspace: Workspace, lease: Lease, *, uid: int, work_directory: Path, hide: Sequence[Path], show: Sequence[Path]
+) -> Sequence[str]:
+    """Return what begins the command line of the script that runs in namespaces of its own; writes a script for it.
+
+    Args:
+        workspace: of the job; what is in the payload's own /tmp is there.
+        lease: of the job.
+        uid: of the payload.
+        work_directory: of the pilot.
+        hide: what the payload is not to reach.
+        show: what it is to reach, wherever it is.
+    """
+    tmp = workspace.area / "everybodys-tmp"
+    tmp.mkdir(mode=0o700)
+    if uid != os.getuid():
+        os.chown(tmp, uid, uid)
+    script = workspace.tools / "namespaces.py"
+    script.write_bytes(pkgutil.get_data("pilots.agent.job", "namespaces.py") or b"")
+    script.chmod(0o644)
+    closed, public = _beside(work_directory, hide) if uid == os.getuid() else ([], [])
+    specification = _specification(
+        workspace.top,
+        tmp,
+        hide=[*closed, *hide],
+        read=[workspace.tools],
+        own=[*workspace.of_payload, *filter(Path.exists, [containers.mark_in(workspace)])],
+        show=[*public, *filter(Path.exists, show), *_needed(lease, hide)],
+        other_user=uid != os.getuid(),
+        shared_memory_mb=lease.job.memory_mb,
+    )
+    return [*_python(), str(script), json.dumps(specification)]
+
+
+def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
+    """Yield what the job needs of the node that may be in everybody's directories, but nothing of the pilot."""
+    image = lease.job.container
+    named = [image] if image.startswith("/") else []
+    if image:
+        of_site = [os.environ.get(name, "") for name in containers.variables_of_site()]
+        named += [each.partition(":")[0] for words in of_site for each in words.split(",")]
+    if lease.data.policy == IN_PLACE:
+        named += [str(path_of(copy.url) or "") for given in lease.data.input_files for copy in given.copies]
+    of_pilot = [each.resolve() for each in hide]
+    for path in (Path(each) for each in named if each.startswith("/")):
+        real = path.resolve()
+        apart = all(each not in (real, *real.parents) and real not in each.parents for each in of_pilot)
+        if apart and real.exists() and os.access(real, os.R_OK):
+            yield path.absolute()
+
+
+def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Return the directory above a pilot's work directory, and what of it a payload of the same user may see.
+
+    Other pilots of this user work beside, or will while the payload runs, and output is kept there.
+    """
+    above, home = work_directory.resolve().parent, Path(_home() or "/").resolve()
+    hidden_already = {each.resolve() for each in (*shared_directories.TEMPORARY, *hide)}
+    if above in {Path("/"), home, *home.parents} or not hidden_already.isdisjoint({above, *above.parents}):
+        return [], []
+    programs = {Path(each).resolve() for each in (sys.base_prefix, *os.environ.get("PATH", "").split(":")) if each}
+    needed = {each for program in programs for each in (program, *program.parents)}
+    public = []
+    with suppress(OSError):
+        for each in above.iterdir():
+            with suppress(OSError):
+                status = each.stat()
+                is_anothers = status.st_uid != os.getuid() and bool(status.st_mode & 0o044)
+                if is_anothers or each.resolve() in needed:
+                    public.append(each)
+    return [above], public
+
+
+def _specification(
+    top: Path, tmp: Path, *, other_user: bool, shared_memory_mb: int = 0, **paths: Iterable[Path]
+) -> Mapping[str, object]:
+    lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
+    told = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
+    shared = {
+        "shared": [str(each) for each in shared_directories.TEMPORARY],
+        "shared_memory": str(shared_directories.SHARED_MEMORY),
+        "shared_memory_mb": shared_memory_mb,
+    }
+    return {**told, **lists, **shared}
+
+
+def _home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+
+
+def _python() -> Sequence[str]:
+    return [sys.executable or "/usr/bin/python3", "-I", "-S"]

@@ -1,0 +1,360 @@
+"""Records of the running payloads of a node, by which a later pilot finds and ends one whose supervisors were killed.
+
+Each payload has one file in a directory that all pilots of one user on one node share, wherever their jobs run. The
+process that supervises the payload keeps the file locked; when nobody holds the lock, nobody supervises the payload,
+and whoever gets the lock ends it. A payload's processes are those of its control group, where the pilot may make one;
+those that carry the job's match id in their environment; those recorded with their start times, so that a number that
+was given again is never killed; and all descendants and sessions of these.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pkgutil
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pilots.agent.base import log, processes
+from pilots.agent.base.clock import monotonic
+from pilots.agent.job import accounts, identity, user_helper
+from pilots.agent.job.accounts import NoAccountError
+from pilots.agent.node import cgroups
+from pilots.agent.node.cgroups import read
+from pilots.agent.server import json_fields
+from pilots.agent.server.json_fields import MalformedAnswerError
+
+Pids = Iterable[tuple[int, int]]
+
+_NAME = "wms-payloads-{uid}"
+_SUFFIX = ".json"
+_VERSION = 1
+#: Of the environment of every process of a payload.
+VARIABLE = "WMS_MATCH_ID"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+#: Processes that have ended are dropped from a longer file.
+_MOST_BYTES = 256 * 1024
+#: What nobody on the node can read any more.
+_MOST_AGE_S = 7 * 24 * 3600.0
+#: Killed processes are gone within milliseconds, unless they wait for a file system that hangs.
+END_WITHIN_S = 10.0
+_AGAIN_S = 0.02
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What identifies the processes of a payload.
+
+    Attributes:
+        marker: a variable of their environment, ``NAME=value``.
+        account: Unix user that runs them; empty: the pilot's own.
+        uid: user id of all processes of the payload and of no others; 0: it has none.
+        group: control group; None: there is none.
+        processes: (process id, start time) of those seen while they were supervised.
+        supervisors: (process id, start time) of processes that belong to the pilot, to be killed too.
+    """
+
+    marker: str
+    account: str = ""
+    uid: int = 0
+    group: Path | None = None
+    processes: Sequence[tuple[int, int]] = ()
+    supervisors: Sequence[tuple[int, int]] = ()
+
+
+class PayloadRecord:
+    """The record of one payload, locked from ``with`` to its end, at which the file is removed.
+
+    Where the file cannot be written the payload runs without a record.
+    """
+
+    def __init__(
+        self,
+        match_id: str,
+        *,
+        account: str,
+        work_directory: Path,
+        uid: int = 0,
+        directory: Path | None = None,
+        keep: bool = False,
+    ) -> None:
+        """Write nothing yet.
+
+        Args:
+            match_id: of the lease.
+            account: Unix user of the payload; empty: the pilot's own.
+            work_directory: of the pilot.
+            uid: user id that only this payload has; 0: it has none.
+            directory: of the records; None: the one that all pilots of this user share.
+            keep: leave the file behind, as a supervisor does that is killed.
+        """
+        self._head: dict[str, object] = {
+            "version": _VERSION,
+            "boot": _boot(),
+            "namespace": _namespace(),
+            "marker": f"{VARIABLE}={match_id}",
+            "account": account,
+            "uid": uid,
+            "work_directory": str(work_directory.resolve()),
+            "group": "",
+        }
+        self.match_id = match_id
+        self._directory = directory
+        self._keep = keep
+        self._descriptor: int | None = None
+        self._written: set[tuple[int, int]] = set()
+        #: None: there is none.
+        self.file: Path | None = None
+
+    def __enter__(self) -> PayloadRecord:  # noqa: PYI034 - Self is of Python 3.11
+        try:
+            self.file = (self._directory or accounts.common_directory(_NAME)) / f"{self.match_id}{_SUFFIX}"
+            # The record of a process that was killed on the same lease is continued.
+            self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_APPEND, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            self._rewrite(())
+        except OSError as error:
+            log.event("payload.not_recorded", error=error)
+        return self
+
+    def note_group(self, group: Path) -> None:
+        """Note the control group of the payload."""
+        self._head["group"] = str(group)
+        self._try(lambda: self._rewrite(self._written))
+
+    def note(self, processes: Pids) -> None:
+        """Add processes of the payload, as (process id, start time)."""
+        now = set(processes)
+        new = now - self._written
+        if new:
+            self._try(lambda: self._add(new, now=now))
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if self._descriptor is None:
+            return
+        if self.file is not None and not self._keep:
+            with suppress(OSError):
+                self.file.unlink()
+        os.close(self._descriptor)
+
+    def remove(self) -> None:
+        """Remove the file of this lease, whoever wrote it: nothing of the payload is left."""
+        with suppress(OSError):
+            ((self._directory or accounts.common_directory(_NAME)) / f"{self.match_id}{_SUFFIX}").unlink()
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            log.event("payload.not_recorded", error=error)
+
+    def _add(self, new: set[tuple[int, int]], *, now: set[tuple[int, int]]) -> None:
+        if self._descriptor is None:
+            return
+        if os.fstat(self._descriptor).st_size > _MOST_BYTES:
+            self._rewrite(now)
+            return
+        os.write(self._descriptor, _lines(new))
+        self._written |= new
+
+    def _rewrite(self, processes: Pids) -> None:
+        if self._descriptor is None:
+            return
+        kept = set(processes)
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, json.dumps(self._head).encode() + b"\n" + _lines(kept))
+        self._written = kept
+
+
+def end_all(*, stopped: Callable[[], object], directory: Path | None = None) -> int:
+    """End every payload of this user's pilots on this node that nobody supervises; return how many still live.
+
+    Args:
+        stopped: true when there is something better to do.
+        directory: of the records; None: the one that all pilots of this user share.
+    """
+    left = 0
+    for file in _files(directory):
+        if stopped():
+            break
+        with suppress(OSError):  # it is supervised, or not this user's
+            descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left += not _end_recorded(descriptor, file)
+            finally:
+                os.close(descriptor)
+    return left
+
+
+def remains_of(match_id: str, *, strays: Pids, directory: Path | None = None) -> Remains:
+    """Return what identifies the payload of a lease whose supervisor has died, by its record if there is one.
+
+    Args:
+        match_id: of the lease.
+        strays: (process id, start time) of what the supervisor left to its parent.
+        directory: of the records; None: the one that all pilots of this user share.
+    """
+    known = None
+    with suppress(OSError):
+        known = _parse(((directory or accounts.common_directory(_NAME)) / f"{match_id}{_SUFFIX}").read_bytes())
+    return replace(known or Remains(marker=f"{VARIABLE}={match_id}"), supervisors=tuple(strays))
+
+
+class Ending:
+    """The end of one payload that has lost its supervisor."""
+
+    def __init__(self, remains: Remains) -> None:
+        """Kill nothing yet."""
+        self._remains = remains
+        #: Grows: a process that is killed leaves its children to another parent.
+        self._known = set(remains.processes)
+        self._accept_at = monotonic() + END_WITHIN_S
+
+    def is_over(self) -> bool:
+        """Kill all that is left; return whether nothing of the payload can execute an instruction any more.
+
+        To be called again until it is true. After a while a process counts as dead that was killed and waits for a
+        device or a file server: it never returns from there.
+        """
+        group = self._remains.group
+        if group is not None:
+            cgroups.kill(group)
+        found = user_helper.end_processes(self._remains.marker, self._known, supervisors=self._remains.supervisors)
+        if self._remains.account:
+            found |= self._as_account()
+        if self._remains.uid:
+            found |= _end_exclusive(self._remains.uid)
+        self._known |= found.difference(self._remains.supervisors)
+        if monotonic() > self._accept_at:
+            found = {each for each in found if not _is_as_good_as_dead(each[0])}
+        elif group is not None and cgroups.is_populated(group):
+            return False
+        if not found and group is not None:
+            cgroups.remove(group)
+        return not found
+
+    def wait(self, *, within_s: float) -> bool:
+        """Call ``is_over`` until it is true; return whether it was in time."""
+        give_up_at = monotonic() + within_s
+        while not self.is_over():
+            if monotonic() > give_up_at:
+                return False
+            time.sleep(_AGAIN_S)
+        return True
+
+    def _as_account(self) -> set[tuple[int, int]]:
+        """Do the same as the payload's own user, whose processes the pilot can neither look into nor signal."""
+        request = {"marker": self._remains.marker, "processes": sorted(self._known)}
+        try:
+            answer = _run_as(self._remains.account, request)
+            listed = answer.get("processes") if answer is not None else None
+            return {(int(pid), int(started)) for pid, started in listed} if isinstance(listed, list) else set()
+        except (NoAccountError, TypeError, ValueError, OSError) as error:
+            log.event("payload.not_ended", account=self._remains.account, error=error)
+            return set()
+
+
+def _end_exclusive(uid: int) -> set[tuple[int, int]]:
+    """Send SIGKILL to all processes of a user who runs one payload and nothing else; return them."""
+    found = accounts.processes_of(uid)
+    processes.kill(found)
+    started = {pid: user_helper.started_of(pid) for pid in found}
+    return {(pid, at) for pid, at in started.items() if at is not None}
+
+
+def _run_as(account: str, request: Mapping[str, object]) -> Mapping[str, object] | None:
+    """Run the errand that ends processes as another user; None where sudo does not let this one."""
+    sudo = shutil.which("sudo")
+    if sudo is None:
+        return None
+    (found,) = accounts.named([account])
+    # Not the usual place for temporary files, which may be closed to that user.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="wms-end-") as place:
+        Path(place).chmod(0o755)
+        script = Path(place) / "user_helper.py"
+        script.write_bytes(pkgutil.get_data("pilots.agent.job", "user_helper.py") or b"")
+        script.chmod(0o644)
+        return identity.Other(accounts.Claim(found), sudo=str(Path(sudo).absolute())).end(script, request)
+
+
+def _is_as_good_as_dead(pid: int) -> bool:
+    if processes.is_being_killed(pid):
+        return True
+    try:
+        # Sudo itself, which is neither the pilot's nor the payload's.
+        return Path(f"/proc/{pid}").stat().st_uid == 0 != os.geteuid()
+    except OSError:
+        return True
+
+
+def _end_recorded(descriptor: int, file: Path) -> bool:
+    """End the payload of a record whose lock is held by this process; return whether nothing of it is left."""
+    opened, named = os.fstat(descriptor), file.lstat()
+    if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino) or not stat.S_ISREG(opened.st_mode):
+        return True
+    remains = _parse(os.pread(descriptor, _MOST_BYTES * 2, 0))
+    if remains is None:
+        if time.time() - opened.st_mtime > _MOST_AGE_S:
+            file.unlink()
+        return True
+    if not Ending(remains).wait(within_s=2 * END_WITHIN_S):
+        log.event("payload.left_behind", marker=remains.marker, account=remains.account)
+        return False
+    file.unlink()
+    log.event("payload.ended_for_another_pilot", marker=remains.marker)
+    return True
+
+
+def _parse(content: bytes) -> Remains | None:
+    """Return what a record says; None when it is none, or of another machine, boot or container."""
+    head, _, rest = content.decode("utf-8", "replace").partition("\n")
+    try:
+        said = json_fields.record(json.loads(head))
+        names = ("boot", "namespace", "marker", "account", "group")
+        boot, namespace, marker, account, group = (json_fields.text(said, name, "") for name in names)
+        uid = json_fields.whole(said, "uid", 0)
+    except (ValueError, MalformedAnswerError):
+        return None
+    if uid and uid not in accounts.UIDS:
+        return None
+    if not marker.startswith(f"{VARIABLE}=") or (boot, namespace) != (_boot(), _namespace()):
+        return None
+    # The last line may have been cut off.
+    lines = (line.split() for line in rest.split("\n")[:-1])
+    pairs = tuple((int(line[0]), int(line[1])) for line in lines if len(line) == 2 and all(map(str.isdecimal, line)))
+    return Remains(
+        marker=marker, account=account, uid=uid, group=Path(group) if group else None, processes=pairs
+    )  # fmt: skip
+
+
+def _files(directory: Path | None) -> Iterator[Path]:
+    try:
+        place = directory or accounts.common_directory(_NAME)
+        names = sorted(os.listdir(place))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return
+    yield from (place / name for name in names if name.endswith(_SUFFIX))
+
+
+def _lines(processes: Pids) -> bytes:
+    return "".join(f"{pid} {started}\n" for pid, started in sorted(processes)).encode()
+
+
+def _boot() -> str:
+    return read(_BOOT).strip()
+
+
+def _namespace() -> str:
+    try:
+        return str(_NAMESPACE.readlink())
+    except OSError:
+        return ""

@@ -1,0 +1,250 @@
+"""Everything before the payload starts: its files, the software that it needs, its program and environment."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pilots.agent.base import log
+from pilots.agent.job import sandbox
+from pilots.agent.job.program import Program
+from pilots.agent.job.sandbox import UnsafeArchiveError
+from pilots.agent.job.workspace import Workspace
+from pilots.agent.node import gpus, site_environment
+from pilots.agent.server.api import Server
+from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.http import RefusedError, TooMuchError
+from pilots.agent.server.lease import InputSandbox, Lease
+
+#: As a shell says it.
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+#: "Run me elsewhere" (DESIGN §3.5).
+RESCHEDULE = 222
+
+#: Errors of system calls that tell of the node: its disk, file systems, memory or limits, whatever the job asks for.
+_OF_NODE = frozenset(
+    {
+        errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC,
+        errno.EROFS, errno.ESTALE,
+    }
+)  # fmt: skip
+
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class CannotRunError(Exception):
+    """The payload cannot be started here; *exit_code* is what the job ends with (None: it has none).
+
+    The cause is what the job itself asks for and this node does not have, unless it is a NodeTroubleError.
+    """
+
+    #: Whether any other job would have met it here too.
+    of_node = False
+
+    def __init__(self, exit_code: int | None, minor: str) -> None:
+        super().__init__(minor)
+        self.exit_code = exit_code
+        self.minor = minor
+
+
+class NodeTroubleError(CannotRunError):
+    """The node cannot start a payload, whatever the job asks for; another one may."""
+
+    of_node = True
+
+    def __init__(self, minor: str) -> None:
+        super().__init__(RESCHEDULE, minor)
+
+
+class NodeFlawError(CannotRunError):
+    """The node lacks something that the job needs, which its operators are told; another one may have it."""
+
+    #: What is wrong, in a word, as a check of the node is named.
+    what = "software"
+
+    def __init__(self, minor: str) -> None:
+        super().__init__(RESCHEDULE, minor)
+
+
+def is_of_node(error_number: int | None) -> bool:
+    """Return whether an error of a system call tells of the node, and not of what the job asks for."""
+    return error_number in _OF_NODE
+
+
+class DamagedTransferError(Exception):
+    """What arrived is not what was sent."""
+
+
+def fetch_input(
+    server: Server,
+    lease: Lease,
+    given: InputSandbox,
+    *,
+    workspace: Workspace,
+    configuration: Configuration,
+    give_up: Callable[[], bool],
+) -> None:
+    """Fetch one input sandbox, compare its SHA-256, and put it into the job's directory.
+
+    Raises:
+        DamagedTransferError: to be tried again.
+        CannotRunError: trying again would not help.
+        UnreachableError, GivenUpError, LeaseEndedError: see Server.fetch.
+    """
+    arrived = workspace.scratch / "arriving"
+    sha256 = hashlib.sha256()
+    try:
+        with arrived.open("wb+") as file:
+            server.fetch(lease, digest=given.digest, into=file, max_bytes=given.size_bytes, give_up=give_up)
+            file.seek(0)
+            while chunk := file.read(sandbox.CHUNK_BYTES):
+                sha256.update(chunk)
+            if sha256.hexdigest() != given.digest:
+                raise DamagedTransferError(f"the SHA-256 of {given.file_name} is another")
+            if given.is_archive:
+                file.seek(0)
+                sandbox.unpack(file, into=workspace.job, max_bytes=configuration.sandbox_max_unpacked_bytes)
+                return
+        sandbox.place(arrived, into=workspace.job, name=given.file_name)
+    except TooMuchError as error:
+        raise DamagedTransferError(str(error)) from error
+    except RefusedError as error:
+        raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be fetched: {error.detail}") from error
+    except (UnsafeArchiveError, *sandbox.DAMAGE) as error:
+        raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be unpacked: {error}") from error
+    except OSError as error:
+        log.event("node.disk_trouble", error=error)
+        raise NodeTroubleError(f"The node could not store an input sandbox: {error.strerror}") from error
+
+
+def environment_of(
+    lease: Lease, workspace: Workspace, configuration: Configuration, *, identity: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the payload's whole environment: nothing of the pilot's but the paths of the site and its language.
+
+    Args:
+        lease: of the job.
+        workspace: where its files are.
+        configuration: of the pilot.
+        identity: variables that say who the payload is (PIL §3.1).
+    """
+    job, place = lease.job, configuration.place
+    base = {
+        "PATH": os.environ.get("PATH") or _DEFAULT_PATH,
+        "HOME": str(workspace.job),
+        "PWD": str(workspace.job),
+        "TMPDIR": str(workspace.tmp),
+        "LANG": os.environ.get("LANG") or "C.UTF-8",
+    }
+    own = {
+        **identity,
+        "WMS_JOB_ID": str(job.id),
+        "WMS_JOB_NAME": job.job_name,
+        "WMS_JOB_OWNER": job.owner,
+        "WMS_MATCH_ID": lease.match_id,
+        "WMS_PROCESSORS": str(job.processors),
+        **_gpus_of(lease),
+        "WMS_SITE": place.site,
+        "WMS_CE": place.ce,
+        "WMS_QUEUE": place.queue,
+    }
+    return {**base, **dict(job.environment), **{name: value for name, value in own.items() if value}}
+
+
+def _gpus_of(lease: Lease) -> Mapping[str, str]:
+    """Return what tells a payload which of the slot's GPUs are its own; nothing, if it asked for none."""
+    wanted = lease.job.gpus
+    if not wanted:
+        return {}
+    found = gpus.of_slot(os.environ, devices=Path("/dev"))
+    # Where the pilot was told of more than are seen, they are no business of CUDA's.
+    return {"WMS_GPUS": str(wanted), "CUDA_VISIBLE_DEVICES": ",".join(found[:wanted]) if len(found) >= wanted else ""}
+
+
+def check_software(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> None:
+    """Accept a node that has all paths and commands that the job needs.
+
+    Raises:
+        NodeFlawError: one is missing; another node may have it.
+    """
+    for name in lease.job.software:
+        path = environment["PATH"]
+        if not (_is_there(workspace.job / name) if "/" in name else shutil.which(name, path=path) is not None):
+            raise NodeFlawError(f"Software is missing on the node: {name}")
+
+
+def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:
+    """Return what is to be executed: a file of the sandbox, an absolute path, or a command.
+
+    Raises:
+        CannotRunError: there is no such program, or the arguments cannot be split.
+    """
+    job = lease.job
+    words = words_of(lease)
+    return Program(
+        executable=_executable(job.executable, environment, workspace),
+        arguments=[job.executable, *words],
+        environment=environment,
+        directory=workspace.job,
+    )
+
+
+def words_of(lease: Lease) -> list[str]:
+    """Return the job's arguments one by one.
+
+    Raises:
+        CannotRunError: they cannot be split.
+    """
+    try:
+        return shlex.split(lease.job.arguments)
+    except ValueError as error:
+        raise CannotRunError(None, f"The arguments cannot be split as a shell would: {error}") from error
+
+
+def own_file(name: str, directory: Path) -> Path | None:
+    """Return the program *name* if it is a file of the job's own *directory*, which then can be executed; else None."""
+    path = directory / name
+    if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
+        return None
+    path.chmod(path.stat().st_mode | 0o500)  # archives and uploads forget the bit
+    return path
+
+
+def _executable(name: str, environment: Mapping[str, str], workspace: Workspace) -> Path:
+    """Return the absolute path of the program *name*."""
+    own = own_file(name, workspace.job)
+    if own is not None:
+        return own
+    if not name.startswith("/") and "/" not in name:
+        found = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
+        if workspace.shared:
+            # The first that is open to the payload's user, as a shell of that user's would find it.
+            found.sort(key=lambda each: site_environment.closed_to_others(Path(each)) is not None)
+        if found:
+            return Path(workspace.job, found[0])
+    elif name.startswith("/") and _is_there(Path(name)) and Path(name).is_file():
+        if os.access(name, os.X_OK):
+            return Path(name)
+        raise CannotRunError(NOT_EXECUTABLE, f"The executable may not be executed on the node: {name}")
+    raise CannotRunError(NOT_FOUND, f"Executable not found: {name}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long, behind a closed directory, or no name at all
+        return False
+
+
+def _is_inside(path: Path, directory: Path) -> bool:
+    try:
+        path.resolve().relative_to(directory.resolve())
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,411 @@
+"""Archives: what the job was given is unpacked, what it wrote is packed, and neither reaches out of its directory."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import lzma
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pilots.agent.job import user_helper
+from pilots.agent.server.http import GivenUpError
+
+MAX_MEMBERS = 10_000
+#: The server takes no deeper or longer names, of one part and of all of it.
+_MAX_DEPTH = 32
+_MAX_PART_BYTES = 255
+_MAX_NAME_BYTES = 4096
+CHUNK_BYTES = 64 * 1024
+#: Between two looks whether there is something more important.
+_STEP_BYTES = 1024 * 1024
+#: As a character that no name can have is written.
+_SLASH = "\\x2f"
+#: What a damaged archive makes the standard library raise, besides OSError.
+DAMAGE = (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+
+
+class UnsafeArchiveError(Exception):
+    """A member of the archive could touch something outside its directory, or there is too much of it."""
+
+
+class TooLargeError(Exception):
+    """The output is larger than the server takes; the text of the error is the limit."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one sandbox, in bytes: as it travels, and unpacked."""
+
+    packed_bytes: int
+    unpacked_bytes: int
+
+
+def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
+    """Unpack a tar archive, however compressed, and return the number of bytes written.
+
+    Every path is looked at on the disk, member by member: a parent must be a real directory, so that no link is
+    followed; a link may climb first and only then descend, so that it stays inside (the server has the same rule).
+
+    Raises:
+        UnsafeArchiveError: names the member; what came before it has been unpacked.
+        OSError, and those of DAMAGE: the archive cannot be read, or the disk is full.
+    """
+    left = max_bytes
+    with tarfile.open(fileobj=archive, mode="r|*", errorlevel=2) as members:
+        for number, member in enumerate(members, start=1):
+            left -= member.size if member.isreg() else 0
+            if left < 0 or member.size < 0:
+                raise UnsafeArchiveError(f"it unpacks to more than {max_bytes} bytes")
+            if number > MAX_MEMBERS:
+                raise UnsafeArchiveError(f"it has more than {MAX_MEMBERS} members")
+            _unpack_member(members, member, into)
+    return max_bytes - left
+
+
+def place(file: Path, *, into: Path, name: str) -> Path:
+    """Move a single file into the job's directory under *name*, and return where it is.
+
+    Raises:
+        UnsafeArchiveError: the name is none of a file in that directory.
+    """
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise UnsafeArchiveError(f"{name!r} is no name of a file")
+    target = into / name
+    _make_way(target, name)
+    file.rename(target)
+    target.chmod(0o644)
+    return target
+
+
+class _Stoppable(io.RawIOBase):
+    def __init__(self, file: BinaryIO, give_up: Callable[[], bool]) -> None:
+        self._file, self._give_up = file, give_up
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - the standard library's
+        if self._give_up():
+            raise GivenUpError
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def stoppable(file: BinaryIO, give_up: Callable[[], bool]) -> BinaryIO:
+    """Return the file as one whose reading raises GivenUpError once something else is more important.
+
+    A file may be said to have terabytes, in which there is nothing.
+    """
+    return io.BufferedReader(_Stoppable(file, give_up), _STEP_BYTES)
+
+
+def pack(
+    directory: Path,
+    names: Sequence[tuple[Path, str]],
+    *,
+    into: Path,
+    limits: Limits,
+    give_up: Callable[[], bool] = lambda: False,
+) -> int:
+    """Write a .tar.gz of the files *names* (path, name within the archive); return how many there are.
+
+    Raises:
+        TooLargeError: they are more, or larger, than the server takes.
+        GivenUpError: as *give_up* says; there is no archive then.
+    """
+    try:
+        return _pack(directory, names, into=into, limits=limits, give_up=give_up)
+    except GivenUpError:
+        into.unlink(missing_ok=True)
+        raise
+
+
+def _pack(
+    directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limits: Limits, give_up: Callable[[], bool]
+) -> int:
+    left = limits.unpacked_bytes
+    if len(names) > MAX_MEMBERS:
+        raise TooLargeError(f"{MAX_MEMBERS} files")
+    packed = 0
+    with into.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for path, name in names:
+            content = open_inside(path, directory)
+            if content is None:
+                continue
+            with content:
+                info = _header(name, os.fstat(content.fileno()))
+                left -= info.size
+                if left < 0:
+                    raise TooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
+                archive.addfile(info, stoppable(content, give_up))
+                packed += 1
+            if file.tell() > limits.packed_bytes:
+                break
+    if into.stat().st_size > limits.packed_bytes:
+        raise TooLargeError(f"{_shown(limits.packed_bytes)}, packed")
+    return packed
+
+
+def _shown(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**2:.4g} MB" if size_bytes >= 1024**2 else f"{size_bytes} bytes"
+
+
+def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, tail_bytes: int) -> int:
+    """Write a .tar.gz of the last *tail_bytes* of each file: better than nothing when all of it is too large."""
+    packed = 0
+    with tarfile.open(into, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for path, name in names:
+            content = open_inside(path, directory)
+            if content is None:
+                continue
+            with content:
+                info = _header(name, os.fstat(content.fileno()))
+                content.seek(max(0, info.size - tail_bytes))
+                tail = content.read(tail_bytes)
+                info.size = len(tail)
+                archive.addfile(info, io.BytesIO(tail))
+                packed += 1
+    return packed
+
+
+def chosen(directory: Path, patterns: Sequence[str]) -> list[tuple[Path, str]]:
+    """Return (path, name within the archive) of each file that a pattern names, once, in order of their names.
+
+    A pattern that names a directory means all that is in it. What leads out of *directory* is no match. When there are
+    more than an archive may have, the rest is not looked for.
+    """
+    found: dict[str, Path] = {}
+    for file in _all_files(directory, patterns):
+        found[_safe_name(file.relative_to(directory))] = file
+        if len(found) > MAX_MEMBERS:
+            break
+    return [(found[name], name) for name in sorted(found)]
+
+
+def _all_files(directory: Path, patterns: Sequence[str]) -> Iterator[Path]:
+    for pattern in patterns:
+        if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
+            continue
+        for path in _matches(directory, pattern):
+            yield from _files(path)
+
+
+def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+    parts = _parts(member.name)
+    if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        raise UnsafeArchiveError(f"{member.name!r} is neither a file nor a directory nor a link")
+    if not parts:
+        if member.isdir():
+            return  # the top itself
+        raise UnsafeArchiveError("a member has no name")
+    target = _make_parents(into, parts, member.name)
+    if member.isdir():
+        _make_directory(target, member.name)
+        return
+    _make_way(target, member.name)
+    if member.issym():
+        target.symlink_to(_link_target(member, depth=len(parts) - 1))
+    elif member.islnk():
+        source = into.joinpath(*_parts(member.linkname))
+        _make_parents(into, _parts(member.linkname), member.name)
+        if not _is_plain(source):
+            raise UnsafeArchiveError(f"{member.name!r} is a link to no file of the archive")
+        os.link(source, target, follow_symlinks=False)
+    else:
+        _write(archive, member, target)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    parts = tuple(part for part in name.split("/") if part not in {"", "."})
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise UnsafeArchiveError(f"{name!r} leads out of the directory")
+    if len(parts) > _MAX_DEPTH:
+        raise UnsafeArchiveError(f"{name[:100]!r} lies deeper than {_MAX_DEPTH} levels")
+    return parts
+
+
+def _make_parents(into: Path, parts: Sequence[str], name: str) -> Path:
+    path = into
+    for part in parts[:-1]:
+        path /= part
+        _make_directory(path, name)
+    return path / parts[-1] if parts else path
+
+
+def _make_directory(path: Path, name: str) -> None:
+    try:
+        path.mkdir(mode=0o755)
+    except FileExistsError:
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise UnsafeArchiveError(f"{name!r} lies behind what is no directory") from None
+
+
+def _make_way(target: Path, name: str) -> None:
+    """Remove a plain file of that name, as tar does; anything else of that name is in the way."""
+    try:
+        kind = target.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(kind):
+        raise UnsafeArchiveError(f"{name!r} is already there, and no file")
+    target.unlink()
+
+
+def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
+    target = member.linkname
+    parts = [part for part in target.split("/") if part not in {"", "."}]
+    climbs = 0
+    while climbs < len(parts) and parts[climbs] == "..":
+        climbs += 1
+    # NB: ".." after a descent may pass another link, and lead anywhere.
+    if not target or target.startswith("/") or "\0" in target or climbs > depth or ".." in parts[climbs:]:
+        raise UnsafeArchiveError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
+    return target
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    content = archive.extractfile(member)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(target, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+        left = member.size
+        while content is not None and left > 0:
+            chunk = content.read(min(CHUNK_BYTES, left))
+            if not chunk:
+                raise EOFError("the archive is cut off")
+            file.write(chunk)
+            left -= len(chunk)
+        # Never setuid, setgid or sticky, and always the owner's to read and remove.
+        os.fchmod(file.fileno(), (member.mode & 0o755) | 0o600)
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _matches(directory: Path, pattern: str) -> Iterator[Path]:
+    literal = directory / pattern
+    with suppress(OSError, ValueError):  # no name of a file
+        if literal.exists():
+            yield literal  # a name may hold brackets that are meant
+            return
+    yield from _matching(directory, [part for part in pattern.split("/") if part not in {"", "."}])
+
+
+def _matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Yield what the parts of a pattern match, one level each; ``**`` are any number of levels.
+
+    Each directory is looked into once for each part, whatever its names: links to what is above them would make the
+    search of the standard library endless.
+    """
+    seen: set[tuple[int, int, int]] = set()
+    waiting = [(top, 0)] if parts else []
+    while waiting:
+        directory, number = waiting.pop()
+        with suppress(OSError, ValueError):  # removed, locked, too deep, or no name of a file
+            status = directory.stat()
+            if (key := (status.st_dev, status.st_ino, number)) in seen:
+                continue
+            seen.add(key)
+            with os.scandir(directory) as entries:
+                found = list(entries)
+            part, is_last = parts[number], number == len(parts) - 1
+            if part == "**" and is_last:
+                yield directory  # with all that is in it
+                continue
+            if part == "**":
+                waiting += [(Path(each.path), number) for each in found if each.is_dir(follow_symlinks=False)]
+                waiting.append((directory, number + 1))
+                continue
+            for each in found:
+                if not fnmatch.fnmatchcase(each.name, part):
+                    continue
+                if is_last:
+                    yield Path(each.path)
+                elif each.is_dir():
+                    waiting.append((Path(each.path), number + 1))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield *path*, or all that is in it; not what lies so deep that its path would be too long."""
+    top = str(path)
+    for name, status in user_helper.walk([top]):
+        if not stat.S_ISDIR(status.st_mode) and name.startswith(top):
+            yield Path(name)
+
+
+def _safe_name(relative: Path) -> str:
+    """Return the name in the form that the server takes: UTF-8 without control characters, neither deep nor long."""
+    parts = [_printable(part) for part in relative.parts]
+    if len(parts) > _MAX_DEPTH:
+        parts = [*parts[: _MAX_DEPTH - 1], _SLASH.join(parts[_MAX_DEPTH - 1 :])]
+    name = "/".join(map(_shortened, parts))
+    return name if len(name.encode()) <= _MAX_NAME_BYTES else _shortened(_SLASH.join(parts))
+
+
+def _printable(part: str) -> str:
+    text = part.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def _shortened(part: str) -> str:
+    """Return the part of a name, or its beginning and what tells it from others that begin so."""
+    content = part.encode()
+    if len(content) <= _MAX_PART_BYTES:
+        return part
+    return f"{content[:200].decode('utf-8', 'ignore')}~{hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def open_inside(path: Path, directory: Path) -> BinaryIO | None:
+    """Open a plain file whose real place is inside *directory*; None for anything else.
+
+    Whatever is put in its place meanwhile, by a process of the payload's account for example, no link is followed.
+    """
+    try:
+        parts = path.resolve(strict=True).relative_to(directory.resolve()).parts
+        above = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+        for part in parts[:-1]:
+            above = _next_below(above, part)
+        try:
+            descriptor = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=above)
+        finally:
+            os.close(above)
+    except (OSError, ValueError, RuntimeError, IndexError):
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return open(descriptor, "rb")  # noqa: PTH123 - a descriptor, which its caller closes
+    os.close(descriptor)
+    return None
+
+
+def _next_below(above: int, name: str) -> int:
+    """Open a directory in another one, which is closed."""
+    try:
+        return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def _header(name: str, status: os.stat_result) -> tarfile.TarInfo:
+    # Names and numbers of the node's users stay at home.
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = status.st_size, int(status.st_mtime), (status.st_mode & 0o755) | 0o600
+    return info

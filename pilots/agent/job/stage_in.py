@@ -1,0 +1,145 @@
+"""Input data before the payload: fetched into its directory or left in place, and looked at either way (PIL §2.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from pilots.agent.base import log
+from pilots.agent.base.clock import monotonic
+from pilots.agent.data.checksums import is_same
+from pilots.agent.data.storage import StorageError, opened_below, path_of, without_secrets
+from pilots.agent.job.job_context import Slot
+from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeTroubleError, is_of_node
+from pilots.agent.job.workspace import Workspace
+from pilots.agent.server.http import TooMuchError, UnreachableError
+from pilots.agent.server.job_data import IN_PLACE, Copy, InputFile
+from pilots.agent.server.lease import Lease
+
+#: {logical name: path or URL}, for the payload.
+CATALOG = "input_data.json"
+#: What arrives damaged so often is damaged where it comes from.
+_TRANSFERS = 3
+#: With a storage element that does not answer; then another copy, or another site, is the better chance.
+PATIENCE_S = 60.0
+
+
+class _WrongContentError(Exception):
+    """What is there is not what was registered."""
+
+
+def stage_in(slot: Slot, lease: Lease, workspace: Workspace) -> None:
+    """Get the input data of a job ready, and write for the payload where each file is.
+
+    Raises:
+        CannotRunError: a file cannot be read; another node may have more luck.
+        InterruptedCallError, GivenUpError: something more important came up.
+        OSError: the node's disk.
+    """
+    data = lease.data
+    if data.output_files and data.output is None:
+        sentence = "There is no place for the output data: the site has no storage element (name one by output_se)"
+        raise CannotRunError(RESCHEDULE, f"{sentence}, or a logical name is in a directory that is not its owner's")
+    if not data.input_files:
+        return
+    places = {}
+    for number, given in enumerate(data.input_files):
+        places[given.lfn] = _from_any_copy(slot, lease, given, number=number, workspace=workspace)
+    catalog = workspace.job / CATALOG
+    catalog.write_text(json.dumps(places, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> str:
+    """Return where the file is, of the nearest copy that can be read as it was registered."""
+    arrived = workspace.scratch / "arriving-data"
+    reason, cause, of_node = "no copy of it is left", None, False
+    for copy in given.copies:
+        try:
+            if lease.data.policy == IN_PLACE:
+                return _look_at(slot, lease, copy, lfn=given.lfn)
+            _fetch(slot, lease, copy, into=arrived, lfn=given.lfn)
+            target = _free_place(workspace.job, given.lfn, number=number)
+            arrived.rename(target)
+            target.chmod(0o644)
+            return str(target)
+        except (UnreachableError, StorageError, TooMuchError, _WrongContentError, OSError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            cause = error
+            of_node = of_node or (isinstance(error, OSError) and is_of_node(error.errno))
+            log.event(
+                "input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=without_secrets(copy.url), error=reason
+            )
+    sentence = f"Input data {given.lfn} cannot be read: {reason}"[:255]
+    raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
+
+
+def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path, lfn: str) -> None:
+    def once() -> None:
+        slot.storage.fetch(
+            copy.url,
+            token=lease.data.credentials.get(copy.storage_element, ""),
+            into=into,
+            max_bytes=copy.size_bytes,
+            give_up=lambda: slot.order(lease) is not None,
+            lfn=lfn,
+        )
+
+    for transfer in range(1, _TRANSFERS + 1):
+        _call(slot, lease, once)
+        try:
+            _compare(into, copy)
+            break
+        except _WrongContentError as error:
+            if transfer == _TRANSFERS:
+                raise
+            log.event(
+                "input_data.damaged", job=lease.job.id, url=without_secrets(copy.url), error=error, transfer=transfer
+            )
+
+
+def _look_at(slot: Slot, lease: Lease, copy: Copy, *, lfn: str) -> str:
+    """Return the path or the URL of a file that is left where it is."""
+    path = path_of(copy.url)
+    if path is not None:
+        with opened_below(path, lfn=lfn):
+            _compare(path, copy)
+        return str(path)
+
+    def once() -> int | None:
+        return slot.storage.size(copy.url, token=lease.data.credentials.get(copy.storage_element, ""))
+
+    size_bytes = _call(slot, lease, once)
+    # Its checksum could only be had by reading all of it.
+    if None not in {size_bytes, copy.size_bytes} and size_bytes != copy.size_bytes:
+        raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
+    return copy.url
+
+
+def _call(slot: Slot, lease: Lease, once: Callable[[], int | None]) -> int | None:
+    give_up_at = monotonic() + PATIENCE_S
+    return slot.persistence.call(
+        "input_data.fetch",
+        once,
+        until=lambda: min(give_up_at, lease.over_at),
+        interrupted=lambda: slot.order(lease) is not None,
+    )
+
+
+def _compare(file: Path, copy: Copy) -> None:
+    size_bytes = file.stat().st_size
+    if copy.size_bytes is not None and size_bytes != copy.size_bytes:
+        raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
+    if copy.checksum and not is_same(file, copy.checksum):
+        raise _WrongContentError(f"its {copy.checksum.partition(':')[0]} is another")
+
+
+def _free_place(directory: Path, lfn: str, *, number: int) -> Path:
+    """Return where in the job's directory the file goes: under its own name, if that is still free."""
+    name = lfn.rpartition("/")[2]
+    target = directory / name
+    if name != CATALOG and not target.exists() and not target.is_symlink():
+        return target
+    apart = directory / f"input_data.{number}"
+    apart.mkdir()
+    return apart / name

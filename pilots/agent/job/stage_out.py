@@ -1,0 +1,171 @@
+"""Output data after the payload: stored where the lease says, then registered (PIL §2.1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeVar
+from unicodedata import normalize
+from urllib.parse import quote
+
+from pilots.agent.base import log
+from pilots.agent.data.checksums import checksum_of
+from pilots.agent.data.storage import StorageError
+from pilots.agent.job import sandbox
+from pilots.agent.job.job_context import Slot
+from pilots.agent.server.job_data import OutputPlace
+from pilots.agent.server.lease import Lease
+
+Result = TypeVar("Result")
+#: All are open at the same time.
+MAX_FILES = 500
+#: Of characters.
+MAX_LFN = 255
+#: Before an entry of the output data that is a logical name.
+LFN_PREFIX = "LFN:"
+
+
+class NoOutputError(Exception):
+    """The payload did not write what the job is to store."""
+
+
+class Persistently(Protocol):
+    """Calls again until it is answered, or the delivery has no time left."""
+
+    def __call__(self, what: str, attempt: Callable[[], Result]) -> Result:
+        """Return what *attempt* returns."""
+
+
+def store_output_data(
+    slot: Slot, lease: Lease, directory: Path, *, persistently: Persistently, give_up: Callable[[], bool]
+) -> None:
+    """Store and register every output file of a job whose payload has ended well.
+
+    Raises:
+        NoOutputError: a name or a pattern matches no file; nothing has been stored.
+        StorageError, OSError: a file cannot be stored; those before it are, and are registered.
+        RefusedError: the server does not register one.
+        LeaseEndedError, UnreachableError, InterruptedCallError, GivenUpError: see Delivery.
+    """
+    data = lease.data
+    if not data.output_files:
+        return
+    if data.output is None:
+        raise StorageError("the site has no storage element")
+    found = _files(directory, _patterns(data.output_files))
+    lfns = _logical_names([name for _, name in found], path=data.output.path)
+    wanted = [(path, name, lfns[name]) for path, name in found]
+    wanted += _named_files(directory, data.output_files, taken=set(lfns.values()))
+    if len(wanted) > MAX_FILES:
+        raise NoOutputError(f"{len(wanted)} files match, at most {MAX_FILES} are stored; pack them")
+    with ExitStack() as opened:
+        files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in wanted]
+        for file, lfn in files:
+            store_file(slot, lease, file, lfn, data.output, persistently=persistently, give_up=give_up)
+
+
+def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
+    """Return (path, name) of each file of the job's directory that an entry of the output data matches, once."""
+    found = {name: path for path, name in sandbox.chosen(directory, _patterns(entries))}
+    named = (_file_called(directory, lfn.rpartition("/")[2]) for lfn in _lfns(entries))
+    found |= {path.name: path for path in named if path is not None}
+    return [(found[name], name) for name in sorted(found)]
+
+
+def _named_files(directory: Path, entries: Iterable[str], *, taken: set[str]) -> list[tuple[Path, str, str]]:
+    """Return (path, name, logical name) of the files whose logical names the job gives: ``LFN:/vo/…/name``.
+
+    The file is the one of that name in the job's directory, as in DIRAC.
+    """
+    found = []
+    for lfn in _lfns(entries):
+        name = lfn.rpartition("/")[2]
+        path = _file_called(directory, name)
+        if path is None:
+            raise NoOutputError(f"there is no file {name}, to be stored as {lfn}")
+        if lfn not in taken:
+            found.append((path, name, lfn))
+    return found
+
+
+def _patterns(entries: Iterable[str]) -> tuple[str, ...]:
+    return tuple(entry for entry in entries if not entry.startswith(LFN_PREFIX))
+
+
+def _lfns(entries: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(entry[len(LFN_PREFIX) :] for entry in entries if entry.startswith(LFN_PREFIX))
+
+
+def _file_called(directory: Path, name: str) -> Path | None:
+    """Return the file *name* of a directory; None: there is none.
+
+    A logical name is in Unicode's composed form (NFC), the name that the payload gave to the file may be in another.
+    """
+    if (directory / name).is_file():
+        return directory / name
+    try:
+        names = sorted(os.listdir(directory))  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return None  # the payload has removed it
+    spelled = (directory / each for each in names if normalize("NFC", each) == name)
+    return next((path for path in spelled if path.is_file()), None)
+
+
+def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]:
+    found: dict[str, Path] = {}
+    for pattern in patterns:
+        chosen = sandbox.chosen(directory, [pattern])
+        if not chosen:
+            raise NoOutputError(f"no file matches {pattern}")
+        found.update({name: path for path, name in chosen})
+    return [(found[name], name) for name in sorted(found)]
+
+
+def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
+    """Return {name: logical name}; the server registers no others, and it would be asked when a file is stored."""
+    lfns: dict[str, str] = {}
+    for name in names:
+        lfn = f"{path}/{normalize('NFC', name)}"
+        if len(lfn) > MAX_LFN:
+            raise NoOutputError(f"names of at most {MAX_LFN} characters can be registered, not of {len(lfn)}: {lfn}")
+        if lfn in lfns.values():
+            raise NoOutputError(f"two files are called {lfn}, in two spellings of Unicode; rename one")
+        lfns[name] = lfn
+    return lfns
+
+
+def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> BinaryIO:
+    """Return the open file; a link may lead out of the job's directory, to what only the pilot may read."""
+    file = sandbox.open_inside(path, directory)
+    if file is None:
+        raise NoOutputError(f"{name} is no plain file of the job's directory")
+    return opened.enter_context(file)
+
+
+def store_file(
+    slot: Slot,
+    lease: Lease,
+    file: BinaryIO,
+    lfn: str,
+    place: OutputPlace,
+    *,
+    persistently: Persistently,
+    give_up: Callable[[], bool],
+) -> None:
+    """Store one file under its logical name, and register it; raises as store_output_data does."""
+    token = lease.data.credentials.get(place.storage_element, "")
+    size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(sandbox.stoppable(file, give_up))
+
+    def put() -> None:
+        slot.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up, lfn=lfn)
+
+    def register() -> None:
+        slot.server.register_replica(
+            lease, lfn=lfn, storage_element=place.storage_element, size_bytes=size_bytes, checksum=checksum
+        )
+
+    persistently("output_data.store", put)
+    persistently("output_data.register", register)
+    log.event("output_data.stored", job=lease.job.id, lfn=lfn, storage_element=place.storage_element, bytes=size_bytes)

@@ -1,0 +1,266 @@
+"""Looks at the payload again and again: what it uses, and whether that is too much (PIL §2.1)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pilots.agent.base import processes
+from pilots.agent.base.clock import monotonic
+from pilots.agent.base.processes import CPUMeter, Process
+from pilots.agent.server.api import Usage
+
+#: Walking a directory with very many files may take this part of the time at most.
+_DISK_EFFORT = 1 / 20
+#: Two looks that are so many periods apart: this process was stopped in between, and so was the payload, as when a
+#: batch system suspends a slot.
+_SUSPENDED = 3
+#: Of a warning.
+_STALLED = "stalled"
+_MB = 1024**2
+#: Part of a file system's files that must be free, for they may run out before its room does.
+_LEAST_FREE_FILES = 0.01
+
+
+@dataclass(frozen=True)
+class PayloadLimits:
+    """How far a payload may go; infinite or 0: as far as it likes."""
+
+    cpu_s: float = math.inf
+    #: Until the slot ends.
+    wall_s: float = math.inf
+    #: That the job asked for.
+    asked_wall_s: float = math.inf
+    memory_mb: float = math.inf
+    disk_mb: float = math.inf
+    #: Of a job that asked for none.
+    unasked_disk_mb: float = math.inf
+    #: Of standard output and error each.
+    stream_mb: float = math.inf
+    #: Left on the file system, or nobody there could write any more.
+    min_free_disk_mb: float = 0.0
+    #: A payload that uses less than this part of one core for so long waits for what does not come.
+    stalled_s: float = math.inf
+    stalled_cpu_fraction: float = 0.0
+    #: Its owner is warned at this part of that time.
+    stalled_warning_fraction: float = 0.5
+    #: Its owner is warned at this part of a limit.
+    warning_fraction: float = 1.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong, as the job's owner reads it.
+
+    Attributes:
+        sentence: with what was used and what the limit is.
+        elsewhere: whether it is the node's fault, so that the job is to run on another one.
+    """
+
+    sentence: str
+    elsewhere: bool = False
+
+
+class _Measured(NamedTuple):
+    what: str
+    used: float
+    limit: float
+    unit: str
+
+
+class Watchdog:
+    """Keeps the highest usage seen, and says when it is too much."""
+
+    def __init__(
+        self,
+        limits: PayloadLimits,
+        *,
+        root: int,
+        directory: Path,
+        disk_mb: Callable[[Sequence[Process]], float | None],
+        memory_mb: Callable[[Sequence[Process]], float],
+        streams: Sequence[int] = (),
+        look_every_s: float = math.inf,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Begin to watch a payload that has just started.
+
+        Args:
+            limits: of this payload.
+            root: the process whose descendants the payload's are.
+            directory: on the file system that must not become full.
+            disk_mb: tells what the files of the payload, which has these processes, occupy; None: it cannot.
+            memory_mb: tells what processes use together.
+            streams: descriptors of standard output and, if it is another file, of standard error.
+            look_every_s: between two looks.
+            clock: by which wall-clock time is measured.
+        """
+        self._limits = limits
+        self._root = root
+        self._directory = directory
+        self._read_disk_mb = disk_mb
+        self._read_memory_mb = memory_mb
+        self._streams = streams
+        self._longest_gap_s = _SUSPENDED * look_every_s
+        self._clock = clock
+        self._started_at = self._looked_at = clock()
+        self._next_walk_at = self._started_at
+        self._meter = CPUMeter()
+        #: (when, CPU time until then), for as long as a stalled payload is let be.
+        self._past: deque[tuple[float, float]] = deque([(self._started_at, 0.0)])
+        self._warned: set[str] = set()
+        #: Read by the heartbeat's thread; replaced as a whole.
+        self.usage = Usage(cpu_s=0.0, wall_s=0.0)
+
+    def look(self) -> Verdict | None:
+        """Measure; return what the payload has done wrong, or None."""
+        tree = processes.measure(self._root)
+        now = self._clock()
+        self.usage = replace(
+            self.usage,
+            cpu_s=max(self.usage.cpu_s or 0.0, self._meter.add(tree)),
+            wall_s=now - self._started_at,
+            memory_mb=max(self.usage.memory_mb or 0.0, self._read_memory_mb(tree.processes)),
+            disk_mb=self._disk_mb(tree.processes),
+        )
+        self._remember(now)
+        return self._verdict()
+
+    def warnings(self) -> Sequence[str]:
+        """Return, once each, what the payload has come near to, and that it is no longer nearly stalled."""
+        near = dict(self._near())
+        new = [sentence for what, sentence in near.items() if what not in self._warned]
+        if _STALLED in self._warned and _STALLED not in near:
+            # Unlike the other limits this one is left behind again, and may be reached another time.
+            self._warned.remove(_STALLED)
+            new.append("No longer nearly stalled: the payload uses CPU time again")
+        self._warned |= near.keys()
+        return new
+
+    def _near(self) -> Iterator[tuple[str, str]]:
+        fraction = self._limits.warning_fraction
+        for what, used, limit, unit in self._measured():
+            if used > limit * fraction:
+                yield what, f"Near the {what}: {_shown(used)} {unit} of {_shown(limit)} {unit}"
+        free_mb = free_disk_mb(self._directory)
+        if free_mb is not None and free_mb * fraction < self._limits.min_free_disk_mb:
+            least_mb = _shown(self._limits.min_free_disk_mb)
+            yield "disk", f"The disk of the node is nearly full: {_shown(free_mb)} MB are free, {least_mb} MB must be"
+        idle = self._stalled_for(self._limits.stalled_s * self._limits.stalled_warning_fraction)
+        if idle is not None:
+            yield _STALLED, f"Nearly stalled: {idle}; it is stopped after {_shown(self._limits.stalled_s)} s of this"
+
+    def close(self, *, cpu_s: float | None, max_memory_mb: float | None) -> Usage:
+        """Return the final usage; processes between two looks are known by what their parent was told of them.
+
+        Args:
+            cpu_s: of all processes that were waited for; None: not known.
+            max_memory_mb: of the largest single process; None: not known.
+        """
+        self._next_walk_at = 0.0
+        self.usage = replace(
+            self.usage,
+            cpu_s=max(self.usage.cpu_s or 0.0, cpu_s or 0.0),
+            wall_s=self._clock() - self._started_at,
+            memory_mb=max(self.usage.memory_mb or 0.0, max_memory_mb or 0.0),
+            disk_mb=self._disk_mb(()),
+        )
+        return self.usage
+
+    # ---- judging
+
+    def _verdict(self) -> Verdict | None:
+        for what, used, limit, unit in self._measured():
+            if used > limit:
+                sentence = f"{what} exceeded: {_shown(used)} {unit} of {_shown(limit)} {unit}"
+                return Verdict(sentence[0].upper() + sentence[1:])
+        free_mb = free_disk_mb(self._directory)
+        if free_mb is not None and free_mb < self._limits.min_free_disk_mb:
+            least = f"{_shown(free_mb)} MB are free, {_shown(self._limits.min_free_disk_mb)} MB must be"
+            # Who uses no more than was asked for is not to blame.
+            asked = math.isfinite(self._limits.disk_mb)
+            return Verdict(f"The disk of the node is full: {least}", elsewhere=asked)
+        if (left := free_files(self._directory)) is not None and left < _LEAST_FREE_FILES:
+            least = f"{left:.1%} of its files may still be made, {_LEAST_FREE_FILES:.0%} must be"
+            return Verdict(f"The disk of the node is full: {least}", elsewhere=math.isfinite(self._limits.disk_mb))
+        idle = self._stalled_for(self._limits.stalled_s)
+        return None if idle is None else Verdict(f"Stalled: {idle}")
+
+    def _measured(self) -> Iterator[_Measured]:
+        used, limits = self.usage, self._limits
+        yield _Measured("CPU time limit", used.cpu_s or 0.0, limits.cpu_s, "s")
+        yield _Measured("wall-clock limit", used.wall_s or 0.0, limits.asked_wall_s, "s")
+        yield _Measured("wall clock limit of the slot", used.wall_s or 0.0, limits.wall_s, "s")
+        yield _Measured("memory limit", used.memory_mb or 0.0, limits.memory_mb, "MB")
+        yield _Measured("disk limit", used.disk_mb or 0.0, limits.disk_mb, "MB")
+        yield _Measured("disk limit of a job that asks for none", used.disk_mb or 0.0, limits.unasked_disk_mb, "MB")
+        for number, descriptor in enumerate(self._streams):
+            name = ("standard output", "standard error")[number]
+            yield _Measured(f"limit of {name}", _size_mb(descriptor), limits.stream_mb, "MB")
+
+    # ---- measuring
+
+    def _remember(self, now: float) -> None:
+        cpu_s = self.usage.cpu_s or 0.0
+        if now - self._looked_at > self._longest_gap_s or math.isinf(self._limits.stalled_s):
+            self._past.clear()
+        self._looked_at = now
+        self._past.append((now, cpu_s))
+        while len(self._past) > 1 and now - self._past[1][0] >= self._limits.stalled_s:
+            self._past.popleft()
+
+    def _stalled_for(self, span_s: float) -> str | None:
+        """Return how little CPU time was used in the last *span_s* seconds, if it was too little."""
+        now, cpu_s = self._past[-1]
+        before = next(((at, was_s) for at, was_s in reversed(self._past) if now - at >= span_s > 0), None)
+        if before is None:
+            return None
+        used_s, took_s = cpu_s - before[1], now - before[0]
+        least_s = took_s * self._limits.stalled_cpu_fraction
+        if used_s >= least_s:
+            return None
+        return f"{_shown(used_s)} s of CPU time in {_shown(took_s)} s, at least {_shown(least_s)} s are expected"
+
+    def _disk_mb(self, found: Sequence[Process]) -> float | None:
+        began = self._clock()
+        if began < self._next_walk_at:
+            return self.usage.disk_mb
+        used_mb = self._read_disk_mb(found)
+        ended = self._clock()
+        self._next_walk_at = ended + (ended - began) / _DISK_EFFORT
+        return self.usage.disk_mb if used_mb is None else max(self.usage.disk_mb or 0.0, used_mb)
+
+
+def free_disk_mb(directory: Path) -> float | None:
+    """Return what may still be written where *directory* is; None: nobody knows."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize / _MB
+
+
+def free_files(directory: Path) -> float | None:
+    """Return the part of the file system's files that may still be made; None: it has no limit, or nobody knows."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return None
+    return status.f_favail / status.f_files if status.f_files else None
+
+
+def _size_mb(descriptor: int) -> float:
+    try:
+        return os.fstat(descriptor).st_size / _MB
+    except OSError:
+        return 0.0
+
+
+def _shown(amount: float) -> str:
+    """Return it with one decimal, rounded up: what has passed a limit never looks as if it had just reached it."""
+    return f"{math.ceil(amount * 10 - 1e-6) / 10:.1f}".removesuffix(".0")

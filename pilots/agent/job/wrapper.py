@@ -1,0 +1,202 @@
+"""One job from its lease to its last report (PIL §2.1, "Job Wrapper")."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from pilots.agent.base import log
+from pilots.agent.base.clock import monotonic
+from pilots.agent.job import containers, preparation
+from pilots.agent.job.completion import OF_JOB, Conclusion, Delivery
+from pilots.agent.job.execution import Execution, Outcome
+from pilots.agent.job.heartbeat import Heartbeat
+from pilots.agent.job.identity import Identity, identity_of
+from pilots.agent.job.job_context import Slot
+from pilots.agent.job.payload import End, name_of_signal
+from pilots.agent.job.preparation import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    RESCHEDULE,
+    CannotRunError,
+    DamagedTransferError,
+    NodeFlawError,
+    NodeTroubleError,
+    is_of_node,
+)
+from pilots.agent.job.stage_in import stage_in
+from pilots.agent.job.stale_workspaces import Guard
+from pilots.agent.job.workspace import Workspace
+from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
+from pilots.agent.server.json_fields import MalformedAnswerError
+from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, InputSandbox, Lease, LeaseEndedError
+from pilots.agent.server.persistence import InterruptedCallError
+
+#: Input that arrives damaged so often is damaged where it comes from.
+_TRANSFERS = 3
+#: The job is handed back at once; that its node is told of is worth a moment.
+_REPORT_S = 20.0
+_UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
+
+
+class Wrapper:
+    """Carries out one job."""
+
+    def __init__(
+        self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+    ) -> None:
+        """Prepare the parts.
+
+        Args:
+            slot: what the pilot works with.
+            lease: of the job.
+            configuration: of the pilot.
+            wall_left_s: until the slot ends.
+            speed: of the node's cores; 1.0: as fast as the reference.
+        """
+        self._slot = slot
+        self._lease = lease
+        self._configuration = configuration
+        self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
+        #: Whether the node failed to start the job's container, as it may fail the next one.
+        self.container_failed = False
+        #: Whether the node lacks what the job needs, which is all that there is to be found out.
+        self._lacks_software = False
+        self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
+
+    def run(self) -> bool:
+        """Do all of it; whatever happens is told to the server as far as it can be, and to the log.
+
+        Returns:
+            Whether the node did what it should; else it is to be looked at again before the next job.
+        """
+        job, directory = self._lease.job, self._slot.job_directory
+        with self._heartbeat, Guard(directory), Workspace(directory) as workspace:
+            conclusion = self._conclude(workspace, directory)
+            log.event(
+                "job.concluded", job=job.id, exit_code=conclusion.exit_code, minor=conclusion.minor,
+                reason=conclusion.reason,
+            )  # fmt: skip
+            Delivery(self._slot, self._lease, workspace=workspace, configuration=self._configuration).deliver(
+                conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
+            )
+        as_it_should = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
+        return as_it_should or (self._lacks_software and not self.container_failed)
+
+    def _conclude(self, workspace: Workspace, directory: Path) -> Conclusion:
+        """Run the payload, if it can be; return what is to be reported."""
+        try:
+            identity = identity_of(self._configuration.place, self._lease.job, directory)
+            workspace.before_removal(lambda: identity.close(workspace))
+            workspace.make(shared=identity.is_other)
+            outcome = self._run(workspace, identity)
+        except OSError as error:
+            log.event("node.trouble", error=error)
+            return Conclusion(RESCHEDULE, f"The node has no room or no means to run the job: {error.strerror}")
+        except CannotRunError as error:
+            self.container_failed = isinstance(error, containers.NotBegunError)
+            self._lacks_software = isinstance(error, NodeFlawError)
+            if isinstance(error, NodeFlawError):
+                self._report_flaw(error)
+            return Conclusion(error.exit_code, error.minor, fault=None if error.of_node else OF_JOB)
+        except LeaseEndedError as error:
+            self._lease.end(str(error))
+            return Conclusion(None, reason=ENDED)
+        except _UNANSWERED as error:
+            # Nothing but an order ends these calls early, or the end of the lease.
+            log.event("job.not_started", job=self._lease.job.id, error=error)
+            return _stopped(self._slot.order(self._lease) or EXPIRING, End(), ran=False)
+        return conclusion_of(outcome)
+
+    def _report_flaw(self, error: NodeFlawError) -> None:
+        """Tell what the node lacks, for its operators; the job's owner reads it too, but cannot help it."""
+        give_up_at = monotonic() + _REPORT_S
+
+        def once() -> None:
+            self._slot.server.report({"flaw": {"name": error.what, "detail": error.minor}})
+
+        try:
+            self._slot.persistence.call(
+                "node.flaw", once, until=lambda: give_up_at,
+                interrupted=lambda: self._slot.order(self._lease) is not None,
+            )  # fmt: skip
+        except (*_UNANSWERED, RefusedError) as refused:
+            log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
+
+    def _run(self, workspace: Workspace, identity: Identity) -> Outcome:
+        for given in self._lease.job.input_sandboxes:
+            self._fetch(given, workspace)
+        stage_in(self._slot, self._lease, workspace)
+        environment = preparation.environment_of(
+            self._lease, workspace, self._configuration, identity=identity.variables
+        )
+        preparation.check_software(self._lease, environment, workspace)
+        kind = containers if self._lease.job.container else preparation
+        program = kind.program_of(self._lease, environment, workspace)
+        # The server's word that the lease is open, before anything is run: this process may have been stopped or
+        # suspended for longer than it knows.
+        self._say_running()
+        outcome = self._execution.run(program, identity=identity, workspace=workspace, heartbeat=self._heartbeat)
+        undisturbed = outcome.reason is None and outcome.verdict is None
+        if self._lease.job.container and undisturbed and outcome.end.exit_code != 0:
+            containers.check_begun(self._lease, workspace)
+        return outcome
+
+    def _fetch(self, given: InputSandbox, workspace: Workspace) -> None:
+        def once() -> None:
+            preparation.fetch_input(
+                self._slot.server,
+                self._lease,
+                given,
+                workspace=workspace,
+                configuration=self._configuration,
+                give_up=lambda: self._slot.order(self._lease) is not None,
+            )
+
+        for transfer in range(1, _TRANSFERS + 1):
+            try:
+                return self._slot.insist("sandbox.fetch", self._lease, once)
+            except DamagedTransferError as error:
+                log.event("sandbox.damaged", job=self._lease.job.id, error=error, transfer=transfer)
+        raise NodeTroubleError(f"Input sandbox {given.file_name} arrives damaged")
+
+    def _say_running(self) -> None:
+        def once() -> None:
+            self._slot.server.report_status(self._lease, status="Running")
+
+        try:
+            self._slot.insist("status.running", self._lease, once)
+        except RefusedError as error:
+            log.event("status.refused", job=self._lease.job.id, error=error)
+        reason = self._slot.order(self._lease)
+        if reason is not None:
+            raise InterruptedCallError(reason)
+
+
+def conclusion_of(outcome: Outcome) -> Conclusion:
+    """Return what is to be reported: an order from outside says it, else the watchdog, else the payload's own end."""
+    end = outcome.end
+    if outcome.reason is not None:
+        return _stopped(outcome.reason, end, ran=True)
+    if outcome.verdict is not None:
+        code = RESCHEDULE if outcome.verdict.elsewhere else None
+        return Conclusion(code, outcome.verdict.sentence, ran=True)
+    if end.error_number is not None:
+        code = NOT_FOUND if end.error_number == errno.ENOENT else NOT_EXECUTABLE
+        minor = f"The executable cannot be run: {os.strerror(end.error_number)}"
+        return Conclusion(code, minor, ran=True, fault=None if is_of_node(end.error_number) else OF_JOB)
+    if end.signal_number is not None:
+        name = name_of_signal(end.signal_number)
+        return Conclusion(end.exit_code, f"Killed by signal {end.signal_number} ({name})", ran=True)
+    if end.exit_code is None:
+        return Conclusion(None, "The pilot lost track of the payload: it killed the process above it", ran=True)
+    return Conclusion(end.exit_code, ran=True)
+
+
+def _stopped(reason: str, end: End, *, ran: bool) -> Conclusion:
+    if reason == KILLED:
+        return Conclusion(end.exit_code, "Killed by order", reason=reason, ran=ran)
+    minor = {STOPPED: "Pilot was stopped", EXPIRING: "The pilot could not renew its lease"}.get(reason)
+    return Conclusion(RESCHEDULE, minor, reason=reason, ran=ran)

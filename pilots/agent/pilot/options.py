@@ -1,0 +1,290 @@
+"""The command line of the agent; there is no token on it, for everybody on a node can read command lines."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pilots.agent.node.site_environment import best_scratch, scratch_directories
+from pilots.agent.pilot.drain import DRAIN_FILE
+from pilots.agent.server.protocol import PROTOCOL, VERSION
+
+#: Obeyed whatever else is said; see ``__main__``.
+REMOVE_PROGRAM = "--remove-program"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the agent was told; None: left to the server's configuration, or to what the node has."""
+
+    server: str
+    token_file: str
+    #: In place of the file; None: there is one.
+    token_fd: int | None
+    #: The file with the token, if it stays on the node; see ``__main__``.
+    token_left: Path | None
+    remove_token_file: bool
+    ca: Path | None
+    hide: tuple[Path, ...]
+    show: tuple[Path, ...]
+    vo: str
+    site: str
+    ce: str
+    queue: str
+    stamp: str
+    work_dir: Path
+    max_jobs: int | None
+    max_idle_s: float
+    max_wait_s: float
+    patience_s: float
+    grace_s: float
+    stop_within_s: float
+    drain_file: Path
+    cpu_time_s: int | None
+    wall_time_s: int | None
+    processors: int | None
+    memory_mb: int | None
+    gpus: int | None
+    disk_mb: int | None
+    speed: float | None
+    node_processors: int | None
+    node_memory_mb: int | None
+    platforms: tuple[str, ...]
+    tags: tuple[str, ...]
+    required_tags: tuple[str, ...]
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """Return the options; ends the process with 2 and a sentence when they are wrong."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    work_dir = given.work_dir or best_scratch(scratch_directories(os.environ))
+    return Options(
+        server=given.server,
+        token_file=given.token_file,
+        token_fd=given.token_fd,
+        token_left=None,
+        remove_token_file=given.remove_token_file,
+        ca=given.ca,
+        hide=tuple(given.hide),
+        show=tuple(given.show),
+        vo=given.vo,
+        site=given.site,
+        ce=given.ce,
+        queue=given.queue,
+        stamp=given.stamp,
+        work_dir=work_dir,
+        max_jobs=given.max_jobs,
+        max_idle_s=given.max_idle_s,
+        max_wait_s=given.max_wait_s,
+        patience_s=given.patience_s,
+        grace_s=given.grace_s,
+        stop_within_s=given.stop_within_s,
+        drain_file=given.drain_file or work_dir / DRAIN_FILE,
+        cpu_time_s=given.cpu_time_s,
+        wall_time_s=given.wall_time_s,
+        processors=given.processors,
+        memory_mb=given.memory_mb,
+        gpus=given.gpus,
+        disk_mb=given.disk_mb,
+        speed=given.speed,
+        node_processors=given.node_processors,
+        node_memory_mb=given.node_memory_mb,
+        platforms=tuple(given.platform),
+        tags=tuple(given.tag),
+        required_tags=tuple(given.required_tag),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="agent.pyz",
+        description="A pilot: checks this node, then runs one job after another for the server, while time is left.",
+        epilog="Exit codes: 0 done, 1 the node or the pilot was refused, 2 wrong usage, 3 the server is not reachable.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"wms pilot agent {VERSION}, protocol {PROTOCOL}")
+    parser.add_argument("--server", type=_url, required=True, metavar="URL", help="such as https://wms.example.org")
+    token = parser.add_mutually_exclusive_group(required=True)
+    token.add_argument(
+        "--token-file",
+        default="",
+        metavar="PATH",
+        help='file of mode 0600 with the token of a pilot or for registration in its first line; "-": standard input',
+    )
+    token.add_argument(
+        "--token-fd", type=_count, metavar="N", help="open descriptor with such a line, which no file has to hold"
+    )
+    parser.add_argument(
+        "--remove-token-file", action="store_true", help="once it was read, so that no job of this user can read it"
+    )
+    parser.add_argument(REMOVE_PROGRAM, action="store_true", help="the file of the agent itself, when it ends")
+    parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
+    parser.add_argument(
+        "--hide",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="that no payload may reach, where payloads have mounts of their own; may be repeated",
+    )
+    parser.add_argument(
+        "--show",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="that payloads may reach although it is in /tmp, as software that a site keeps there; may be repeated",
+    )
+    _add_place(
+        parser.add_argument_group("place: required for registration; a pilot made by hand names it in its offers")
+    )
+    _add_work(parser.add_argument_group("work"))
+    _add_offer(parser.add_argument_group("offer, in place of what the server says of the queue"))
+    _add_node(parser.add_argument_group("node, in place of what the pilot measures"))
+    return parser
+
+
+def _add_place(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--vo", default="", help="for whose jobs")
+    group.add_argument("--site", default="")
+    group.add_argument("--ce", default="", help="computing element")
+    group.add_argument("--queue", default="")
+    group.add_argument("--stamp", default="", help="name of this pilot in its batch system")
+
+
+def _add_work(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--work-dir", type=Path, metavar="DIR", help="default: the scratch directory of the batch system, else TMPDIR"
+    )
+    group.add_argument("--max-jobs", type=_positive, metavar="N", help="leave after so many; default: no limit")
+    group.add_argument(
+        "--max-idle-s",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="leave after so long without a job (%(default)s)",
+    )
+    group.add_argument(
+        "--max-wait-s", type=_seconds, default=120.0, metavar="S", help="longest wait between two matches (%(default)s)"
+    )
+    group.add_argument(
+        "--patience-s", type=_seconds, default=300.0, metavar="S", help="with a server that is down (%(default)s)"
+    )
+    group.add_argument(
+        "--grace-s", type=_seconds, default=5.0, metavar="S", help="from SIGTERM to SIGKILL for a payload (%(default)s)"
+    )
+    group.add_argument(
+        "--stop-within-s",
+        type=_seconds,
+        default=20.0,
+        metavar="S",
+        help="after SIGTERM jobs may go on, and are handed back so long after it; a batch system must wait 5 s more "
+        "before it kills (%(default)s)",
+    )
+    group.add_argument(
+        "--drain-file",
+        type=Path,
+        metavar="PATH",
+        help=f"when this file appears, take no more jobs and leave after the running ones; default: {DRAIN_FILE} in "
+        "the work directory",
+    )
+
+
+def _add_offer(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--cpu-time-s", type=_positive, metavar="S", help="reference-core seconds, per core")
+    group.add_argument("--wall-time-s", type=_positive, metavar="S", help="until the slot ends")
+    group.add_argument("--processors", type=_positive, metavar="N")
+    group.add_argument("--memory-mb", type=_positive, metavar="MB")
+    group.add_argument("--gpus", type=_count, metavar="N")
+    group.add_argument("--disk-mb", type=_count, metavar="MB")
+    group.add_argument(
+        "--platform",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of the node, in place of what is detected; may be repeated, then the first is reported as the node's",
+    )
+    group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
+    group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
+
+
+def _add_node(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--node-processors",
+        type=_positive,
+        metavar="N",
+        help="cores of the node; no offer has more. Default: the CPU affinity, limited by the control group's quota",
+    )
+    group.add_argument(
+        "--node-memory-mb",
+        type=_positive,
+        metavar="MB",
+        help="memory of the node; no offer has more. Default: the kernel's figure, limited by the control group",
+    )
+    group.add_argument(
+        "--speed", type=_factor, metavar="X", help="of a core, in reference cores; default: as a benchmark finds"
+    )
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and not (parts.query or parts.fragment)
+        # What cannot be sent as it is.
+        usable = usable and parts.path.isascii() and text.isprintable() and " " not in text
+        if parts.hostname and not parts.hostname.isascii():
+            parts.hostname.encode("idna")
+        known_port = parts.port != 0
+    except ValueError:
+        usable = known_port = False
+    if not usable or not known_port or parts.username is not None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as https://wms.example.org")
+    return text
+
+
+def _positive(text: str) -> int:
+    number = _whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _count(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return number
+
+
+# NB: of a ValueError the parser would print the name of the function.
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from error
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from error
+
+
+def _seconds(text: str) -> float:
+    number = _real(text)
+    if not 0 <= number <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return number
+
+
+def _factor(text: str) -> float:
+    number = _real(text)
+    if not 0 < number <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+    return number

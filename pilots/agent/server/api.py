@@ -1,0 +1,272 @@
+"""The calls that a pilot makes, one function each; docs/rest.md describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlencode
+
+from pilots.agent.base.wakeup import Bell
+from pilots.agent.server import configuration, json_fields
+from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
+from pilots.agent.server.job_data import JobData, parse_data
+from pilots.agent.server.json_fields import Record
+from pilots.agent.server.lease import DRAIN, Command, Job, Lease, LeaseEndedError, Renewal, parse_job, parse_renewal
+
+UNAUTHENTICATED = 401
+NOT_FOUND = 404
+NOTHING_FITS = 204
+#: In one sentence, what a pilot does not get because its queue is not known.
+WHY_HEADER = "X-WMS-Why"
+#: A revoked pilot holds no leases; an ended one has lost them.
+PILOT_IS_OVER = frozenset({"pilot_revoked", "pilot_ended"})
+LEASE_ENDED = "lease_ended"
+#: Characters of a minor status.
+MAX_MINOR = 255
+#: With status 503: the server could not find out in time whether a job fits.
+THROTTLE_BUSY = "throttle_busy"
+
+
+@dataclass(frozen=True)
+class NothingFits:
+    """There is no job for this offer now, or it could not be found out in time whether there is."""
+
+    retry_after_s: float | None
+    #: What is kept from this pilot because its queue is not known; empty: nothing, or the server does not say.
+    why: str = ""
+    is_proven: bool = True
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A job that the pilot was given, as the answer to the match says it."""
+
+    match_id: str
+    token: str
+    job: Job
+    data: JobData
+    first: Renewal
+
+    def lease(self, *, configuration: Configuration, bell: Bell) -> Lease:
+        """Return the lease for the process that works on it, whose bell it rings."""
+        return Lease(
+            match_id=self.match_id,
+            token=self.token,
+            job=self.job,
+            data=self.data,
+            first=self.first,
+            configuration=configuration,
+            bell=bell,
+        )
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a payload has used so far; None: not measured."""
+
+    cpu_s: float | None = None
+    wall_s: float | None = None
+    memory_mb: float | None = None
+    disk_mb: float | None = None
+
+    def as_record(self) -> Record:
+        """Return what was measured, rounded to what anybody could care for."""
+        measured = {"cpu_s": self.cpu_s, "wall_s": self.wall_s, "memory_mb": self.memory_mb, "disk_mb": self.disk_mb}
+        return {name: round(value, 3) for name, value in measured.items() if value is not None}
+
+
+class Server:
+    """The server as one process of a pilot sees it; keeps the pilot's token, in memory only.
+
+    Attributes:
+        on_drain: called when the server orders that the pilot takes no more jobs, perhaps from the heartbeat's thread,
+            and again until the order is acknowledged.
+    """
+
+    def __init__(self, client: Client, *, token: str) -> None:
+        self._client = client
+        self._token = token
+        self._reports = 0
+        self.on_drain: Callable[[], None] = lambda: None
+
+    def register(self, wanted: Record) -> tuple[int, float | None]:
+        """Exchange the token for that of one pilot; return the pilot's id, and how long a token lasts if it is told."""
+        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=wanted)
+        told = answer.record()
+        self._token = json_fields.text(told, "token")
+        expires_at = json_fields.moment(told, "expires_at")
+        ahead_s = None if expires_at is None else answer.skew_s(now=expires_at.timestamp())
+        return json_fields.whole(told, "pilot", 0), ahead_s
+
+    def configuration(self) -> tuple[Configuration, Answer]:
+        """Return everything that a pilot must know, and the answer that it came in."""
+        answer = self._client.call("GET", "/api/pilots/config/", token=self._token)
+        return configuration.parse(answer.record(), asked_at=answer.sent_at), answer
+
+    def report(self, found: Record) -> None:
+        """Tell what the check of the node found, or ``{"leaving": why}``; the answer may renew the token."""
+        answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=found)
+        self._token = json_fields.text(answer.record(), "token", self._token)
+
+    def log(self, *, offset: int, text: str, timeout_s: float) -> int:
+        """Send the lines of the log from *offset* on; return how many characters the server has received."""
+        body = {"offset": offset, "text": text}
+        answer = self._client.call("POST", "/api/pilots/log/", token=self._token, body=body, timeout_s=timeout_s)
+        return json_fields.whole(answer.record(), "received", 0)
+
+    def submit_pools(self, *, site: str, ce: str, queue: str) -> tuple[str, ...]:
+        """Return the submit pools that a queue belongs to (RFC7, getSubmitPoolsForQueue)."""
+        query = urlencode({"site": site, "ce": ce, "queue": queue})
+        answer = self._client.call("GET", f"/api/submit-pools/?{query}", token=self._token)
+        return json_fields.names(answer.record(), "submit_pools")
+
+    def match(self, offer: Record) -> Sequence[Grant] | NothingFits:
+        """Ask for jobs; the same ``request_id`` gets the same leases, so that a lost answer loses no job."""
+        try:
+            answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
+        except UnreachableError as error:
+            if error.code != THROTTLE_BUSY:
+                raise
+            return NothingFits(retry_after_s=error.retry_after_s, is_proven=False)
+        if answer.status == NOTHING_FITS:
+            return NothingFits(retry_after_s=answer.retry_after_s(), why=answer.headers.get(WHY_HEADER, ""))
+        return [
+            Grant(
+                match_id=json_fields.text(data, "match_id"),
+                token=json_fields.text(data, "token"),
+                job=parse_job(json_fields.record(data.get("job"), "job")),
+                data=parse_data(data),
+                first=parse_renewal(data, sent_at=answer.sent_at),
+            )
+            for data in json_fields.records(answer.record(), "leases")
+        ]
+
+    def report_status(self, lease: Lease, *, status: str, minor: str | None = None) -> None:
+        """Say how far the job has come; renews the lease.
+
+        Raises:
+            LeaseEndedError: the lease is over.
+        """
+        body: dict[str, object] = {"status": status}
+        if minor is not None:
+            body["minor_status"] = minor
+        lease.renew(self._report(lease, "status", body))
+
+    def heartbeat(
+        self,
+        lease: Lease,
+        *,
+        usage: Usage,
+        std_output: str | None,
+        acknowledged: Sequence[int],
+        timeout_s: float | None = None,
+    ) -> tuple[Command, ...]:
+        """Renew the lease; return the orders that are still to be obeyed.
+
+        Raises:
+            LeaseEndedError: the lease is over.
+        """
+        body: dict[str, object] = {**usage.as_record(), "acknowledged": list(acknowledged)}
+        if std_output is not None:
+            body["std_output"] = std_output
+        renewal = self._report(lease, "heartbeat", body, timeout_s=timeout_s)
+        lease.renew(renewal)
+        return renewal.commands
+
+    def finish(
+        self,
+        lease: Lease,
+        *,
+        exit_code: int | None,
+        minor: str | None,
+        usage: Usage,
+        output: str | None,
+        fault: str | None = None,
+    ) -> str:
+        """Hand the job back and return its status; repeating it is harmless.
+
+        Raises:
+            LeaseEndedError: the lease is over.
+        """
+        body: dict[str, object] = {"exit_code": exit_code, "usage": usage.as_record()}
+        if minor is not None:
+            body["minor_status"] = minor[:MAX_MINOR]
+        if output is not None:
+            body["output_sandbox"] = output
+        if fault is not None:
+            body["fault"] = fault
+        answer = self._answer(lease, "finish", body, timeout_s=None)
+        return json_fields.text(answer.record(), "status", "")
+
+    def fetch(self, lease: Lease, *, digest: str, into: BinaryIO, max_bytes: int, give_up: Callable[[], bool]) -> None:
+        """Fetch an input sandbox; only the token of the match opens it."""
+        path = f"/api/matches/{lease.match_id}/sandboxes/{digest}/"
+        with _end_noticed(not_found_too=False):
+            self._client.download(path, token=lease.token, into=into, max_bytes=max_bytes, give_up=give_up)
+
+    def store(self, lease: Lease, *, file: Path, give_up: Callable[[], bool]) -> str:
+        """Store the output sandbox and return its reference."""
+        path = f"/api/matches/{lease.match_id}/sandboxes/"
+        name = f"job-{lease.job.id}-output.tar.gz"
+        with _end_noticed(not_found_too=False):
+            answer = self._client.upload(path, token=lease.token, file=file, file_name=name, give_up=give_up)
+        return json_fields.text(answer.record(), "sandbox")
+
+    def register_replica(self, lease: Lease, *, lfn: str, storage_element: str, size_bytes: int, checksum: str) -> None:
+        """Tell that an output file was stored; only the token of the match may, and repeating it is harmless."""
+        path = f"/api/matches/{lease.match_id}/replicas/"
+        body = {"lfn": lfn, "storage_element": storage_element, "size_bytes": size_bytes, "checksum": checksum}
+        with _end_noticed(not_found_too=False):
+            self._client.call("POST", path, token=lease.token, body=body)
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        self._client.close()
+
+    def _report(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None = None) -> Renewal:
+        answer = self._answer(lease, name, body, timeout_s=timeout_s)
+        renewal = parse_renewal(answer.record(), sent_at=answer.sent_at)
+        if any(command.name == DRAIN for command in renewal.commands):
+            self.on_drain()
+        return renewal
+
+    def _answer(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None) -> Answer:
+        """Report with one of the two tokens, by turns, for an answer renews the token that the report came with."""
+        self._reports += 1
+        pilots_first = self._reports % 2 == 1
+        path = f"/api/matches/{lease.match_id}/{name}/"
+        with _end_noticed(not_found_too=True):
+            try:
+                return self._report_as(lease, path, body, with_pilots=pilots_first, timeout_s=timeout_s)
+            except RefusedError as error:
+                if error.status != UNAUTHENTICATED:
+                    raise
+                return self._report_as(lease, path, body, with_pilots=not pilots_first, timeout_s=timeout_s)
+
+    def _report_as(
+        self, lease: Lease, path: str, body: Record, *, with_pilots: bool, timeout_s: float | None
+    ) -> Answer:
+        token = self._token if with_pilots else lease.token
+        answer = self._client.call("POST", path, token=token, body=body, timeout_s=timeout_s)
+        renewed = json_fields.text(answer.record(), "token", token)
+        if with_pilots:
+            self._token = renewed
+        else:
+            lease.token = renewed
+        return answer
+
+
+@contextmanager
+def _end_noticed(*, not_found_too: bool) -> Iterator[None]:
+    """Turn the refusals that mean the end of a lease into LeaseEndedError."""
+    try:
+        yield
+    except RefusedError as error:
+        gone = not_found_too and error.status == NOT_FOUND and error.code == "not_found"
+        if gone or error.status == UNAUTHENTICATED or error.code == LEASE_ENDED or error.code in PILOT_IS_OVER:
+            raise LeaseEndedError(str(error)) from error
+        raise

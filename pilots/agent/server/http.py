@@ -1,0 +1,324 @@
+"""HTTP to the server: one kept connection for each thread, one try for each call, three kinds of outcome."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+from pilots.agent.base.clock import monotonic
+from pilots.agent.server import json_fields
+from pilots.agent.server.json_fields import MalformedAnswerError, Record
+from pilots.agent.server.protocol import USER_AGENT
+
+#: Of an answer in JSON; more is none of our server's.
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+TOO_MANY = 429
+HTTP_PORT, HTTPS_PORT = 80, 443
+#: Overloaded, restarting, or a proxy that cannot reach the server.
+SERVER_TROUBLE = range(500, 600)
+SENT_ON = range(300, 400)
+
+
+class UnreachableError(Exception):
+    """There was no usable answer: the network, or a server in trouble. The same call may be tried again later."""
+
+    def __init__(self, reason: str, *, retry_after_s: float | None = None, code: str = "") -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+        #: The server's own word for it; empty: there is none, as from a proxy.
+        self.code = code
+
+
+class RefusedError(Exception):
+    """The server understood and said no; the same call would be refused again."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(f"{status} {code}: {detail}")
+        self.status = status
+        self.code = code
+        self.detail = detail
+
+
+class BadCertificatesError(Exception):
+    """The certificates to trust cannot be had; the text is one sentence for the user."""
+
+
+class GivenUpError(Exception):
+    """A transfer was broken off from this side."""
+
+
+class TooMuchError(Exception):
+    """A file is larger than it was announced to be."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; *sent_at* is by the pilot's clock, before the request left."""
+
+    status: int
+    headers: HTTPMessage
+    body: bytes
+    sent_at: float
+
+    def record(self) -> Record:
+        """Return the JSON object in the body.
+
+        Raises:
+            MalformedAnswerError: there is none.
+        """
+        try:
+            return json_fields.record(json.loads(self.body))
+        except ValueError as error:
+            raise MalformedAnswerError("the answer is no JSON") from error
+
+    def retry_after_s(self) -> float | None:
+        """Return what the server asks to wait, in seconds."""
+        value = self.headers.get("Retry-After", "")
+        return float(value) if value.isdecimal() else None
+
+    def skew_s(self, *, now: float) -> float | None:
+        """Return how far *now* (of the wall clock) is ahead of the server's Date; None when there is no Date."""
+        try:
+            return now - parsedate_to_datetime(self.headers.get("Date", "")).timestamp()
+        except (TypeError, ValueError, IndexError):
+            return None
+
+
+class Client:
+    """Speaks to one server."""
+
+    def __init__(self, url: str, *, timeout_s: float, ca: Path | None = None) -> None:
+        """Look at *url*, which may have a path; connect with the first call.
+
+        Args:
+            url: ``http://…`` or ``https://…``.
+            timeout_s: for each single operation of the network.
+            ca: file or directory of certificates to trust in place of the system's.
+
+        Raises:
+            BadCertificatesError: the file *ca* holds none, or cannot be read.
+        """
+        parts = urlsplit(url)
+        # NB: without a port of its own, the end of an IPv6 address would be taken for one.
+        self._host = parts.hostname or ""
+        self._port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
+        self._path = parts.path.rstrip("/")
+        self._timeout_s = timeout_s
+        # Certificates of one's own are looked at in any case: with them jobs reach storage elements.
+        tls = _tls(ca) if ca is not None or parts.scheme == "https" else None
+        self._tls = tls if parts.scheme == "https" else None
+        self._kept = threading.local()
+
+    def call(
+        self, method: str, path: str, *, token: str, body: Record | None = None, timeout_s: float | None = None
+    ) -> Answer:
+        """Send *body* as JSON and return the answer, whose status is 2xx.
+
+        Raises:
+            UnreachableError, RefusedError: see there.
+        """
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            # Names of files that are no text are told as far as they are.
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        with _Exchange(self, timeout_s) as exchange:
+            return exchange.answer(method, path, headers, content)
+
+    def download(self, path: str, *, token: str, into: BinaryIO, max_bytes: int, give_up: Callable[[], bool]) -> None:
+        """Write what *path* answers to *into*.
+
+        Raises:
+            UnreachableError, RefusedError: see there; *into* may hold a part.
+            TooMuchError: it has more than *max_bytes*.
+            GivenUpError: *give_up* said so between two chunks.
+        """
+        with _Exchange(self, None) as exchange:
+            response = exchange.response("GET", path, {"Authorization": f"Bearer {token}"}, None)
+            left = max_bytes
+            while chunk := response.read(CHUNK_BYTES):
+                left -= len(chunk)
+                if left < 0:
+                    raise TooMuchError(f"more than {max_bytes} bytes")
+                if give_up():
+                    raise GivenUpError
+                into.write(chunk)
+
+    def upload(self, path: str, *, token: str, file: Path, file_name: str, give_up: Callable[[], bool]) -> Answer:
+        """Send *file* as the field ``file`` of a form, and return the answer.
+
+        Raises:
+            UnreachableError, RefusedError: see there.
+            GivenUpError: *give_up* said so between two chunks.
+        """
+        boundary = uuid.uuid4().hex
+        head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file_name}"\r\n'
+            "Content-Type: application/gzip\r\n\r\n"
+        ).encode()
+        tail = f"\r\n--{boundary}--\r\n".encode()
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "Content-Type": f"multipart/form-data; boundary={boundary}",
+            "Content-Length": str(len(head) + file.stat().st_size + len(tail)),
+        }
+        self.close()  # a fresh connection: a body cannot be sent again halfway
+        with _Exchange(self, None) as exchange:
+            return exchange.answer("POST", path, headers, _form(head, file, tail, give_up))
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        connection = self.connection_kept()
+        self._kept.connection = None
+        if connection is not None:
+            connection.close()
+
+    def connection_kept(self) -> HTTPConnection | None:
+        """Return this thread's open connection, if any."""
+        connection: HTTPConnection | None = getattr(self._kept, "connection", None)
+        return connection
+
+    def connect(self, timeout_s: float | None) -> HTTPConnection:
+        """Return this thread's connection, opened if need be."""
+        timeout_s = timeout_s or self._timeout_s
+        connection = self.connection_kept()
+        if connection is not None and connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+            return connection
+        if self._tls is None:
+            connection = HTTPConnection(self._host, self._port, timeout=timeout_s)
+        else:
+            connection = HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._tls)
+        connection.connect()
+        # Small requests must not wait for the acknowledgement of the one before.
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._kept.connection = connection
+        return connection
+
+    def address_of(self, path: str) -> str:
+        """Return *path* below the server's own path."""
+        return self._path + path
+
+
+class _Exchange:
+    """One request and its answer; whatever goes wrong within closes the connection."""
+
+    def __init__(self, client: Client, timeout_s: float | None) -> None:
+        self._client = client
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> _Exchange:  # noqa: PYI034 - Self is of Python 3.11
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None or isinstance(error, RefusedError):
+            return
+        self._client.close()
+        if isinstance(error, (OSError, HTTPException)):
+            raise UnreachableError(_named(error)) from error
+
+    def answer(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None
+    ) -> Answer:
+        """Return the whole answer."""
+        sent_at = monotonic()
+        response = self.response(method, path, headers, content)
+        body = _whole_body(response)
+        return Answer(status=response.status, headers=response.headers, body=body, sent_at=sent_at)
+
+    def response(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None
+    ) -> HTTPResponse:
+        """Return a successful answer whose body is still to be read."""
+        kept = self._client.connection_kept() is not None
+        try:
+            response = self._once(method, path, headers, content)
+        except (ConnectionError, HTTPException):
+            # A kept connection may have been closed by the server while nothing was said: that is no trouble.
+            if not kept:
+                raise
+            self._client.close()
+            response = self._once(method, path, headers, content)
+        if response.status in range(200, 300):
+            return response
+        raise _error_of(response)
+
+    def _once(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None
+    ) -> HTTPResponse:
+        connection = self._client.connect(self._timeout_s)
+        headers = {"User-Agent": USER_AGENT, **headers}
+        connection.request(method, self._client.address_of(path), body=content, headers=headers)
+        return connection.getresponse()
+
+
+def _error_of(response: HTTPResponse) -> Exception:
+    body = _whole_body(response)
+    answer = Answer(status=response.status, headers=response.headers, body=body, sent_at=0.0)
+    if response.status == TOO_MANY or response.status in SERVER_TROUBLE:
+        reason = f"the server answered {response.status}"
+        return UnreachableError(reason, retry_after_s=answer.retry_after_s(), code=_code_of(answer))
+    if response.status in SENT_ON:
+        sentence = f"it sends on to {response.headers.get('Location', 'nowhere')[:200]}, but tokens are for one address"
+        return RefusedError(response.status, "sent_on", f"{sentence}: give the pilot that of the server itself")
+    try:
+        said = answer.record()
+        code, detail = json_fields.text(said, "code", "unknown"), json_fields.text(said, "detail", "")
+    except MalformedAnswerError:
+        code, detail = "unknown", "the answer is none of this server's"
+    return RefusedError(response.status, code, detail)
+
+
+def _code_of(answer: Answer) -> str:
+    try:
+        return json_fields.text(answer.record(), "code", "")
+    except MalformedAnswerError:
+        return ""
+
+
+def _whole_body(response: HTTPResponse) -> bytes:
+    # Piece by piece: Python 3.9 makes room for as much as is asked for, not for as much as there is.
+    body = bytearray()
+    while chunk := response.read(CHUNK_BYTES):
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            raise HTTPException("the answer is too long")
+    return bytes(body)
+
+
+def _form(head: bytes, file: Path, tail: bytes, give_up: Callable[[], bool]) -> Iterator[bytes]:
+    yield head
+    with file.open("rb") as content:
+        while chunk := content.read(CHUNK_BYTES):
+            if give_up():
+                raise GivenUpError
+            yield chunk
+    yield tail
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _tls(ca: Path | None) -> ssl.SSLContext:
+    if ca is None:
+        return ssl.create_default_context()
+    if ca.is_dir():
+        return ssl.create_default_context(capath=str(ca))
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as error:
+        raise BadCertificatesError(f"The certificates {ca} cannot be read: {error}.") from error

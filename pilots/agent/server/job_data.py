@@ -1,0 +1,95 @@
+"""What a lease says of the data of its job: where each file is read, where the output goes, and what opens both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pilots.agent.server import json_fields
+from pilots.agent.server.json_fields import Record
+
+DOWNLOAD = "download"
+IN_PLACE = "in_place"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One place where a file may be read."""
+
+    url: str
+    storage_element: str
+    size_bytes: int | None
+    #: ``adler32:…`` or ``sha256:…``; empty: not known.
+    checksum: str
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file that the job reads, and its copies, the nearest first; none may be left."""
+
+    lfn: str
+    copies: tuple[Copy, ...]
+
+
+@dataclass(frozen=True)
+class OutputPlace:
+    """Where the output goes: the file ``x`` to the URL, then the path, then x."""
+
+    storage_element: str
+    url: str
+    path: str
+
+
+@dataclass(frozen=True)
+class JobData:
+    """Of one job; nothing for most."""
+
+    input_files: tuple[InputFile, ...] = ()
+    policy: str = DOWNLOAD
+    #: Names or patterns.
+    output_files: tuple[str, ...] = ()
+    output: OutputPlace | None = None
+    #: {storage element: bearer token}. In memory only, never in the text of this object.
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_data(answer: Record) -> JobData:
+    """Return what the answer to a match says of the job's data.
+
+    Raises:
+        MalformedAnswerError: see there.
+    """
+    job = json_fields.record(answer.get("job"), "job")
+    data = json_fields.optional_record(answer, "job_data")
+    place = json_fields.optional_record(data, "output")
+    tokens = json_fields.optional_record(data, "credentials")
+    return JobData(
+        input_files=tuple(_input_file(each) for each in json_fields.records(data, "input_files")),
+        policy=json_fields.text(job, "input_data_policy", DOWNLOAD),
+        output_files=json_fields.names(job, "output_data"),
+        output=_place(place) if place else None,
+        credentials={name: json_fields.text(tokens, name) for name in tokens},
+    )
+
+
+def _input_file(data: Record) -> InputFile:
+    nearest = (data,) if json_fields.text(data, "url", "") else ()
+    copies = (*nearest, *json_fields.records(data, "other_copies"))
+    return InputFile(lfn=json_fields.text(data, "lfn"), copies=tuple(map(_copy, copies)))
+
+
+def _copy(data: Record) -> Copy:
+    return Copy(
+        url=json_fields.text(data, "url"),
+        storage_element=json_fields.text(data, "storage_element", ""),
+        size_bytes=None if data.get("size_bytes") is None else json_fields.whole(data, "size_bytes"),
+        checksum=json_fields.text(data, "checksum", ""),
+    )
+
+
+def _place(data: Record) -> OutputPlace:
+    return OutputPlace(
+        storage_element=json_fields.text(data, "storage_element"),
+        url=json_fields.text(data, "url"),
+        path=json_fields.text(data, "path"),
+    )

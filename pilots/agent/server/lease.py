@@ -1,0 +1,272 @@
+"""One lease: the job, how long the pilot may work on it, and what the server wants of it meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pilots.agent.base import log
+from pilots.agent.base.clock import monotonic
+from pilots.agent.base.wakeup import Bell
+from pilots.agent.server import json_fields
+from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.job_data import JobData
+from pilots.agent.server.json_fields import Record
+
+#: Why a payload is stopped from outside, the strongest first.
+ENDED = "the lease has ended"
+EXPIRING = "the lease could not be renewed in time"
+KILLED = "killed by order"
+STOPPED = "the pilot was stopped"
+
+KILL = "kill"
+PEEK = "peek"
+#: Obeyed by the whole pilot: no more jobs.
+DRAIN = "drain"
+
+
+class LeaseEndedError(Exception):
+    """The server no longer knows this lease as open; its job may already run elsewhere."""
+
+
+@dataclass(frozen=True)
+class InputSandbox:
+    """A file or an archive that the job was given."""
+
+    digest: str
+    file_name: str
+    is_archive: bool
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the wrapper needs of a job's description; docs/rest.md has all of it."""
+
+    id: int
+    owner: str
+    job_name: str
+    executable: str
+    arguments: str
+    cpu_time_s: int
+    processors: int
+    #: 0: it says nothing.
+    memory_mb: int
+    disk_mb: int
+    #: Of the payload; 0: it says nothing.
+    wall_time_s: int
+    gpus: int
+    #: Window of the stall rule; 0: none; None: as the queue, the VO or the server says.
+    stalled_s: int | None
+    #: CPU time per wall-clock time, as a part of one core, below which it is stalled; None: as the others say.
+    stalled_cpu_fraction: float | None
+    #: Image in which it runs; empty: in none.
+    container: str
+    software: tuple[str, ...]
+    input_sandboxes: tuple[InputSandbox, ...]
+    output_sandbox: tuple[str, ...]
+    #: Storage element that the job names; empty: none.
+    output_se: str
+    std_output: str
+    std_error: str
+    environment: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """An order of the server, repeated until it is acknowledged."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The answer to a report: until when the lease now lasts, and what is to be obeyed."""
+
+    sent_at: float
+    expires_at: datetime | None
+    commands: tuple[Command, ...]
+
+
+class Lease:
+    """Shared by the wrapper (main thread) and the heartbeat (its own thread)."""
+
+    def __init__(
+        self,
+        *,
+        match_id: str,
+        token: str,
+        job: Job,
+        data: JobData,
+        first: Renewal,
+        configuration: Configuration,
+        bell: Bell,
+    ) -> None:
+        self.match_id = match_id
+        self.token = token
+        self.job = job
+        self.data = data
+        self._configuration = configuration
+        self._bell = bell
+        self._lock = threading.Lock()
+        #: Held by each heartbeat and by the reports that end the lease: one that crosses such a report on its way
+        #: would be refused, and look like trouble in the server's log.
+        self.reporting = threading.Lock()
+        #: Said under ``reporting``: the report that ends it has arrived, so there is nothing to renew.
+        self.handed_back = False
+        self._ended: str | None = None
+        self._kills: list[int] = []
+        self._other_commands: list[int] = []
+        self._seen: set[int] = set()
+        self._peek = False
+        self._renewed_at = first.sent_at
+        self._over_at = first.sent_at + self._length_s(first, longest_s=configuration.lease_first_s)
+
+    def order(self) -> str | None:
+        """Return why the payload must be stopped, the strongest reason if there are several; else None."""
+        with self._lock:
+            if self._ended is not None:
+                return ENDED
+            if monotonic() >= self._stop_at():
+                return EXPIRING
+            return KILLED if self._kills else None
+
+    @property
+    def over_at(self) -> float:
+        """When the lease ends by the pilot's clock, unless it is renewed."""
+        with self._lock:
+            return self._over_at
+
+    def seconds_until_stop(self) -> float:
+        """Return how long a payload may still run if no renewal comes."""
+        with self._lock:
+            return self._stop_at() - monotonic()
+
+    def end(self, reason: str) -> None:
+        """Note that the server has ended the lease."""
+        with self._lock:
+            self._ended = self._ended or reason
+        self._bell.ring()
+
+    def renew(self, renewal: Renewal) -> None:
+        """Take the answer to a report."""
+        with self._lock:
+            # Two threads report, and answers may overtake one another: the report that was sent last counts.
+            if renewal.sent_at >= self._renewed_at:
+                self._renewed_at = renewal.sent_at
+                self._over_at = renewal.sent_at + self._length_s(renewal, longest_s=self._configuration.lease_s)
+            new = {command.id: command for command in renewal.commands if command.id not in self._seen}
+            for command in new.values():
+                self._take(command)
+        if new:
+            self._bell.ring()
+
+    def kills(self) -> Sequence[int]:
+        """Return the orders to kill, which may be acknowledged when the payload is gone."""
+        with self._lock:
+            return tuple(self._kills)
+
+    def to_acknowledge(self) -> Sequence[int]:
+        """Return the other orders that were obeyed; say acknowledged() when the server knows."""
+        with self._lock:
+            return tuple(self._other_commands)
+
+    def acknowledged(self, ids: Sequence[int]) -> None:
+        """Forget orders whose acknowledgement has arrived."""
+        with self._lock:
+            self._other_commands = [each for each in self._other_commands if each not in ids]
+
+    def take_peek(self) -> bool:
+        """Return, once, whether somebody wants to see the output now."""
+        with self._lock:
+            wanted, self._peek = self._peek, False
+            return wanted
+
+    def _take(self, command: Command) -> None:
+        self._seen.add(command.id)
+        if command.name == KILL:
+            self._kills.append(command.id)
+        else:
+            self._other_commands.append(command.id)
+            self._peek = self._peek or command.name == PEEK
+        event = "command.received" if command.name in {KILL, PEEK, DRAIN} else "command.unknown"
+        log.event(event, job=self.job.id, command=command.name, id=command.id)
+
+    def _stop_at(self) -> float:
+        # Half of it at most: a server with very short leases would else have every payload stopped at once.
+        return self._over_at - min(self._configuration.lease_grace_s, self._configuration.lease_s / 2)
+
+    def _length_s(self, renewal: Renewal, *, longest_s: float) -> float:
+        """Return how long the lease lasts from the moment its request was sent, by whatever is shorter.
+
+        The server's clock at that moment is known from the configuration: it said what time it was.
+        """
+        told = self._configuration.server_time
+        if told is None or renewal.expires_at is None:
+            return longest_s
+        server_now_s = told.timestamp() + renewal.sent_at - self._configuration.asked_at
+        left_s = renewal.expires_at.timestamp() - server_now_s
+        if left_s <= 0:  # just renewed and yet over: one of the two clocks was set in the meantime
+            return longest_s
+        return min(left_s, longest_s)
+
+
+def parse_job(data: Record) -> Job:
+    """Return the job in an answer to a match.
+
+    Raises:
+        MalformedAnswerError: see there.
+    """
+    environment = json_fields.optional_record(data, "environment")
+    return Job(
+        id=json_fields.whole(data, "id"),
+        owner=json_fields.text(data, "owner", ""),
+        job_name=json_fields.text(data, "job_name", ""),
+        executable=json_fields.text(data, "executable"),
+        arguments=json_fields.text(data, "arguments", ""),
+        cpu_time_s=json_fields.whole(data, "cpu_time_s", 86400),
+        processors=json_fields.whole(data, "processors", 1),
+        memory_mb=json_fields.whole(data, "memory_mb", 0),
+        disk_mb=json_fields.whole(data, "disk_mb", 0),
+        wall_time_s=json_fields.whole(data, "wall_time_s", 0),
+        gpus=json_fields.whole(data, "gpus", 0),
+        stalled_s=None if data.get("stalled_s") is None else json_fields.whole(data, "stalled_s"),
+        stalled_cpu_fraction=(
+            None if data.get("stalled_cpu_fraction") is None else json_fields.number(data, "stalled_cpu_fraction")
+        ),
+        container=json_fields.text(data, "container", ""),
+        software=json_fields.names(data, "software"),
+        input_sandboxes=tuple(_input(each) for each in json_fields.records(data, "input_sandboxes")),
+        output_sandbox=json_fields.names(data, "output_sandbox"),
+        output_se=json_fields.text(data, "output_se", ""),
+        std_output=json_fields.text(data, "std_output", "std.out"),
+        std_error=json_fields.text(data, "std_error", "std.err"),
+        environment=tuple((name, json_fields.text(environment, name)) for name in environment),
+    )
+
+
+def parse_renewal(data: Record, *, sent_at: float) -> Renewal:
+    """Return what an answer says about the lease.
+
+    Raises:
+        MalformedAnswerError: see there.
+    """
+    commands = tuple(
+        Command(id=json_fields.whole(each, "id"), name=json_fields.text(each, "name"))
+        for each in json_fields.records(data, "commands")
+    )
+    return Renewal(sent_at=sent_at, expires_at=json_fields.moment(data, "expires_at"), commands=commands)
+
+
+def _input(data: Record) -> InputSandbox:
+    prefix = "sha256:"
+    reference = json_fields.text(data, "sandbox")
+    return InputSandbox(
+        digest=reference.removeprefix(prefix),
+        file_name=json_fields.text(data, "file_name"),
+        is_archive=data.get("is_archive") is True,
+        size_bytes=json_fields.whole(data, "size_bytes"),
+    )
