@@ -179,7 +179,7 @@ def count(directory: str) -> dict[str, int]:
 
 
 def kill(directory: str, stamps: list[str]) -> None:
-    """Kill pilots; their wardens end the payloads, and the shells around them say how they ended."""
+    """Kill pilots; their supervisors end the payloads, and the shells around them say how they ended."""
     for stamp in stamps:
         process = process_of(_real(directory) / stamp)
         if process is not None and process.pilot_lives:

@@ -67,7 +67,7 @@ class PlainHostBackend(ABC):
         }
 
     def kill(self, handles: Collection[Handle]) -> None:
-        """Kill the pilots; their wardens end the payloads."""
+        """Kill the pilots; their supervisors end the payloads."""
         self._ask("kill", stamps=[handle.stamp for handle in handles])
 
     def output(self, handle: Handle) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from pilots.agent.base.clock import monotonic
 from pilots.agent.node import batch_system
-from pilots.agent.node.batch_system import BatchSystem, Grant
+from pilots.agent.node.batch_system import Allocation, BatchSystem
 from pilots.agent_package import agent_package
 from tests.agent.conftest import StartAgent
 from tests.agent.running import INTERPRETERS
@@ -24,9 +24,9 @@ from tests.slurm import SlurmCluster, slurm_cluster
 NOW = 1_800_000_000.0
 
 
-def left_s(grant: Grant) -> float:
-    assert grant.ends_at is not None
-    return grant.ends_at - monotonic()
+def left_s(allocation: Allocation) -> float:
+    assert allocation.ends_at is not None
+    return allocation.ends_at - monotonic()
 
 
 # ---- names
@@ -92,9 +92,9 @@ def test_slurm_tells_cores_and_memory_by_variables(
 
 def test_where_slurm_cannot_be_asked_the_end_is_that_of_the_variable() -> None:
     environment = {"SLURM_JOB_ID": "7", "PATH": "/nonexistent"}
-    assert BatchSystem(environment).grant() == Grant()
+    assert BatchSystem(environment).allocation() == Allocation()
     known = BatchSystem({**environment, "SLURM_JOB_END_TIME": str(int(time.time()) + 1000)})
-    assert 990 < left_s(known.grant()) <= 1000
+    assert 990 < left_s(known.allocation()) <= 1000
 
 
 def test_an_end_that_was_told_holds_while_slurm_is_silent(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_an_end_that_was_told_holds_while_slurm_is_silent(tmp_path: Path) -> Non
     squeue.write_text("#!/bin/sh\necho 10:00\n")
     squeue.chmod(0o755)
     system = BatchSystem({"SLURM_JOB_ID": "7", "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    first = system.grant()
+    first = system.allocation()
     squeue.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2\nexit 1\n")
-    assert system.grant() == first
+    assert system.allocation() == first
     squeue.write_text("#!/bin/sh\necho UNLIMITED\n")
-    assert system.grant().usable_until(started_at=0) is None
+    assert system.allocation().usable_until(started_at=0) is None
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +157,9 @@ def test_a_slot_that_an_operator_lengthens_is_longer(
     try:
         server.wait_until(lambda: server.requests_to("/matches/"), timeout_s=60)
         system = BatchSystem({**os.environ, **cluster.environment, "SLURM_JOB_ID": job})
-        before = system.grant()
+        before = system.allocation()
         cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=30")
-        after = system.grant()
+        after = system.allocation()
         left = left_s(before)
     finally:
         cluster.run("scancel", job)
@@ -205,10 +205,10 @@ def test_htcondor_tells_by_its_two_advertisements(tmp_path: Path) -> None:
     machine.write_text('Name = "slot1@node"\nCpus = 4\nMemory = 2048\nTotalCpus = 64.0\n')
     environment = {"_CONDOR_JOB_AD": str(job), "_CONDOR_MACHINE_AD": str(machine)}
 
-    grant = BatchSystem(environment).grant()
+    allocation = BatchSystem(environment).allocation()
 
-    assert (grant.processors, grant.memory_mb) == (4, 2048)
-    assert 990 < left_s(grant) <= 1000
+    assert (allocation.processors, allocation.memory_mb) == (4, 2048)
+    assert 990 < left_s(allocation) <= 1000
     assert batch_system.id_in_batch_system(environment) == "12.3"
 
 

@@ -260,9 +260,9 @@ def _kill_supervisors(server: ScriptedServer, agent: RunningAgent, mark: str, *,
     beats = len(server.lease.heartbeats)
     server.wait_until(lambda: len(server.lease.heartbeats) >= beats + 3)
     worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
-    wardens = [pid for pid in processes_with("payload_supervisor.py") if _is_below(pid, worker)]
+    supervisors = [pid for pid in processes_with("payload_supervisor.py") if _is_below(pid, worker)]
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in [worker, *wardens, *([agent.process.pid] if agent_too else [])]:
+        for pid in [worker, *supervisors, *([agent.process.pid] if agent_too else [])]:
             os.kill(pid, number)
 
 

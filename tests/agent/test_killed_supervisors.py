@@ -42,7 +42,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def begun(server: ScriptedServer, agent: RunningAgent, mark: str) -> tuple[int, int]:
-    """Wait until the payload runs and was looked at; return the pilot's process for it, and the warden."""
+    """Wait until the payload runs and was looked at; return the pilot's process for it, and the supervisor."""
     server.wait_until(
         lambda: server.leases and any("started" in beat.get("std_output", "") for beat in server.lease.heartbeats)
     )
@@ -51,8 +51,8 @@ def begun(server: ScriptedServer, agent: RunningAgent, mark: str) -> tuple[int, 
     beats = len(server.lease.heartbeats)
     server.wait_until(lambda: len(server.lease.heartbeats) >= beats + 3)
     worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
-    (warden,) = children_of(worker)
-    return worker, warden
+    (supervisor,) = children_of(worker)
+    return worker, supervisor
 
 
 def kill_at_once(*pids: int) -> None:
@@ -73,29 +73,29 @@ def forbid_processes(pid: int) -> None:
     subprocess.run([PYTHON, "-c", program, str(pid)], check=True, user=user, group=group)
 
 
-def test_nothing_of_a_payload_is_left_when_its_killed_warden_is_reported(
+def test_nothing_of_a_payload_is_left_when_its_killed_supervisor_is_reported(
     server: ScriptedServer, start: StartAgent
 ) -> None:
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start()
-    _, warden = begun(server, agent, mark)
+    _, supervisor = begun(server, agent, mark)
 
-    os.kill(warden, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
     server.wait_until(lambda: server.lease.finished)
 
     assert processes_with(mark) == []
     assert agent.wait() == 0
 
 
-def test_a_killed_warden_and_a_killed_agent_leave_no_payload(server: ScriptedServer, start: StartAgent) -> None:
+def test_a_killed_supervisor_and_a_killed_agent_leave_no_payload(server: ScriptedServer, start: StartAgent) -> None:
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start()
-    worker, warden = begun(server, agent, mark)
+    worker, supervisor = begun(server, agent, mark)
 
     os.kill(worker, signal.SIGSTOP)
-    os.kill(warden, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
     agent.stop(signal.SIGKILL)
     agent.process.wait()
     with suppress(ProcessLookupError):
@@ -111,9 +111,9 @@ def test_a_job_is_handed_back_only_when_nothing_of_its_payload_is_left(
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start()
-    worker, warden = begun(server, agent, mark)
+    worker, supervisor = begun(server, agent, mark)
 
-    kill_at_once(worker, warden)
+    kill_at_once(worker, supervisor)
     server.wait_until(lambda: server.lease.finished)
 
     assert processes_with(mark) == []
@@ -131,9 +131,9 @@ def test_the_process_that_ends_a_payload_is_replaced_when_it_is_killed_too(
     # The hand-back waits, so that the process that is to make it can be found.
     server.script("/finish/", *[503] * 4)
     agent = start()
-    worker, warden = begun(server, agent, mark)
+    worker, supervisor = begun(server, agent, mark)
 
-    kill_at_once(worker, warden)
+    kill_at_once(worker, supervisor)
     server.wait_until(lambda: server.requests_to("/finish/"))
     for successor in children_of(agent.process.pid):
         os.kill(successor, signal.SIGKILL)
@@ -150,10 +150,10 @@ def test_a_payload_is_ended_by_the_agent_itself_where_no_process_can_be_started(
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start_plainly()
-    worker, warden = begun(server, agent, mark)
+    worker, supervisor = begun(server, agent, mark)
     forbid_processes(agent.process.pid)
 
-    kill_at_once(worker, warden)
+    kill_at_once(worker, supervisor)
     server.wait_until(lambda: server.lease.finished)
 
     assert processes_with(mark) == []
@@ -169,8 +169,8 @@ def test_the_next_pilot_on_the_node_ends_a_payload_before_it_takes_a_job(
     mark = marker()
     server.add_job("/bin/sh", tenacious(mark))
     agent = start()
-    worker, warden = begun(server, agent, mark)
-    kill_at_once(agent.process.pid, worker, warden)
+    worker, supervisor = begun(server, agent, mark)
+    kill_at_once(agent.process.pid, worker, supervisor)
     agent.process.wait()
 
     # The second execution counts the processes of the first.

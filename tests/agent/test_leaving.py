@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.agent.base.wakeup import Bell
+from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.pilot.drain import DrainRequest
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ROOT, RunningAgent, ancestor_below, marker, processes_with
@@ -61,7 +61,7 @@ def test_a_pilot_that_finds_a_drain_file_takes_no_job(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_stranger_cannot_drain_a_pilot_in_a_directory_that_is_everybodys(tmp_path: Path) -> None:
     file = tmp_path / "drain"
-    request = DrainRequest(file, Bell())
+    request = DrainRequest(file, WakeupPipe())
     assert request.reason() is None
     file.touch()
     assert request.reason() == f"by the file {file}"
@@ -264,7 +264,7 @@ def _agent_with(work: str, server: ScriptedServer, directory: Path) -> "subproce
     """Run an agent whose processes do *work*, a function of Python, instead of carrying out their jobs."""
     program = (
         "import sys; from pilots.agent import __main__; from pilots.agent.pilot import job_task; {}; "
-        "job_task.carry_out = work; sys.exit(__main__.main())"
+        "job_task.run_task = work; sys.exit(__main__.main())"
     )
     options = ["--server", server.url, "--token-file", "-", "--work-dir", str(directory), "--max-idle-s", "0"]
     return subprocess.run(
@@ -278,8 +278,8 @@ def test_an_agent_with_a_fault_hands_the_job_back_and_takes_no_other(server: Scr
         server.add_job("true")
 
     # The fault is in the work, not in what ends the rest of a process that died.
-    faulty = "lambda errand, **more: (errand.died_before or errand.no_such_thing) and carry_out(errand, **more)"
-    work = f"carry_out = job_task.carry_out; work = {faulty}"
+    faulty = "lambda task, **more: (task.died_before or task.no_such_thing) and run_task(task, **more)"
+    work = f"run_task = job_task.run_task; work = {faulty}"
     ended = _agent_with(work, server, tmp_path)
 
     assert ended.returncode == 1

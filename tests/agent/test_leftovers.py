@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pilots.agent.job import stale_workspaces
-from pilots.agent.job.stale_workspaces import Guard
+from pilots.agent.job.stale_workspaces import WorkspaceLock
 from tests.agent.conftest import StartAgent
 from tests.agent.running import RunningAgent, marker, processes_with
 from tests.agent.scripted import ScriptedServer
@@ -82,7 +82,7 @@ def test_what_is_left_is_removed_with_its_lock(tmp_path: Path) -> None:
 
 def test_what_is_in_use_stays(tmp_path: Path) -> None:
     directory = tmp_path / "wms-job-7-0f1e"
-    with Guard(directory):
+    with WorkspaceLock(directory):
         directory.mkdir()
         sweep(tmp_path)
         assert directory.exists()
@@ -145,7 +145,7 @@ def test_on_a_file_system_without_locks_nothing_is_guarded(tmp_path: Path, monke
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     directory = tmp_path / "wms-job-7-0f1e"
-    with Guard(directory):
+    with WorkspaceLock(directory):
         directory.mkdir()
         sweep(tmp_path)
     assert list(tmp_path.iterdir()) == [directory]

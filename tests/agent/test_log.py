@@ -14,7 +14,7 @@ import pytest
 from pilots.agent.base import linux
 from pilots.agent.base import log as agent_log
 from pilots.agent.base.log import Journal
-from pilots.agent.pilot.log_upload import CHUNK_BYTES, Shipping
+from pilots.agent.pilot.log_upload import CHUNK_BYTES, LogUpload
 from pilots.agent.server.api import Server
 from pilots.agent.server.http import Client
 from tests.agent.conftest import StartAgent
@@ -41,8 +41,8 @@ def api(server: ScriptedServer) -> Iterator[Server]:
 
 
 @pytest.fixture
-def shipping(api: Server, journal: Journal) -> Shipping:
-    return Shipping(api, lines=journal)
+def shipping(api: Server, journal: Journal) -> LogUpload:
+    return LogUpload(api, lines=journal)
 
 
 # ---- a whole pilot ---------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_lines_of_threads_are_not_mixed(journal: Journal) -> None:
 
 
 def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
-    journal: Journal, server: ScriptedServer, shipping: Shipping
+    journal: Journal, server: ScriptedServer, shipping: LogUpload
 ) -> None:
     for number in range(2000):
         journal.append(f"{number:0100}")
@@ -155,7 +155,7 @@ def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
     assert f"[{2000 - kept} lines lost: the server could not be told in time]" in server.log
 
 
-def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
     line = "x" * 1000
     for _ in range(20):
         for _ in range(30):
@@ -202,7 +202,7 @@ def _no_file() -> None:
 # ---- shipping --------------------------------------------------------------------------------------------------------
 
 
-def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
     text = ""
     for number in range(600):
         journal.append(f"{number:0100}")
@@ -213,7 +213,7 @@ def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, shippi
 
 
 def test_nothing_is_asked_when_there_is_nothing_new(
-    journal: Journal, server: ScriptedServer, shipping: Shipping
+    journal: Journal, server: ScriptedServer, shipping: LogUpload
 ) -> None:
     shipping.ship_rest()
     assert server.log_requests == []
@@ -227,14 +227,14 @@ def test_nothing_is_asked_when_there_is_nothing_new(
 
 
 def test_it_is_due_again_after_its_period(journal: Journal, server: ScriptedServer, api: Server) -> None:
-    shipping = Shipping(api, lines=journal, period_s=0)
+    shipping = LogUpload(api, lines=journal, period_s=0)
     for word in ("one", "two"):
         journal.append(word)
         shipping.ship_if_due()
     assert server.log == "one\ntwo\n"
 
 
-def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
     server.script("/pilots/log/", LOSE, None, LOSE, LOSE, LOSE)
     for word in ("one", "two", "three", "four", "five"):
         journal.append(word)
@@ -242,7 +242,7 @@ def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, s
     assert server.log == "one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServer, shipping: Shipping) -> None:
+def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
     server.script("/pilots/log/", 503, 503)
     for word in ("one", "two", "three"):
         journal.append(word)
@@ -251,7 +251,7 @@ def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServe
 
 
 def test_a_second_pilot_of_the_same_token_goes_on_behind_the_first(
-    journal: Journal, server: ScriptedServer, shipping: Shipping
+    journal: Journal, server: ScriptedServer, shipping: LogUpload
 ) -> None:
     server.log = "of the first\n"
     journal.append("of the second")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilots.agent.node import gpus
-from pilots.agent.node.batch_system import Grant
+from pilots.agent.node.batch_system import Allocation
 from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.offer import Resources, resources_of
 from pilots.agent.pilot.options import parse
@@ -177,7 +177,7 @@ def offered(
         memory_mb=found.pop("node_mb", 16_000.0), disk_mb=1e4, container_runtime=None, speed=speed, facts={},
     )  # fmt: skip
     options = parse(["--server", "http://localhost", "--token-file", "-"])
-    return resources_of(options, Place(**(told or {})), node, grant=Grant(ends_s, **found), started_at=0.0)
+    return resources_of(options, Place(**(told or {})), node, allocation=Allocation(ends_s, **found), started_at=0.0)
 
 
 def test_the_cpu_time_of_a_queue_stands_where_the_node_can_do_it() -> None:

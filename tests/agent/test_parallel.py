@@ -193,9 +193,9 @@ def test_an_order_to_kill_ends_one_payload_only(server: ScriptedServer, start: S
     assert finished([other]) == [0]
 
 
-@pytest.mark.parametrize("warden_helps", [True, False])
+@pytest.mark.parametrize("supervisor_helps", [True, False])
 def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
-    server: ScriptedServer, start: StartAgent, tmp_path: Path, warden_helps: bool
+    server: ScriptedServer, start: StartAgent, tmp_path: Path, supervisor_helps: bool
 ) -> None:
     node_with(server, processors=2)
     mark = marker()
@@ -207,7 +207,7 @@ def test_a_job_whose_process_is_killed_is_handed_back_and_the_others_go_on(
     alive_when_handed_back: list[int] = []
 
     worker = ancestor_below(agent.process.pid, processes_with(mark)[0])
-    if not warden_helps:
+    if not supervisor_helps:
         os.kill(children(worker)[0], signal.SIGSTOP)
     os.kill(worker, signal.SIGKILL)
     server.wait_until(lambda: server.leases[0].finished)

@@ -16,7 +16,7 @@ import pytest
 from pilots.agent.base import log as agent_log
 from pilots.agent.base import processes
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell
+from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.job import heartbeat, user_helper
 from pilots.agent.job.execution import Outcome
 from pilots.agent.job.payload import End
@@ -24,14 +24,13 @@ from pilots.agent.job.user_helper import disk_usage_mb, remove_tree
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.node import batch_system, cgroups, inspection
 from pilots.agent.pilot.offer import Resources
-from pilots.agent.server import json_fields, lease, persistence
-from pilots.agent.server.backoff import Backoff
+from pilots.agent.server import json_fields, lease, retry
 from pilots.agent.server.configuration import Configuration, parse
 from pilots.agent.server.http import UnreachableError
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, Lease, Renewal
-from pilots.agent.server.persistence import Persistence
+from pilots.agent.server.retry import Backoff, Retry
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -69,8 +68,8 @@ def test_very_many_tries_are_no_overflow() -> None:
     assert [backoff.next_s() for _ in range(5000)][-1] < 90
 
 
-class _StoppedClock(Bell):
-    """Time goes on only while somebody sleeps on the bell."""
+class _StoppedClock(WakeupPipe):
+    """Time goes on only while somebody sleeps on the pipe."""
 
     now_s = 0.0
 
@@ -85,7 +84,7 @@ def test_a_server_that_asks_for_an_hour_gets_the_last_report_within_the_lease(
     monkeypatch: pytest.MonkeyPatch, asked_s: float | None
 ) -> None:
     clock = _StoppedClock()
-    monkeypatch.setattr(persistence, "monotonic", lambda: clock.now_s)
+    monkeypatch.setattr(retry, "monotonic", lambda: clock.now_s)
     tries = []
 
     def attempt() -> str:
@@ -94,19 +93,19 @@ def test_a_server_that_asks_for_an_hour_gets_the_last_report_within_the_lease(
             raise UnreachableError("the server answered 503", retry_after_s=asked_s)
         return "Done"
 
-    assert Persistence(clock).call("finish", attempt, until=lambda: 1800.0) == "Done"
+    assert Retry(clock).call("finish", attempt, until=lambda: 1800.0) == "Done"
     assert all(later > earlier for earlier, later in pairwise(tries))
 
 
 def test_a_rung_bell_wakes_at_once_and_only_once() -> None:
-    bell = Bell()
+    wakeup = WakeupPipe()
     for _ in range(100_000):  # more than a pipe holds
-        bell.ring()
+        wakeup.wake()
     before = time.monotonic()
-    bell.wait(30)
+    wakeup.wait(30)
     assert time.monotonic() - before < 30
 
-    bell.wait(0.01)  # the rings of before are forgotten
+    wakeup.wait(0.01)  # the signals of before are forgotten
 
 
 # ---- measuring
@@ -268,7 +267,7 @@ def _lease(configuration: Configuration, *, expires_at: datetime | None = None) 
     job = lease.parse_job({"id": 1, "executable": "true"})
     first = Renewal(sent_at=monotonic(), expires_at=expires_at, commands=())
     return Lease(
-        match_id="m", token="t", job=job, data=JobData(), first=first, configuration=configuration, bell=Bell()
+        match_id="m", token="t", job=job, data=JobData(), first=first, configuration=configuration, wakeup=WakeupPipe()
     )
 
 

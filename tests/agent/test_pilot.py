@@ -395,7 +395,7 @@ def test_a_payload_of_the_same_user_cannot_read_the_pilot(
     assert ended.returncode == 0, ended.stderr
     lines = server.lease.files()["std.out"].splitlines()
     if as_user:
-        assert len(lines) >= 8  # the warden and the pilot
+        assert len(lines) >= 8  # the supervisor and the pilot
     assert not [line for line in lines if line.startswith("READ")]
 
 

@@ -13,7 +13,7 @@ from types import FrameType
 from pilots.agent.base.clock import monotonic
 
 
-class Bell:
+class WakeupPipe:
     """A pipe that anybody may write to and the main thread sleeps on."""
 
     def __init__(self) -> None:
@@ -21,13 +21,13 @@ class Bell:
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the main thread, now or as soon as it would sleep."""
         with suppress(BlockingIOError):  # full: it will wake anyway
             os.write(self._writing, b"!")
 
     def wait(self, timeout_s: float, *, also: socket.socket | None = None) -> bool:
-        """Sleep until the bell rings, *also* becomes readable, or the time is over; return whether *also* has."""
+        """Sleep until it is woken, *also* becomes readable, or the time is over; return whether *also* has."""
         watched: list[int | socket.socket] = [self._reading]
         if also is not None:
             watched.append(also)
@@ -36,12 +36,12 @@ class Bell:
             self._drain()
         return also is not None and also in readable
 
-    def ring_on_signals(self) -> None:
+    def wake_on_signals(self) -> None:
         """Let every signal that Python handles ring, so that none is slept through."""
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
 
     def close(self) -> None:
-        """Close the pipe, in a process that has a bell of its own."""
+        """Close the pipe, in a process that has a pipe of its own."""
         os.close(self._reading)
         os.close(self._writing)
 
@@ -58,14 +58,14 @@ class StopRequest:
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-    def __init__(self, bell: Bell, *, at_once: Callable[[], object]) -> None:
+    def __init__(self, wakeup: WakeupPipe, *, at_once: Callable[[], object]) -> None:
         """Listen to nothing yet.
 
         Args:
-            bell: to be rung by the signal.
+            wakeup: woken by the signal.
             at_once: done by the first signal, also when the main thread is in the middle of a long call.
         """
-        self._bell = bell
+        self._wakeup = wakeup
         self._at_once = at_once
         self.signal_name = ""
         #: By the pilot's clock; None: nobody does.
@@ -76,7 +76,7 @@ class StopRequest:
 
     def listen(self) -> None:
         """Take the signals from now on."""
-        self._bell.ring_on_signals()
+        self._wakeup.wake_on_signals()
         for number in self.SIGNALS:
             signal.signal(number, self._on_signal)
 
@@ -84,4 +84,4 @@ class StopRequest:
         if self.asked_at is None:
             self.signal_name, self.asked_at = signal.Signals(number).name, monotonic()
             self._at_once()
-        self._bell.ring()
+        self._wakeup.wake()

@@ -15,7 +15,7 @@ from pilots.agent.base import log
 #: Of all that is kept at one place: a node's disk is for its jobs.
 MOST_BYTES = 200 * 1024 * 1024
 _MOST_AGE_S = 7 * 24 * 3600.0
-_NAME = "kept"
+DIRECTORY_NAME = "kept"
 
 
 def keep(file: Path, *, work_directory: Path, name: str) -> str | None:
@@ -29,7 +29,7 @@ def keep(file: Path, *, work_directory: Path, name: str) -> str | None:
     except OSError:
         return None
     for above in (work_directory.resolve().parent, work_directory.resolve()):
-        directory = above / _NAME
+        directory = above / DIRECTORY_NAME
         try:
             _make_private(directory)
             if not _make_room(directory, size_bytes):

@@ -13,7 +13,7 @@ from pilots.agent.base.clock import monotonic
 from pilots.agent.data import output_spool
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
-from pilots.agent.job.job_context import Slot
+from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.sandbox import Limits, TooLargeError
 from pilots.agent.job.stage_out import NoOutputError, present_files, store_file, store_output_data
 from pilots.agent.job.workspace import Workspace
@@ -22,7 +22,7 @@ from pilots.agent.server.configuration import Configuration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
-from pilots.agent.server.persistence import InterruptedCallError
+from pilots.agent.server.retry import InterruptedCallError
 
 #: The status Completing is good to know, and not worth waiting for.
 _SHORT_S = 5.0
@@ -93,8 +93,10 @@ def _both(conclusion: Conclusion, trouble: str) -> str:
 class Delivery:
     """Of one job."""
 
-    def __init__(self, slot: Slot, lease: Lease, *, workspace: Workspace, configuration: Configuration) -> None:
-        self._slot = slot
+    def __init__(
+        self, context: JobContext, lease: Lease, *, workspace: Workspace, configuration: Configuration
+    ) -> None:
+        self._context = context
         self._lease = lease
         self._workspace = workspace
         #: Where all the output is that was too much for the server, as the end of a sentence; empty: nowhere.
@@ -153,7 +155,7 @@ class Delivery:
             return ""  # who killed the job does not ask for its output
         where = output_spool.keep(
             self._workspace.scratch / name,
-            work_directory=self._slot.work_directory,
+            work_directory=self._context.work_directory,
             name=f"job-{self._lease.job.id}-{name}",
         )
         return f"; it is kept at {where}" if where else ""
@@ -187,11 +189,11 @@ class Delivery:
 
         try:
             store_output_data(
-                self._slot, self._lease, self._workspace.job,
+                self._context, self._lease, self._workspace.job,
                 persistently=persistently, give_up=lambda: self._better_to_do(None),
             )  # fmt: skip
         except (InterruptedCallError, GivenUpError):
-            reason = self._slot.order(self._lease)
+            reason = self._context.order(self._lease)
             return replace(conclusion, exit_code=None, minor="The output data were not all stored", reason=reason)
         except (NoOutputError, StorageError, UnreachableError, MalformedAnswerError, RefusedError, OSError) as error:
             said = error.detail if isinstance(error, RefusedError) else error
@@ -204,9 +206,9 @@ class Delivery:
 
     def _say_completing(self, usage: Usage, last_lines: str | None) -> None:
         def once() -> None:
-            self._slot.server.report_status(self._lease, status="Completing")
+            self._context.server.report_status(self._lease, status="Completing")
             # A short job ends between two heartbeats: without this one nobody could peek at what it wrote.
-            self._slot.server.heartbeat(self._lease, usage=usage, std_output=last_lines, acknowledged=())
+            self._context.server.heartbeat(self._lease, usage=usage, std_output=last_lines, acknowledged=())
 
         try:
             self._persistently(
@@ -261,7 +263,7 @@ class Delivery:
             )  # fmt: skip
             with packed.open("rb") as file:
                 store_file(
-                    self._slot, self._lease, file, lfn, place,
+                    self._context, self._lease, file, lfn, place,
                     persistently=persistently, give_up=lambda: self._better_to_do(None),
                 )  # fmt: skip
         except (*_UNANSWERED, TooLargeError, StorageError, RefusedError, OSError) as error:
@@ -273,7 +275,7 @@ class Delivery:
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:
-            return self._slot.server.store(self._lease, file=packed, give_up=lambda: self._better_to_do(reason))
+            return self._context.server.store(self._lease, file=packed, give_up=lambda: self._better_to_do(reason))
 
         return self._persistently(
             "output.store", once, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(reason)
@@ -289,7 +291,7 @@ class Delivery:
 
         def once() -> None:
             with self._lease.reporting:
-                self._slot.server.heartbeat(self._lease, usage=usage, std_output=None, acknowledged=kills)
+                self._context.server.heartbeat(self._lease, usage=usage, std_output=None, acknowledged=kills)
                 self._lease.handed_back = True
 
         try:
@@ -303,7 +305,7 @@ class Delivery:
 
         def once() -> str:
             with self._lease.reporting:
-                status = self._slot.server.finish(
+                status = self._context.server.finish(
                     self._lease,
                     exit_code=conclusion.exit_code,
                     minor=minor,
@@ -331,10 +333,10 @@ class Delivery:
         interrupted: Callable[[], bool] = lambda: False,
     ) -> Result:
         def until() -> float:
-            return min(give_up_at, self._lease.over_at, self._slot.over_at)
+            return min(give_up_at, self._lease.over_at, self._context.over_at)
 
-        return self._slot.persistence.call(what, attempt, until=until, interrupted=interrupted)
+        return self._context.retry.call(what, attempt, until=until, interrupted=interrupted)
 
     def _better_to_do(self, reason: str | None) -> bool:
         """Whether an order came that makes the output worthless; a pilot that is to stop still delivers it."""
-        return self._slot.order(self._lease) not in {None, STOPPED, reason}
+        return self._context.order(self._lease) not in {None, STOPPED, reason}

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from pilots.agent.job import sandbox
-from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeFlawError, own_file, words_of
-from pilots.agent.job.program import Program
+from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeFlawError, Program, own_file, words_of
 from pilots.agent.job.workspace import Workspace
+from pilots.agent.node.container_runtime import RUNTIMES, SETTINGS_OF_SITE, runtime
 from pilots.agent.server.lease import Lease
 
-#: Apptainer is what Singularity is called since 2021; they understand the same commands.
-RUNTIMES = ("apptainer", "singularity")
-#: How a site says where images are kept, unpacked, and what they see of the node.
-_OF_SITE = ("CACHEDIR", "TMPDIR", "BIND", "BINDPATH")
 _CVMFS = Path("/cvmfs")
 #: Inside the container: leave a mark, then become the payload. Nothing else tells its exit codes from the runtime's.
 _BEGIN = 'echo begun > "$0" && exec "$@"'
@@ -31,16 +26,6 @@ class NotBegunError(NodeFlawError):
     """The container did not start: its image is no good, or the node's runtime is not."""
 
     what = "container"
-
-
-def runtime() -> str | None:
-    """Return the program of the node that runs containers; None: there is none."""
-    return next(filter(None, map(shutil.which, RUNTIMES)), None)
-
-
-def variables_of_site() -> Sequence[str]:
-    """Return the variables by which a site says where images are kept, unpacked, and what they see of the node."""
-    return [f"{runtime_name.upper()}_{name}" for runtime_name in RUNTIMES for name in _OF_SITE]
 
 
 def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:
@@ -123,7 +108,7 @@ def _settings(workspace: Workspace) -> Mapping[str, str]:
     for prefix in (name.upper() for name in RUNTIMES):
         found[f"{prefix}_CACHEDIR"] = str(workspace.runtime / "images")
         found[f"{prefix}_TMPDIR"] = str(workspace.runtime)
-        for variable in (f"{prefix}_{name}" for name in _OF_SITE):
+        for variable in (f"{prefix}_{name}" for name in SETTINGS_OF_SITE):
             if variable in os.environ:
                 found[variable] = os.environ[variable]
     return found

@@ -16,11 +16,10 @@ from pilots.agent.base.wakeup import StopRequest
 from pilots.agent.job import isolation, user_helper
 from pilots.agent.job.heartbeat import Heartbeat, tail_of
 from pilots.agent.job.identity import Identity, NoIdentityError, Streams
-from pilots.agent.job.job_context import Slot
+from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.payload import SIGNAL_BASE, End, NotStartedError, Payload
 from pilots.agent.job.payload_records import PayloadRecord
-from pilots.agent.job.preparation import NodeTroubleError
-from pilots.agent.job.program import Program
+from pilots.agent.job.preparation import NodeTroubleError, Program
 from pilots.agent.job.watchdog import PayloadLimits, Verdict, Watchdog
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.api import Usage
@@ -55,18 +54,18 @@ class Execution:
     """One run of one program."""
 
     def __init__(
-        self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+        self, context: JobContext, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
     ) -> None:
         """Take the limits from the job and from the slot.
 
         Args:
-            slot: what the pilot works with.
+            context: what the pilot works with.
             lease: of the job.
             configuration: of the pilot.
             wall_left_s: until the slot ends.
             speed: of the node's cores; 1.0: as fast as the reference.
         """
-        self._slot = slot
+        self._context = context
         self._lease = lease
         self._configuration = configuration
         self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
@@ -91,16 +90,16 @@ class Execution:
             given_mb = user_helper.disk_usage_mb(str(workspace.job))
             self._limits = replace(self._limits, unasked_disk_mb=self._limits.unasked_disk_mb + given_mb)
         record = PayloadRecord(
-            self._lease.match_id, account=identity.account, work_directory=self._slot.work_directory,
+            self._lease.match_id, account=identity.account, work_directory=self._context.work_directory,
             uid=identity.uid if identity.is_exclusive else 0,
         )  # fmt: skip
-        parent_watched = linux.notified_of_the_end_of(self._slot.parent, _PARENT_ENDED)
+        parent_watched = linux.notified_of_the_end_of(self._context.parent, _PARENT_ENDED)
         with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:
             try:
                 payload = Payload(
                     program, identity=identity, workspace=workspace, streams=streams,
                     max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
-                    enclosure=self._enclosure(workspace, uid=identity.uid),
+                    namespaces=self._namespaces(workspace, uid=identity.uid),
                 )  # fmt: skip
             except NotStartedError as error:
                 if identity.is_other:
@@ -108,7 +107,7 @@ class Execution:
                 raise NodeTroubleError(f"The payload could not be started: {error}") from error
             self._watchdog = self._watching(payload, identity, workspace, streams)
             log.event(
-                "payload.started", job=self._lease.job.id, warden=payload.warden_pid, user=identity.uid,
+                "payload.started", job=self._lease.job.id, supervisor=payload.supervisor_pid, user=identity.uid,
                 stalled_after_s=self._limits.stalled_s,
             )  # fmt: skip
             heartbeat.watch_output(streams.stdout)
@@ -122,12 +121,12 @@ class Execution:
         self._watchdog.close(cpu_s=outcome.end.cpu_s, max_memory_mb=outcome.end.max_memory_mb)
         return outcome
 
-    def _enclosure(self, workspace: Workspace, *, uid: int) -> Sequence[str]:
+    def _namespaces(self, workspace: Workspace, *, uid: int) -> Sequence[str]:
         if not isolation.by_namespaces(self._configuration.place):
             return ()
         return isolation.words(
-            workspace, self._lease, uid=uid, work_directory=self._slot.work_directory,
-            hide=self._slot.hidden, show=self._slot.shown,
+            workspace, self._lease, uid=uid, work_directory=self._context.work_directory,
+            hide=self._context.hidden, show=self._context.shown,
         )  # fmt: skip
 
     def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
@@ -143,7 +142,7 @@ class Execution:
         nearly_mb = self._limits.memory_mb * self._limits.warning_fraction
         return Watchdog(
             self._limits,
-            root=payload.warden_pid,
+            root=payload.supervisor_pid,
             directory=workspace.top,
             disk_mb=lambda found: identity.disk_mb(workspace, found),
             memory_mb=lambda found: identity.memory_mb(found, limit_mb=nearly_mb),
@@ -156,7 +155,7 @@ class Execution:
         verdict: Verdict | None = None
         kill_at: float | None = None
         look_at = monotonic() + self._configuration.look_every_s
-        while not payload.wait_for_end(self._slot.bell, self._seconds_until(look_at, kill_at)):
+        while not payload.wait_for_end(self._context.wakeup, self._seconds_until(look_at, kill_at)):
             now = monotonic()
             if self._parent_ended:
                 self._leave_with_parent(payload)
@@ -164,18 +163,18 @@ class Execution:
                 payload.note_processes()
                 verdict = verdict or self._look(watchdog, heartbeat)
                 look_at = now + self._configuration.look_every_s
-            stronger = self._slot.order(self._lease)
+            stronger = self._context.order(self._lease)
             if kill_at is None and (stronger or verdict):
                 reason = stronger
                 log.event("payload.stopping", job=self._lease.job.id, reason=reason or (verdict and verdict.sentence))
                 payload.terminate()
-                kill_at = now + self._slot.grace_s
+                kill_at = now + self._context.grace_s
             if stronger == ENDED:
                 # Its job may already run elsewhere: there is no time for manners.
                 reason, kill_at = stronger, min(kill_at or now, now)
             if kill_at is not None and now >= kill_at:
                 payload.kill()
-                kill_at = now + self._slot.grace_s
+                kill_at = now + self._context.grace_s
         end = payload.ended()
         if reason is None and verdict is None and self._was_stopped_with_the_pilot(end):
             reason = STOPPED
@@ -192,9 +191,9 @@ class Execution:
             return False
         if end.exit_code in _STOPPED_BY_SIGNAL:
             give_up_at = monotonic() + _SIGNALS_COME_WITHIN_S
-            while not self._slot.stop and (left_s := give_up_at - monotonic()) > 0:
-                self._slot.bell.wait(left_s)
-        return bool(self._slot.stop)
+            while not self._context.stop and (left_s := give_up_at - monotonic()) > 0:
+                self._context.wakeup.wait(left_s)
+        return bool(self._context.stop)
 
     def _look(self, watchdog: Watchdog, heartbeat: Heartbeat) -> Verdict | None:
         verdict = watchdog.look()

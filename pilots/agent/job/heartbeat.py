@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from pilots.agent.base import log
 from pilots.agent.server.api import Server, Usage
-from pilots.agent.server.backoff import Backoff
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
+from pilots.agent.server.retry import Backoff
 
 TAIL_LINES = 20
 TAIL_BYTES = 4096

@@ -1,8 +1,8 @@
 """Whose processes a payload's are: the pilot's own user, or another one, as gLExec did (PIL §3.1).
 
-Under another user the payload cannot read anything of the pilot. What has to be done with its files is done by errands,
-as that user (see user_helper.py). A pilot that is root gives each payload a user id of its own; another pilot becomes a
-site's account by sudo, and then it is the errands that signal the payload's processes, too.
+Under another user the payload cannot read anything of the pilot. The user helper (user_helper.py), a script that runs
+as that user, does what has to be done with its files. A pilot that is root gives each payload a user id of its own;
+another pilot becomes a site's account by sudo, and then the user helper also signals the payload's processes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FILES_WITHIN_S = 600.0
 _WITHIN_S = 20.0
 #: From SIGKILL to all processes of a user to the last one's end.
 _ALL_END_WITHIN_S = 10.0
-#: An errand, after its answer.
+#: Of the user helper, after its answer.
 _ENDS_WITHIN_S = 5.0
 #: Where the pilot's own Python is closed to others, the system's will do.
 _SYSTEM_PYTHON = "/usr/bin/python3"
@@ -248,7 +248,7 @@ class Other:
         self._try("kill", {"pids": list(pids)})
 
     def end(self, script: Path, request: Mapping[str, object]) -> Mapping[str, object] | None:
-        """Run the errand ``end`` by a copy of the errands' program; None: it failed."""
+        """Run the operation ``end`` by a copy of the user helper; None: it failed."""
         self._script = script
         return self._try("end", request)
 
@@ -261,7 +261,7 @@ class Other:
         self._claim.give_back()
 
     def enter(self, workspace: Workspace) -> None:
-        """Make errands there possible."""
+        """Put a copy of the user helper there."""
         self._script = workspace.tools / "user_helper.py"
         self._script.write_bytes(pkgutil.get_data("pilots.agent.job", "user_helper.py") or b"")
         self._script.chmod(0o644)
@@ -286,7 +286,7 @@ class Other:
                 except _NoAnswerError as error:
                     # The last one tells best: the system's Python is open to everybody.
                     why = str(error)
-                except _RefusedErrandError as error:
+                except _FailedOperationError as error:
                     raise NoIdentityError(str(error)) from error
             raise NoIdentityError(why)
         finally:
@@ -295,11 +295,11 @@ class Other:
     def _try(
         self, name: str, more: Mapping[str, object] | None = None, *, within_s: float = _WITHIN_S
     ) -> Mapping[str, object] | None:
-        """Run an errand; one that fails is told in the log."""
+        """Run an operation of the user helper; one that fails is told in the log."""
         try:
             answer, opened = self._run(name, more or {}, self._opened_area(), within_s=within_s)
-        except (_NoAnswerError, _RefusedErrandError) as error:
-            log.event("errand.failed", errand=name, user=self.account or self.uid, error=error)
+        except (_NoAnswerError, _FailedOperationError) as error:
+            log.event("user_helper.failed", operation=name, user=self.account or self.uid, error=error)
             return None
         for each in opened:
             os.close(each)
@@ -311,7 +311,7 @@ class Other:
     def _run(
         self, name: str, more: Mapping[str, object], descriptors: Sequence[int], *, within_s: float
     ) -> tuple[Mapping[str, object], list[int]]:
-        request = {"errand": name, "uid": self.uid, **more}
+        request = {"operation": name, "uid": self.uid, **more}
         wire, theirs = socket.socketpair()
         with wire, theirs:
             wire.settimeout(within_s)
@@ -328,7 +328,7 @@ class Other:
         if answer is None:
             raise _NoAnswerError(said or f"no answer to {name} within {within_s:.0f} s")
         if "error" in answer:
-            raise _RefusedErrandError(str(answer["error"]))
+            raise _FailedOperationError(str(answer["error"]))
         return answer, opened
 
 
@@ -349,7 +349,7 @@ class Unprivileged(Other):
         workspace.let_in()
         try:
             return self._run("open", {"streams": names}, self._opened_area(), within_s=_WITHIN_S)[1]
-        except (_NoAnswerError, _RefusedErrandError) as error:
+        except (_NoAnswerError, _FailedOperationError) as error:
             raise NoIdentityError(str(error)) from error
 
     def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
@@ -361,7 +361,7 @@ class Unprivileged(Other):
         return _disk_mb(workspace, found)
 
     def kill(self, pids: Sequence[int]) -> None:
-        """See Identity; the warden is root's."""
+        """See Identity; the supervisor is root's."""
         processes.kill(pids)
 
     def close(self, workspace: Workspace) -> None:
@@ -412,11 +412,11 @@ def remove_left(top: Path, *, names: Sequence[str]) -> None:
 
 
 class _NoAnswerError(Exception):
-    """Sudo refused, or something ended the errand."""
+    """Sudo refused, or something ended the user helper."""
 
 
-class _RefusedErrandError(Exception):
-    """The errand was run, and could not be done."""
+class _FailedOperationError(Exception):
+    """The operation was tried, and failed."""
 
 
 def start(command: Sequence[str], *, wire: socket.socket, stderr: int | None) -> subprocess.Popen[bytes]:

@@ -18,7 +18,7 @@ from pilots.agent.base import commands, log, shared_directories
 from pilots.agent.data.storage import path_of
 from pilots.agent.job import accounts, containers
 from pilots.agent.job.workspace import Workspace
-from pilots.agent.pilot.options import Options
+from pilots.agent.node import container_runtime
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.job_data import IN_PLACE
 from pilots.agent.server.lease import Lease
@@ -29,8 +29,6 @@ BY_BOTH = f"{BY_USER_ID} and {BY_NAMESPACES}"
 _SUDO = "sudo"
 _TRY_WITHIN_S = 20.0
 _TRY = "-"
-#: Kept output, beside the work directory.
-_KEPT = "kept"
 
 
 def kind(place: Place) -> str:
@@ -62,16 +60,6 @@ def has_namespaces() -> bool:
     if tried.returncode != 0:
         log.event("node.no_namespaces", error=tried.stderr.strip()[-200:])
     return tried.returncode == 0
-
-
-def hidden_from_payloads(options: Options) -> tuple[Path, ...]:
-    """Return what belongs to the pilot, and what its computing element says that payloads must not reach."""
-    kept = (options.work_dir.resolve().parent / _KEPT, options.work_dir)
-    of_all_pilots = [shared_directories.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
-    # There a user may ask systemd to run something elsewhere.
-    of_user = Path(f"/run/user/{os.getuid()}")
-    token = () if options.token_left is None else (options.token_left,)
-    return tuple(Path(each).absolute() for each in (*options.hide, *token, *kept, *of_all_pilots, of_user))
 
 
 def words(
@@ -113,7 +101,7 @@ def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
     image = lease.job.container
     named = [image] if image.startswith("/") else []
     if image:
-        of_site = [os.environ.get(name, "") for name in containers.variables_of_site()]
+        of_site = [os.environ.get(name, "") for name in container_runtime.variables_of_site()]
         named += [each.partition(":")[0] for words in of_site for each in words.split(",")]
     if lease.data.policy == IN_PLACE:
         named += [str(path_of(copy.url) or "") for given in lease.data.input_files for copy in given.copies]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell, StopRequest
+from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data.storage import Storage
 from pilots.agent.server.api import Server
 from pilots.agent.server.lease import STOPPED, Lease
-from pilots.agent.server.persistence import Persistence
+from pilots.agent.server.retry import Retry
 
 Result = TypeVar("Result")
 
@@ -22,13 +22,13 @@ _REPORTS_S = 5.0
 
 
 @dataclass(frozen=True)
-class Slot:
+class JobContext:
     """The server, the signals, and a directory."""
 
     server: Server
-    bell: Bell
+    wakeup: WakeupPipe
     stop: StopRequest
-    persistence: Persistence
+    retry: Retry
     storage: Storage
     work_directory: Path
     #: The pilot's main process, whose child this one is.
@@ -65,7 +65,7 @@ class Slot:
             UnreachableError, MalformedAnswerError, InterruptedCallError: it was not answered.
             Exception: what *attempt* raises else.
         """
-        return self.persistence.call(
+        return self.retry.call(
             what, attempt, until=lambda: lease.over_at, interrupted=lambda: self.order(lease) is not None
         )
 

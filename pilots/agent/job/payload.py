@@ -1,4 +1,4 @@
-"""The payload's processes: started below a warden, stopped through it (see payload_supervisor.py)."""
+"""The payload's processes: started below a supervisor, stopped through it (see payload_supervisor.py)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from pilots.agent.base import log, processes
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell
+from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.job.identity import Identity, Streams, last_line, start
 from pilots.agent.job.payload_records import PayloadRecord
-from pilots.agent.job.program import Program
+from pilots.agent.job.preparation import Program
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import cgroups
 from pilots.agent.server import json_fields
@@ -43,7 +43,7 @@ class End:
     """How a payload ended.
 
     Attributes:
-        exit_code: as a shell says it (128 + n for signal n); None when nobody knows, its warden having been killed.
+        exit_code: as a shell says it (128 + n for signal n); None when nobody knows, its supervisor having been killed.
         signal_number: that ended it, if one did.
         error_number: of the system, when it could not be started at all.
         cpu_s: of all its processes; None: not known.
@@ -58,7 +58,7 @@ class End:
 
 
 class NotStartedError(Exception):
-    """There is no warden, so nothing was run."""
+    """There is no supervisor, so nothing was run."""
 
 
 class Payload:
@@ -73,7 +73,7 @@ class Payload:
         streams: Streams,
         max_cpu_s: float,
         record: PayloadRecord,
-        enclosure: Sequence[str] = (),
+        namespaces: Sequence[str] = (),
     ) -> None:
         """Start it.
 
@@ -84,7 +84,7 @@ class Payload:
             streams: descriptors of its output; they stay the caller's.
             max_cpu_s: of any single process, if nobody stops it earlier.
             record: of the payload's processes.
-            enclosure: words that begin the command line of a payload that has namespaces of its own.
+            namespaces: words that begin the command line of a payload that has namespaces of its own.
 
         Raises:
             NotStartedError: nothing was run.
@@ -96,37 +96,37 @@ class Payload:
         self._record = record
         self._group: Path | None = None
         self._kill_asked = False
-        self._warden_pid = 0
-        self._wire, wardens = socket.socketpair()
-        with wardens, tempfile.TemporaryFile() as complaints:
-            stderr = complaints.fileno() if identity.is_other or enclosure else None
-            command = [*enclosure, str(script)] if enclosure else identity.command(script)
-            self._top = start(command, wire=wardens, stderr=stderr)
-            wardens.close()
+        self._supervisor_pid = 0
+        self._wire, supervisors = socket.socketpair()
+        with supervisors, tempfile.TemporaryFile() as complaints:
+            stderr = complaints.fileno() if identity.is_other or namespaces else None
+            command = [*namespaces, str(script)] if namespaces else identity.command(script)
+            self._top = start(command, wire=supervisors, stderr=stderr)
+            supervisors.close()
             self._order(program, streams, max_cpu_s=max_cpu_s)
             try:
                 self._wire.settimeout(_WARDEN_BEGINS_WITHIN_S)
-                self._warden_pid = json_fields.whole(self._said(), "warden")
+                self._supervisor_pid = json_fields.whole(self._said(), "supervisor")
                 self._wire.settimeout(None)
                 self._make_group()
                 self._send(b"G")
             except (OSError, ValueError, MalformedAnswerError):
                 self.close()
-                raise NotStartedError(last_line(complaints) or "its warden gave no answer") from None
+                raise NotStartedError(last_line(complaints) or "its supervisor gave no answer") from None
 
     @property
-    def warden_pid(self) -> int:
+    def supervisor_pid(self) -> int:
         """Return the process whose descendants the payload's are."""
-        return self._warden_pid
+        return self._supervisor_pid
 
     def note_processes(self) -> None:
         """Record the payload's processes, for whoever has to end them when all supervisors were killed."""
-        below = processes.descendants(self._warden_pid, processes.snapshot())
+        below = processes.descendants(self._supervisor_pid, processes.snapshot())
         self._record.note((process.pid, process.started) for process in below)
 
-    def wait_for_end(self, bell: Bell, timeout_s: float) -> bool:
-        """Sleep until the payload has ended, the bell rings or the time is over; return whether it has ended."""
-        return bell.wait(timeout_s, also=self._wire)
+    def wait_for_end(self, wakeup: WakeupPipe, timeout_s: float) -> bool:
+        """Sleep until the payload has ended, it is woken or the time is over; return whether it has ended."""
+        return wakeup.wait(timeout_s, also=self._wire)
 
     def ended(self) -> End:
         """Return how the payload ended; to be called when it has: nothing of it is left then."""
@@ -142,9 +142,9 @@ class Payload:
         self._send(b"T")
 
     def kill(self) -> None:
-        """End every process of the payload; said again, also its warden, which the payload may have stopped."""
+        """End every process of the payload; said again, also its supervisor, which the payload may have stopped."""
         if self._kill_asked:
-            self._identity.kill([self._warden_pid])
+            self._identity.kill([self._supervisor_pid])
             self._wake()
         self._kill_asked = True
         self._send(b"K")
@@ -155,7 +155,7 @@ class Payload:
         self._wake()
         with suppress(subprocess.TimeoutExpired):
             self._top.wait(_WARDEN_ENDS_WITHIN_S)
-        # The warden may have been stopped; its descendants come to this process when the payload has killed it.
+        # The supervisor may have been stopped; its descendants come to this process when the payload has killed it.
         accept_at = monotonic() + _ALL_END_WITHIN_S
         while left := processes.descendants(os.getpid(), processes.snapshot()):
             if monotonic() > accept_at:
@@ -175,14 +175,14 @@ class Payload:
 
     def _make_group(self) -> None:
         group = cgroups.make_group(f"wms-payload-{self._record.match_id}")
-        if group is not None and cgroups.add_to(group, self._warden_pid):
+        if group is not None and cgroups.add_to(group, self._supervisor_pid):
             self._group = group
             self._record.note_group(group)
         elif group is not None:
             cgroups.remove(group)
 
     def _wake(self) -> None:
-        """Let sudo see that its command has ended: it stops itself when the payload stops the warden."""
+        """Let sudo see that its command has ended: it stops itself when the payload stops the supervisor."""
         with suppress(OSError):
             self._top.send_signal(signal.SIGCONT)
 
@@ -195,12 +195,12 @@ class Payload:
             "directory": str(program.directory),
             "max_cpu_s": math.ceil(max_cpu_s) if math.isfinite(max_cpu_s) else None,
         }
-        with suppress(OSError):  # there is no warden, which its silence will tell
+        with suppress(OSError):  # there is no supervisor, which its silence will tell
             socket.send_fds(self._wire, [b"F"], [streams.stdout, streams.stderr])
         self._send(json.dumps(order).encode() + b"\n")
 
     def _said(self) -> json_fields.Record:
-        """Return the next thing that the warden says."""
+        """Return the next thing that the supervisor says."""
         line = b""
         # Not a byte more: the payload may have ended already.
         while not line.endswith(b"\n") and len(line) < _MAX_LINE_BYTES and (byte := self._wire.recv(1)):
@@ -208,7 +208,7 @@ class Payload:
         return json_fields.record(json.loads(line))
 
     def _send(self, message: bytes) -> None:
-        with suppress(OSError):  # the warden is gone, which ended() will tell
+        with suppress(OSError):  # the supervisor is gone, which ended() will tell
             self._wire.sendall(message)
 
 

@@ -272,7 +272,7 @@ def _end_exclusive(uid: int) -> set[tuple[int, int]]:
 
 
 def _run_as(account: str, request: Mapping[str, object]) -> Mapping[str, object] | None:
-    """Run the errand that ends processes as another user; None where sudo does not let this one."""
+    """Run the user helper to end processes of another user; None where sudo refuses that."""
     sudo = shutil.which("sudo")
     if sudo is None:
         return None

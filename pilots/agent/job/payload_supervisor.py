@@ -5,12 +5,11 @@ payload ends, or the pilot does (even by SIGKILL), it ends all of them: nothing 
 
 Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
 line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: G (start the
-payload), T (SIGTERM to all) and K (SIGKILL to all). The warden answers with two lines of JSON: ``{"warden": pid}`` when
-it begins, and at the end
-``{"error": errno}`` when the payload could not be started, else ``{"status": as of waitpid, "cpu_s": …,
-"max_memory_mb": …}`` when no process is left. Where the payload runs as another user (identity.py) so does the warden,
-for the pilot could not signal that user's processes; but a pilot that is root has a warden that is root, which the
-payload cannot signal.
+payload), T (SIGTERM to all) and K (SIGKILL to all). The supervisor answers with two lines of JSON:
+``{"supervisor": pid}`` when it begins, and at the end ``{"error": errno}`` when the payload could not be started, else
+``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}`` when no process is left. Where the payload runs as another
+user (identity.py) so does the supervisor, for the pilot could not signal that user's processes; but a pilot that is
+root has a supervisor that is root, which the payload cannot signal.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ def main() -> int:
     wire = socket.socket(fileno=0)
     _, outputs, _, _ = socket.recv_fds(wire, 1, 2)
     order = json.loads(_line(wire))
-    if _is_enclosed() and order["uid"] == 0:
+    if _has_namespaces() and order["uid"] == 0:
         order["uid"] = os.getuid()  # the root of a user namespace is somebody else in a further one
     if order["uid"] != os.getuid() and os.getuid() != 0:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
-    _become_warden()
-    wire.sendall(json.dumps({"warden": int(sys.argv[1]) if _is_enclosed() else os.getpid()}).encode() + b"\n")
+    _become_supervisor()
+    wire.sendall(json.dumps({"supervisor": int(sys.argv[1]) if _has_namespaces() else os.getpid()}).encode() + b"\n")
     # The pilot may put this process into a control group before there is a payload.
     if wire.recv(1) != b"G":
         return 1
@@ -82,7 +81,7 @@ def main() -> int:
     return 0
 
 
-def _is_enclosed() -> bool:
+def _has_namespaces() -> bool:
     """Return whether this is the first process in namespaces of the payload; then its number outside is told it."""
     return len(sys.argv) > 1
 
@@ -98,7 +97,7 @@ def _line(wire: socket.socket) -> bytes:
     return line
 
 
-def _become_warden() -> None:
+def _become_supervisor() -> None:
     # A signal to the pilot's whole group is the pilot's to pass on.
     with suppress(PermissionError):
         os.setsid()
@@ -138,10 +137,10 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
         _give_up_root(order["uid"])
         _forget_keys(exclusive=True)
     else:
-        if _is_enclosed() or os.getuid() == 0:
+        if _has_namespaces() or os.getuid() == 0:
             _gain_nothing()
         _forget_keys(exclusive=False)
-    _die_with_warden()
+    _die_with_supervisor()
     signal.set_wakeup_fd(-1)
     for number in (
         signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP,
@@ -211,8 +210,8 @@ def _keyctl(operation: int, *arguments: int) -> int:
     return result
 
 
-def _die_with_warden() -> None:
-    """Have the kernel kill the payload's first process when this process's parent, the warden, is killed."""
+def _die_with_supervisor() -> None:
+    """Have the kernel kill the payload's first process when this process's parent, the supervisor, is killed."""
     parent = os.getppid()
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)

@@ -7,12 +7,12 @@ import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pilots.agent.base import log
 from pilots.agent.job import sandbox
-from pilots.agent.job.program import Program
 from pilots.agent.job.sandbox import UnsafeArchiveError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import gpus, site_environment
@@ -36,6 +36,16 @@ _OF_NODE = frozenset(
 )  # fmt: skip
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is to be executed, all of it resolved."""
+
+    executable: Path
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    directory: Path
 
 
 class CannotRunError(Exception):

@@ -10,7 +10,7 @@ from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.data.checksums import is_same
 from pilots.agent.data.storage import StorageError, opened_below, path_of, without_secrets
-from pilots.agent.job.job_context import Slot
+from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeTroubleError, is_of_node
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
@@ -29,7 +29,7 @@ class _WrongContentError(Exception):
     """What is there is not what was registered."""
 
 
-def stage_in(slot: Slot, lease: Lease, workspace: Workspace) -> None:
+def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
     """Get the input data of a job ready, and write for the payload where each file is.
 
     Raises:
@@ -45,20 +45,20 @@ def stage_in(slot: Slot, lease: Lease, workspace: Workspace) -> None:
         return
     places = {}
     for number, given in enumerate(data.input_files):
-        places[given.lfn] = _from_any_copy(slot, lease, given, number=number, workspace=workspace)
+        places[given.lfn] = _from_any_copy(context, lease, given, number=number, workspace=workspace)
     catalog = workspace.job / CATALOG
     catalog.write_text(json.dumps(places, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> str:
+def _from_any_copy(context: JobContext, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> str:
     """Return where the file is, of the nearest copy that can be read as it was registered."""
     arrived = workspace.scratch / "arriving-data"
     reason, cause, of_node = "no copy of it is left", None, False
     for copy in given.copies:
         try:
             if lease.data.policy == IN_PLACE:
-                return _look_at(slot, lease, copy, lfn=given.lfn)
-            _fetch(slot, lease, copy, into=arrived, lfn=given.lfn)
+                return _look_at(context, lease, copy, lfn=given.lfn)
+            _fetch(context, lease, copy, into=arrived, lfn=given.lfn)
             target = _free_place(workspace.job, given.lfn, number=number)
             arrived.rename(target)
             target.chmod(0o644)
@@ -74,19 +74,19 @@ def _from_any_copy(slot: Slot, lease: Lease, given: InputFile, *, number: int, w
     raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
 
 
-def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path, lfn: str) -> None:
+def _fetch(context: JobContext, lease: Lease, copy: Copy, *, into: Path, lfn: str) -> None:
     def once() -> None:
-        slot.storage.fetch(
+        context.storage.fetch(
             copy.url,
             token=lease.data.credentials.get(copy.storage_element, ""),
             into=into,
             max_bytes=copy.size_bytes,
-            give_up=lambda: slot.order(lease) is not None,
+            give_up=lambda: context.order(lease) is not None,
             lfn=lfn,
         )
 
     for transfer in range(1, _TRANSFERS + 1):
-        _call(slot, lease, once)
+        _call(context, lease, once)
         try:
             _compare(into, copy)
             break
@@ -98,7 +98,7 @@ def _fetch(slot: Slot, lease: Lease, copy: Copy, *, into: Path, lfn: str) -> Non
             )
 
 
-def _look_at(slot: Slot, lease: Lease, copy: Copy, *, lfn: str) -> str:
+def _look_at(context: JobContext, lease: Lease, copy: Copy, *, lfn: str) -> str:
     """Return the path or the URL of a file that is left where it is."""
     path = path_of(copy.url)
     if path is not None:
@@ -107,22 +107,22 @@ def _look_at(slot: Slot, lease: Lease, copy: Copy, *, lfn: str) -> str:
         return str(path)
 
     def once() -> int | None:
-        return slot.storage.size(copy.url, token=lease.data.credentials.get(copy.storage_element, ""))
+        return context.storage.size(copy.url, token=lease.data.credentials.get(copy.storage_element, ""))
 
-    size_bytes = _call(slot, lease, once)
+    size_bytes = _call(context, lease, once)
     # Its checksum could only be had by reading all of it.
     if None not in {size_bytes, copy.size_bytes} and size_bytes != copy.size_bytes:
         raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
     return copy.url
 
 
-def _call(slot: Slot, lease: Lease, once: Callable[[], int | None]) -> int | None:
+def _call(context: JobContext, lease: Lease, once: Callable[[], int | None]) -> int | None:
     give_up_at = monotonic() + PATIENCE_S
-    return slot.persistence.call(
+    return context.retry.call(
         "input_data.fetch",
         once,
         until=lambda: min(give_up_at, lease.over_at),
-        interrupted=lambda: slot.order(lease) is not None,
+        interrupted=lambda: context.order(lease) is not None,
     )
 
 

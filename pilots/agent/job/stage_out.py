@@ -14,7 +14,7 @@ from pilots.agent.base import log
 from pilots.agent.data.checksums import checksum_of
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
-from pilots.agent.job.job_context import Slot
+from pilots.agent.job.job_context import JobContext
 from pilots.agent.server.job_data import OutputPlace
 from pilots.agent.server.lease import Lease
 
@@ -39,7 +39,7 @@ class Persistently(Protocol):
 
 
 def store_output_data(
-    slot: Slot, lease: Lease, directory: Path, *, persistently: Persistently, give_up: Callable[[], bool]
+    context: JobContext, lease: Lease, directory: Path, *, persistently: Persistently, give_up: Callable[[], bool]
 ) -> None:
     """Store and register every output file of a job whose payload has ended well.
 
@@ -63,7 +63,7 @@ def store_output_data(
     with ExitStack() as opened:
         files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in wanted]
         for file, lfn in files:
-            store_file(slot, lease, file, lfn, data.output, persistently=persistently, give_up=give_up)
+            store_file(context, lease, file, lfn, data.output, persistently=persistently, give_up=give_up)
 
 
 def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
@@ -145,7 +145,7 @@ def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> Binary
 
 
 def store_file(
-    slot: Slot,
+    context: JobContext,
     lease: Lease,
     file: BinaryIO,
     lfn: str,
@@ -159,10 +159,10 @@ def store_file(
     size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(sandbox.stoppable(file, give_up))
 
     def put() -> None:
-        slot.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up, lfn=lfn)
+        context.storage.put(file, place.url.rstrip("/") + quote(lfn), token=token, give_up=give_up, lfn=lfn)
 
     def register() -> None:
-        slot.server.register_replica(
+        context.server.register_replica(
             lease, lfn=lfn, storage_element=place.storage_element, size_bytes=size_bytes, checksum=checksum
         )
 

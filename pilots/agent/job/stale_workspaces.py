@@ -26,7 +26,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MOST_BYTES = 1024
 
 
-class Guard:
+class WorkspaceLock:
     """Tells other pilots that the directory of a job is in use, as long as this process lives.
 
     ``with`` holds it; at its end the file goes with the directory, or stays for a later pilot to try.
@@ -38,7 +38,7 @@ class Guard:
         self._file = file_of(directory)
         self._descriptor: int | None = None
 
-    def __enter__(self) -> Guard:  # noqa: PYI034 - Self is of Python 3.11
+    def __enter__(self) -> WorkspaceLock:  # noqa: PYI034 - Self is of Python 3.11
         try:
             self._descriptor = _locked_new(self._file)
         except OSError as error:

@@ -32,7 +32,7 @@ _WALK_S = 5.0
 
 
 def main() -> int:
-    """Run one errand."""
+    """Run one operation."""
     wire = socket.socket(fileno=0)
     _, descriptors, _, _ = socket.recv_fds(wire, 1, MOST_DESCRIPTORS)
     with wire.makefile("rb") as lines:
@@ -44,7 +44,7 @@ def main() -> int:
             _become(request["uid"])
         if request["uid"] != os.getuid() or request["uid"] != os.geteuid():
             raise PermissionError(f"sudo made it user {os.getuid()} and not {request['uid']}")
-        answer, opened = ERRANDS[request["errand"]](request, descriptors)
+        answer, opened = OPERATIONS[request["operation"]](request, descriptors)
     except (OSError, shutil.Error) as error:
         answer = {"error": getattr(error, "strerror", None) or str(error)}
     socket.send_fds(wire, [b"F"], list(opened))
@@ -417,7 +417,7 @@ def _below(directory: str) -> list[str | int]:
     return [descriptor, *[f"/proc/self/fd/{descriptor}/{name}" for name in names]]
 
 
-ERRANDS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]]]] = {
+OPERATIONS: dict[str, Callable[[Record, Sequence[int]], tuple[Record, Sequence[int]]]] = {
     "enter": _enter,
     "open": _open,
     "open_up": _open_up,

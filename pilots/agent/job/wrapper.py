@@ -13,7 +13,7 @@ from pilots.agent.job.completion import OF_JOB, Conclusion, Delivery
 from pilots.agent.job.execution import Execution, Outcome
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.identity import Identity, identity_of
-from pilots.agent.job.job_context import Slot
+from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.payload import End, name_of_signal
 from pilots.agent.job.preparation import (
     NOT_EXECUTABLE,
@@ -26,13 +26,13 @@ from pilots.agent.job.preparation import (
     is_of_node,
 )
 from pilots.agent.job.stage_in import stage_in
-from pilots.agent.job.stale_workspaces import Guard
+from pilots.agent.job.stale_workspaces import WorkspaceLock
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.configuration import Configuration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, InputSandbox, Lease, LeaseEndedError
-from pilots.agent.server.persistence import InterruptedCallError
+from pilots.agent.server.retry import InterruptedCallError
 
 #: Input that arrives damaged so often is damaged where it comes from.
 _TRANSFERS = 3
@@ -45,26 +45,28 @@ class Wrapper:
     """Carries out one job."""
 
     def __init__(
-        self, slot: Slot, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+        self, context: JobContext, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
     ) -> None:
         """Prepare the parts.
 
         Args:
-            slot: what the pilot works with.
+            context: what the pilot works with.
             lease: of the job.
             configuration: of the pilot.
             wall_left_s: until the slot ends.
             speed: of the node's cores; 1.0: as fast as the reference.
         """
-        self._slot = slot
+        self._context = context
         self._lease = lease
         self._configuration = configuration
-        self._execution = Execution(slot, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
+        self._execution = Execution(context, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
         #: Whether the node failed to start the job's container, as it may fail the next one.
         self.container_failed = False
         #: Whether the node lacks what the job needs, which is all that there is to be found out.
         self._lacks_software = False
-        self._heartbeat = Heartbeat(slot.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage)
+        self._heartbeat = Heartbeat(
+            context.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage
+        )
 
     def run(self) -> bool:
         """Do all of it; whatever happens is told to the server as far as it can be, and to the log.
@@ -72,14 +74,14 @@ class Wrapper:
         Returns:
             Whether the node did what it should; else it is to be looked at again before the next job.
         """
-        job, directory = self._lease.job, self._slot.job_directory
-        with self._heartbeat, Guard(directory), Workspace(directory) as workspace:
+        job, directory = self._lease.job, self._context.job_directory
+        with self._heartbeat, WorkspaceLock(directory), Workspace(directory) as workspace:
             conclusion = self._conclude(workspace, directory)
             log.event(
                 "job.concluded", job=job.id, exit_code=conclusion.exit_code, minor=conclusion.minor,
                 reason=conclusion.reason,
             )  # fmt: skip
-            Delivery(self._slot, self._lease, workspace=workspace, configuration=self._configuration).deliver(
+            Delivery(self._context, self._lease, workspace=workspace, configuration=self._configuration).deliver(
                 conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
             )
         as_it_should = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
@@ -107,7 +109,7 @@ class Wrapper:
         except _UNANSWERED as error:
             # Nothing but an order ends these calls early, or the end of the lease.
             log.event("job.not_started", job=self._lease.job.id, error=error)
-            return _stopped(self._slot.order(self._lease) or EXPIRING, End(), ran=False)
+            return _stopped(self._context.order(self._lease) or EXPIRING, End(), ran=False)
         return conclusion_of(outcome)
 
     def _report_flaw(self, error: NodeFlawError) -> None:
@@ -115,12 +117,12 @@ class Wrapper:
         give_up_at = monotonic() + _REPORT_S
 
         def once() -> None:
-            self._slot.server.report({"flaw": {"name": error.what, "detail": error.minor}})
+            self._context.server.report({"flaw": {"name": error.what, "detail": error.minor}})
 
         try:
-            self._slot.persistence.call(
+            self._context.retry.call(
                 "node.flaw", once, until=lambda: give_up_at,
-                interrupted=lambda: self._slot.order(self._lease) is not None,
+                interrupted=lambda: self._context.order(self._lease) is not None,
             )  # fmt: skip
         except (*_UNANSWERED, RefusedError) as refused:
             log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
@@ -128,7 +130,7 @@ class Wrapper:
     def _run(self, workspace: Workspace, identity: Identity) -> Outcome:
         for given in self._lease.job.input_sandboxes:
             self._fetch(given, workspace)
-        stage_in(self._slot, self._lease, workspace)
+        stage_in(self._context, self._lease, workspace)
         environment = preparation.environment_of(
             self._lease, workspace, self._configuration, identity=identity.variables
         )
@@ -147,30 +149,30 @@ class Wrapper:
     def _fetch(self, given: InputSandbox, workspace: Workspace) -> None:
         def once() -> None:
             preparation.fetch_input(
-                self._slot.server,
+                self._context.server,
                 self._lease,
                 given,
                 workspace=workspace,
                 configuration=self._configuration,
-                give_up=lambda: self._slot.order(self._lease) is not None,
+                give_up=lambda: self._context.order(self._lease) is not None,
             )
 
         for transfer in range(1, _TRANSFERS + 1):
             try:
-                return self._slot.insist("sandbox.fetch", self._lease, once)
+                return self._context.insist("sandbox.fetch", self._lease, once)
             except DamagedTransferError as error:
                 log.event("sandbox.damaged", job=self._lease.job.id, error=error, transfer=transfer)
         raise NodeTroubleError(f"Input sandbox {given.file_name} arrives damaged")
 
     def _say_running(self) -> None:
         def once() -> None:
-            self._slot.server.report_status(self._lease, status="Running")
+            self._context.server.report_status(self._lease, status="Running")
 
         try:
-            self._slot.insist("status.running", self._lease, once)
+            self._context.insist("status.running", self._lease, once)
         except RefusedError as error:
             log.event("status.refused", job=self._lease.job.id, error=error)
-        reason = self._slot.order(self._lease)
+        reason = self._context.order(self._lease)
         if reason is not None:
             raise InterruptedCallError(reason)
 

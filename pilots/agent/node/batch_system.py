@@ -38,7 +38,7 @@ _CONDOR_LIMITS = {
 
 
 @dataclass(frozen=True)
-class Grant:
+class Allocation:
     """What the batch system gives to this pilot; None: it does not say."""
 
     #: By the pilot's clock: when the batch system ends the slot; infinity: never.
@@ -63,16 +63,16 @@ class BatchSystem:
         self._began_at = time.time()
         self._ends_at: float | None = None
 
-    def grant(self) -> Grant:
+    def allocation(self) -> Allocation:
         """Return what is granted now; an end that was told before holds while the batch system does not answer."""
         environment = self._environment
         if "SLURM_JOB_ID" in environment:
             self._ends_at = _end_by(_slurm_left_s(environment), otherwise=self._ends_at)
-            return Grant(self._ends_at, slurm_processors(environment), slurm_memory_mb(environment))
+            return Allocation(self._ends_at, slurm_processors(environment), slurm_memory_mb(environment))
         job = _advertisement(environment.get("_CONDOR_JOB_AD"))
         machine = _advertisement(environment.get("_CONDOR_MACHINE_AD"))
         self._ends_at = _end_by(condor_left_s(job, now=time.time(), began_at=self._began_at), otherwise=self._ends_at)
-        return Grant(self._ends_at, _whole(machine.get("cpus")), _whole(machine.get("memory")))
+        return Allocation(self._ends_at, _whole(machine.get("cpus")), _whole(machine.get("memory")))
 
 
 def id_in_batch_system(environment: Mapping[str, str], *, stamp: str = "") -> str:

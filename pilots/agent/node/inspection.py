@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilots.agent.job import containers
-from pilots.agent.node import batch_system, benchmark, cgroups, gpus, site_environment
+from pilots.agent.node import batch_system, benchmark, cgroups, container_runtime, gpus, site_environment
 from pilots.agent.node.benchmark import Speed
 from pilots.agent.server.json_fields import Record
 from pilots.agent.server.protocol import PROTOCOL, VERSION
@@ -103,7 +102,7 @@ def look(
         processors=usable_processors() if processors is None else processors,
         memory=_memory_mb(memory_mb),
         disk_mb=site_environment.free_mb(work_directory),
-        runtime=containers.runtime(),
+        runtime=container_runtime.runtime(),
         speed=benchmark.measured() if speed is None else Speed(None, benchmark.clipped(speed)),
         platform=platform_name or detected_platform(),
         skew_s=skew_s,
@@ -142,7 +141,7 @@ class _Look:
         self.processors, self.memory, self.disk_mb = processors, memory, disk_mb
         self.runtime, self.speed, self.platform, self.skew_s = runtime, speed, platform, skew_s
         self.isolation = isolation
-        self.runtime_version = None if runtime is None else site_environment.version_of_runtime(runtime)
+        self.runtime_version = None if runtime is None else container_runtime.version_of_runtime(runtime)
         self.load = _load()
         self.gpus = gpus.of_slot(os.environ, devices=Path("/dev"))
 
@@ -195,7 +194,7 @@ class _Look:
             "gpus": len(self.gpus),
             "container_runtime": self.runtime,
             "container_runtime_version": self.runtime_version,
-            "user_namespaces": site_environment.has_user_namespaces(),
+            "user_namespaces": container_runtime.has_user_namespaces(),
             "isolation": self.isolation,
             "clock_skew_s": self.skew_s,
             "user": os.getuid(),
@@ -203,7 +202,7 @@ class _Look:
 
     def _shown_runtime(self) -> str:
         if self.runtime is None:
-            return f"there is no {' or '.join(containers.RUNTIMES)}"
+            return f"there is no {' or '.join(container_runtime.RUNTIMES)}"
         return f"{self.runtime} does not run" if self.runtime_version is None else self.runtime_version
 
 

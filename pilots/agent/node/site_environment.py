@@ -1,19 +1,16 @@
-"""What the site offers on this node: software repositories, scratch directories, containers (PIL §2.1)."""
+"""What the site offers on this node: software repositories and scratch directories (PIL §2.1)."""
 
 from __future__ import annotations
 
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from subprocess import SubprocessError
 
-from pilots.agent.base import commands, log
+from pilots.agent.base import log
 from pilots.agent.base.shared_directories import TEMPORARY, TMP
 from pilots.agent.server.json_fields import Record
 
@@ -31,12 +28,9 @@ SCRATCH = (
 ENOUGH_MB = 500.0
 #: A site has a few dozens; the server keeps a report of limited size.
 _MOST_REPOSITORIES = 50
-_RUNTIME_TIMEOUT_S = 20.0
-_MOST_WORDS = 80
 _MB = 1024**2
 #: Work directory of pilots that are root, where theirs is closed to their payloads.
 _OF_ROOT = "wms-work"
-_CLONE_NEWUSER = 0x10000000
 
 
 @dataclass(frozen=True)
@@ -156,26 +150,3 @@ def free_mb(directory: Path) -> float | None:
     except OSError:
         return None
     return status.f_bavail * status.f_frsize / _MB
-
-
-def version_of_runtime(program: str) -> str | None:
-    """Return what the container runtime calls itself; None: it does not run."""
-    try:
-        ended = commands.run([program, "--version"], timeout_s=_RUNTIME_TIMEOUT_S)
-    except (OSError, SubprocessError):
-        return None
-    return " ".join(ended.stdout.split())[:_MOST_WORDS] if ended.returncode == 0 else None
-
-
-@lru_cache(maxsize=1)
-def has_user_namespaces() -> bool:
-    """Return whether an ordinary process may make a user namespace, as containers without privilege need it.
-
-    Tried by a process of its own: switches of several kernels and distributions forbid it, each in its own way.
-    """
-    attempt = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({_CLONE_NEWUSER}) != 0)"
-    command = [sys.executable or "python3", "-I", "-S", "-c", attempt]
-    try:
-        return commands.run(command, timeout_s=_RUNTIME_TIMEOUT_S).returncode == 0
-    except (OSError, SubprocessError):
-        return False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from pilots.agent.base.wakeup import Bell
+from pilots.agent.base.wakeup import WakeupPipe
 
 #: In the work directory, where nobody named another.
 DRAIN_FILE = "drain"
@@ -22,9 +22,9 @@ SIGNAL = signal.SIGUSR1
 class DrainRequest:
     """Looks for the file, and takes the signal."""
 
-    def __init__(self, file: Path, bell: Bell) -> None:
+    def __init__(self, file: Path, wakeup: WakeupPipe) -> None:
         self._file = file
-        self._bell = bell
+        self._wakeup = wakeup
         self._signaled = False
 
     def listen(self) -> None:
@@ -47,7 +47,7 @@ class DrainRequest:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._signaled = True
-        self._bell.ring()
+        self._wakeup.wake()
 
 
 def tell(parent: int) -> Callable[[], None]:

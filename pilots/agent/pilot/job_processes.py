@@ -12,25 +12,25 @@ from dataclasses import dataclass
 
 from pilots.agent.base import log, processes
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell, StopRequest
+from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.job.payload import name_of_signal
 from pilots.agent.pilot import job_task
 from pilots.agent.pilot.drain import SIGNAL
-from pilots.agent.pilot.job_task import Errand
+from pilots.agent.pilot.job_task import JobTask
 
 _KNOWN = range((job_task.LOOK_AT_NODE | job_task.CONTAINER_FAILED) + 1)
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTask:
     """A process that has ended.
 
     Attributes:
-        errand: what it worked on.
+        task: what it worked on.
         status: its exit status; negative: the signal that ended it; None: it could not be started.
     """
 
-    errand: Errand
+    task: JobTask
     status: int | None
 
     def asks(self, what: int) -> bool:
@@ -52,25 +52,25 @@ class Ended:
         return f"ended with exit status {self.status}"
 
 
-class Crew:
+class JobProcesses:
     """All of them; used by the main thread of a process that has no other threads, for it forks."""
 
-    def __init__(self, bell: Bell, *, work: Callable[[Errand], int]) -> None:
+    def __init__(self, wakeup: WakeupPipe, *, work: Callable[[JobTask], int]) -> None:
         """Start nothing yet.
 
         Args:
-            bell: rung when a process has ended.
+            wakeup: rung when a process has ended.
             work: done in each process; returns its exit status.
         """
-        self._bell = bell
+        self._wakeup = wakeup
         self._work = work
-        self._running: dict[int, Errand] = {}
-        self._ended: deque[Ended] = deque()
+        self._running: dict[int, JobTask] = {}
+        self._ended: deque[EndedTask] = deque()
         #: When the last of them ended.
         self.idle_since = monotonic()
 
     @property
-    def running(self) -> Sequence[Errand]:
+    def running(self) -> Sequence[JobTask]:
         """Return what is being worked on."""
         return tuple(self._running.values())
 
@@ -79,18 +79,18 @@ class Crew:
         # Only a signal with a handler rings.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
-    def start(self, errand: Errand) -> None:
+    def start(self, task: JobTask) -> None:
         """Work on it in a process of its own."""
         with _no_signals():
             try:
                 pid = os.fork()
             except OSError as error:
-                log.event("job.no_process", job=errand.grant.job.id, error=error)
-                self._ended.append(Ended(errand, None))
+                log.event("job.no_process", job=task.matched.job.id, error=error)
+                self._ended.append(EndedTask(task, None))
                 return
             if pid == 0:
-                self._become(errand)
-            self._running[pid] = errand
+                self._become(task)
+            self._running[pid] = task
 
     def reap(self) -> None:
         """Note which have ended; also what a dead one left behind, which has come to this process."""
@@ -102,14 +102,14 @@ class Crew:
             if found is None:
                 return
             # Forgotten before its number can be another's: signals are passed on at any moment.
-            errand = self._running.pop(found.si_pid, None)
+            task = self._running.pop(found.si_pid, None)
             _, status = os.waitpid(found.si_pid, 0)
-            if errand is not None:
+            if task is not None:
                 self.idle_since = monotonic()
                 code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-                self._ended.append(Ended(errand, code))
+                self._ended.append(EndedTask(task, code))
 
-    def next_ended(self) -> Ended | None:
+    def next_ended(self) -> EndedTask | None:
         """Return, once, one that has ended."""
         self.reap()
         return self._ended.popleft() if self._ended else None
@@ -120,8 +120,8 @@ class Crew:
         SIGKILL is not sent to a process that ends what a killed one has left: it was started after the others were
         killed, and only it hands the job back.
         """
-        for pid, errand in tuple(self._running.items()):
-            if number == signal.SIGKILL and errand.died_before is not None:
+        for pid, task in tuple(self._running.items()):
+            if number == signal.SIGKILL and task.died_before is not None:
                 continue
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -133,15 +133,15 @@ class Crew:
         below = [each for one in adopted for each in processes.descendants(one.pid, snapshot)]
         return tuple((each.pid, each.started) for each in (*adopted, *below))
 
-    def _become(self, errand: Errand) -> None:
+    def _become(self, task: JobTask) -> None:
         """Be the new process; never return."""
         status = job_task.FAULT
         try:
             self._forget_the_parent()
-            status = self._work(errand)
+            status = self._work(task)
         except BaseException as error:  # noqa: BLE001 - the border of the process
             log.event(
-                "agent.fault", job=errand.grant.job.id, error=repr(error), traceback=traceback.format_exc()
+                "agent.fault", job=task.matched.job.id, error=repr(error), traceback=traceback.format_exc()
             )  # fmt: skip
         finally:
             os._exit(status)
@@ -149,7 +149,7 @@ class Crew:
     def _forget_the_parent(self) -> None:
         self._running.clear()
         signal.set_wakeup_fd(-1)
-        self._bell.close()
+        self._wakeup.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 

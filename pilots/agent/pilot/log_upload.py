@@ -16,7 +16,7 @@ CHUNK_BYTES = 64 * 1024
 _PATIENCE_S = 5.0
 
 
-class Shipping:
+class LogUpload:
     """What of a journal has been sent; used by the one process that speaks for the pilot."""
 
     def __init__(self, server: Server, *, lines: Journal = journal, period_s: float = PERIOD_S) -> None:

@@ -30,7 +30,7 @@ _LOOKS_IN_TOKENS_LIFE = 4
 
 
 @dataclass(frozen=True)
-class Sight:
+class NodeSnapshot:
     """What the last look showed.
 
     Attributes:
@@ -50,12 +50,12 @@ class Sight:
     alone: bool
 
 
-class Lookout:
+class NodeMonitor:
     """Looks, and remembers.
 
     Attributes:
         look_at: when to look again, by the pilot's clock.
-        sight: of the last look.
+        snapshot: of the last look.
     """
 
     def __init__(self, options: Options, *, started_at: float) -> None:
@@ -74,7 +74,7 @@ class Lookout:
         #: Of the last jobs in containers, which did not start.
         self._images_not_started: set[str] = set()
         self.look_at = -math.inf
-        self.sight: Sight | None = None
+        self.snapshot: NodeSnapshot | None = None
 
     def note_token(self, *, lasts_s: float) -> None:
         """Have looks come so often that a token that lasts so long is renewed in time."""
@@ -101,7 +101,7 @@ class Lookout:
             self._images_not_started.clear()
             self._containers_at = monotonic() + _LOOK_AGAIN_S
 
-    def look(self, configuration: Configuration, answer: Answer, *, busy: bool) -> Sight:
+    def look(self, configuration: Configuration, answer: Answer, *, busy: bool) -> NodeSnapshot:
         """Look at the node.
 
         Args:
@@ -129,15 +129,15 @@ class Lookout:
             self._options,
             configuration.place,
             found,
-            grant=self._batch_system.grant(),
+            allocation=self._batch_system.allocation(),
             started_at=self._started_at,
         )
-        before_jobs_mb = self.sight.slot.disk_mb if busy and self.sight else slot.disk_mb
+        before_jobs_mb = self.snapshot.slot.disk_mb if busy and self.snapshot else slot.disk_mb
         container = slot.container and monotonic() >= self._containers_at
         # That a node is not fit ends a pilot on the server, which takes its jobs from it: not when they are the cause.
         report = {**found.as_record(), "ok": True} if busy else found.as_record()
         self.look_at = monotonic() + (self._every_s if found.ok else _LOOK_AGAIN_AT_UNFIT_S)
-        self.sight = Sight(
+        self.snapshot = NodeSnapshot(
             configuration=configuration,
             slot=replace(slot, disk_mb=before_jobs_mb, container=container),
             free_disk_mb=slot.disk_mb,
@@ -145,4 +145,4 @@ class Lookout:
             report=report,
             alone=kind == isolation.ALONE,
         )
-        return self.sight
+        return self.snapshot

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from uuid import uuid4
 
-from pilots.agent.node.batch_system import MARGIN, MARGIN_S, Grant
+from pilots.agent.node.batch_system import MARGIN, MARGIN_S, Allocation
 from pilots.agent.node.benchmark import ERROR
 from pilots.agent.node.inspection import NodeReport
 from pilots.agent.pilot.options import Options
@@ -27,7 +27,7 @@ MOST_DISK_MB = 2**31 - 1
 #: A node whose memory is sold as so much tells of a little less: its kernel keeps some for itself.
 MEMORY_TOLERANCE = 0.05
 #: Outside of a batch system, or in one that does not tell.
-NOTHING_TOLD = Grant()
+NOTHING_TOLD = Allocation()
 #: With less a slot is as good as over.
 MIN_CPU_TIME_S = 10
 
@@ -98,7 +98,7 @@ class Resources:
 
 
 def resources_of(
-    options: Options, place: Place, node: NodeReport, *, grant: Grant = NOTHING_TOLD, started_at: float = 0.0
+    options: Options, place: Place, node: NodeReport, *, allocation: Allocation = NOTHING_TOLD, started_at: float = 0.0
 ) -> Resources:
     """Return the slot's resources: by the command line, else by the server's word on the queue.
 
@@ -109,19 +109,19 @@ def resources_of(
         options: of the command line.
         place: the queue, as the server knows it.
         node: what was found here.
-        grant: of the batch system.
+        allocation: of the batch system.
         started_at: the pilot's start, by its clock.
     """
-    usable_s = grant.usable_until(started_at=started_at)
+    usable_s = allocation.usable_until(started_at=started_at)
     wall_time_s = _wall_time_s(options.wall_time_s or place.wall_time_s, usable_s)
-    processors = _least(options.processors or place.processors or 1, grant.processors, node.processors)
+    processors = _least(options.processors or place.processors or 1, allocation.processors, node.processors)
     part = min(1.0, processors / node.processors)
     free_mb = min(int(node.disk_mb or 0.0), MOST_DISK_MB)
     return Resources(
         cpu_time_s=_cpu_time_s(options.cpu_time_s or place.cpu_time_s, wall_time_s, speed=node.speed),
         wall_time_s=wall_time_s,
         processors=processors,
-        memory_mb=_memory_mb(options.memory_mb or place.memory_mb, grant, node, part=part),
+        memory_mb=_memory_mb(options.memory_mb or place.memory_mb, allocation, node, part=part),
         gpus=_first(options.gpus, _at_most(place.gpus, len(node.gpus)), len(node.gpus)),
         disk_mb=_first(options.disk_mb, _at_most(place.disk_mb, free_mb), int(free_mb * part)),
         container=node.container_runtime is not None and place.container is not False,
@@ -173,13 +173,13 @@ def _cpu_time_s(told_s: int | None, wall_time_s: int | None, *, speed: float) ->
     return told_s if told_s is not None and told_s * (1 - ERROR) <= done_s else int(done_s)
 
 
-def _memory_mb(told_mb: int | None, grant: Grant, node: NodeReport, *, part: float) -> int:
+def _memory_mb(told_mb: int | None, allocation: Allocation, node: NodeReport, *, part: float) -> int:
     """Return the memory of the slot; of a node of which nobody says anything, this *part*."""
     if told_mb is None:
-        return _least(int((node.memory_mb or 0.0) * part), grant.memory_mb)
+        return _least(int((node.memory_mb or 0.0) * part), allocation.memory_mb)
     if node.memory_mb is None or node.memory_mb >= told_mb * (1 - MEMORY_TOLERANCE):
-        return _least(told_mb, grant.memory_mb)
-    return _least(told_mb, grant.memory_mb, int(node.memory_mb))
+        return _least(told_mb, allocation.memory_mb)
+    return _least(told_mb, allocation.memory_mb, int(node.memory_mb))
 
 
 def _starting_s(wall_time_s: float) -> float:

@@ -13,7 +13,7 @@ from typing import NoReturn, TypeVar
 
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell, StopRequest
+from pilots.agent.base.wakeup import StopRequest, WakeupPipe
 from pilots.agent.data.storage import Storage
 from pilots.agent.job import isolation, payload_records, stale_workspaces
 from pilots.agent.job.preparation import RESCHEDULE
@@ -23,22 +23,22 @@ from pilots.agent.node.inspection import host_name
 from pilots.agent.pilot import drain, free_resources, job_task
 from pilots.agent.pilot.credentials import PILOT_TOKEN_PREFIX
 from pilots.agent.pilot.drain import DrainRequest
-from pilots.agent.pilot.job_processes import Crew, Ended
-from pilots.agent.pilot.job_task import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, Died, Errand
-from pilots.agent.pilot.leaving import REFUSED, UNREACHABLE, Leaving
-from pilots.agent.pilot.log_upload import Shipping
-from pilots.agent.pilot.node_monitor import Lookout, Sight
+from pilots.agent.pilot.job_processes import EndedTask, JobProcesses
+from pilots.agent.pilot.job_task import CONTAINER_FAILED, FAULT, LOOK_AT_NODE, JobTask, ProcessDeath
+from pilots.agent.pilot.log_upload import LogUpload
+from pilots.agent.pilot.node_monitor import NodeMonitor, NodeSnapshot
 from pilots.agent.pilot.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.pilot.options import Options
-from pilots.agent.pilot.submit_pools import Pools, contradiction, whereabouts_of
-from pilots.agent.server.api import Grant, NothingFits, Server, Usage
-from pilots.agent.server.backoff import Backoff
+from pilots.agent.pilot.submit_pools import SubmitPools, contradiction, whereabouts_of
+from pilots.agent.server.api import MatchedJob, NothingFits, Server, Usage
 from pilots.agent.server.configuration import Configuration, OtherProtocolError
 from pilots.agent.server.http import Client, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import LeaseEndedError
-from pilots.agent.server.persistence import InterruptedCallError, Persistence
+from pilots.agent.server.retry import Backoff, InterruptedCallError, Retry
 
+#: Exit codes of the process; wrong usage is 2 (``__main__``).
+DONE, REFUSED, UNREACHABLE = 0, 1, 3
 #: Of a single operation of the network.
 _TIMEOUT_S = 20.0
 #: Last words are worth this long.
@@ -64,6 +64,15 @@ _FILE_LEFT = (
 Result = TypeVar("Result")
 
 
+class PilotExit(Exception):  # noqa: N818 - no error, but how the loop ends
+    """The pilot's life is over, for a reason that the server is told."""
+
+    def __init__(self, reason: str, *, exit_code: int = DONE) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.exit_code = exit_code
+
+
 class Pilot:
     """One pilot, from its start to its end."""
 
@@ -79,28 +88,28 @@ class Pilot:
         self._started_at = started_at
         #: Whether the server knows this pilot, so that it wants to hear its last words.
         self._known = token.startswith(PILOT_TOKEN_PREFIX)
-        self._bell = Bell()
-        self._stop = StopRequest(self._bell, at_once=lambda: self._crew.pass_on(signal.SIGTERM))
-        self._drain = DrainRequest(options.drain_file, self._bell)
-        self._persistence = Persistence(self._bell)
+        self._wakeup = WakeupPipe()
+        self._stop = StopRequest(self._wakeup, at_once=lambda: self._processes.pass_on(signal.SIGTERM))
+        self._drain = DrainRequest(options.drain_file, self._wakeup)
+        self._retry = Retry(self._wakeup)
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
-        self._shipping = Shipping(self._server)
-        self._pools = Pools(
+        self._log_upload = LogUpload(self._server)
+        self._submit_pools = SubmitPools(
             lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
         )
         storage, parent = Storage(ca=options.ca), os.getpid()
-        self._crew = Crew(
-            self._bell,
-            work=lambda errand: job_task.carry_out(
-                errand, server=self._server, storage=storage, options=options, parent=parent
+        self._processes = JobProcesses(
+            self._wakeup,
+            work=lambda task: job_task.run_task(
+                task, server=self._server, storage=storage, options=options, parent=parent
             ),
         )
         self._jobs = 0
-        self._lookout = Lookout(options, started_at=started_at)
+        self._node_monitor = NodeMonitor(options, started_at=started_at)
 
     def run(self) -> int:
         """Live; return the exit code of the process."""
-        self._crew.listen()
+        self._processes.listen()
         self._drain.listen()
         self._stop.listen()
         try:
@@ -109,26 +118,26 @@ class Pilot:
             return self._leave(leaving)
         finally:
             # Nobody else would look after them.
-            self._crew.pass_on(signal.SIGKILL)
+            self._processes.pass_on(signal.SIGKILL)
             self._server.close()
 
-    def _life(self) -> Leaving:
+    def _life(self) -> PilotExit:
         """Work until there is a reason not to; jobs may still run then."""
         try:
             if not self._known:
                 self._register()
             self._work()
-        except Leaving as leaving:
+        except PilotExit as leaving:
             return leaving
         except (RefusedError, OtherProtocolError) as error:
             return _refused(error)
         except InterruptedCallError:
-            return Leaving(self._wish() or "interrupted")
+            return PilotExit(self._wish() or "interrupted")
         except (UnreachableError, MalformedAnswerError) as error:
-            return Leaving(str(error), exit_code=UNREACHABLE)
+            return PilotExit(str(error), exit_code=UNREACHABLE)
         except Exception as error:  # noqa: BLE001 - the border of the process: the server must hear of it
             log.event("agent.fault", error=repr(error), traceback=traceback.format_exc())
-            return Leaving(f"fault of the agent: {error!r}", exit_code=REFUSED)
+            return PilotExit(f"fault of the agent: {error!r}", exit_code=REFUSED)
 
     def _register(self) -> None:
         options = self._options
@@ -137,7 +146,7 @@ class Pilot:
             "pilot.register", lambda: self._server.register({**wanted, "host_name": host_name()})
         )
         if token_s is not None:
-            self._lookout.note_token(lasts_s=token_s)
+            self._node_monitor.note_token(lasts_s=token_s)
         self._known = True
         log.event("pilot.registered", pilot=pilot, site=options.site, ce=options.ce, queue=options.queue)
 
@@ -145,49 +154,49 @@ class Pilot:
 
     def _work(self) -> NoReturn:
         """Keep the slot full; ends only by an exception."""
-        sight = self._look()
-        first_s = max(sight.configuration.match_retry_after_s, _SHORTEST_WAIT_S)
+        snapshot = self._look()
+        first_s = max(snapshot.configuration.match_retry_after_s, _SHORTEST_WAIT_S)
         backoff = Backoff(first_s=first_s, limit_s=self._options.max_wait_s)
-        self._crew.idle_since = monotonic()
+        self._processes.idle_since = monotonic()
         match_at = -math.inf
         while True:
-            while (ended := self._crew.next_ended()) is not None:
-                self._after(ended, sight)
+            while (ended := self._processes.next_ended()) is not None:
+                self._after(ended, snapshot)
                 backoff.reset()
                 match_at = -math.inf
-            self._refuse_to_go_on(sight.slot)
-            if monotonic() > self._lookout.look_at:
-                sight = self._look()
-            left = self._left(sight)
+            self._refuse_to_go_on(snapshot.slot)
+            if monotonic() > self._node_monitor.look_at:
+                snapshot = self._look()
+            left = self._left(snapshot)
             useful = (
-                sight.fit
-                and free_resources.is_useful(left, slot=sight.slot)
-                and not (sight.alone and self._crew.running)
+                snapshot.fit
+                and free_resources.is_useful(left, slot=snapshot.slot)
+                and not (snapshot.alone and self._processes.running)
             )
             if useful and monotonic() >= match_at:
-                match_at = monotonic() + self._match(left, sight, backoff)
+                match_at = monotonic() + self._match(left, snapshot, backoff)
             else:
-                self._rest(until=min(match_at if useful else math.inf, self._lookout.look_at))
+                self._rest(until=min(match_at if useful else math.inf, self._node_monitor.look_at))
 
-    def _look(self) -> Sight:
+    def _look(self) -> NodeSnapshot:
         """Fetch the configuration, look at the node and tell what was found."""
         configuration, answer = self._ask("pilot.configuration", self._server.configuration)
         if elsewhere := contradiction(self._options, configuration.place):
-            raise Leaving(elsewhere, exit_code=REFUSED)
+            raise PilotExit(elsewhere, exit_code=REFUSED)
         if self._options.token_left and isolation.kind(configuration.place) == isolation.ALONE:
-            raise Leaving(_FILE_LEFT.format(file=self._options.token_left), exit_code=REFUSED)
-        busy = bool(self._crew.running)
+            raise PilotExit(_FILE_LEFT.format(file=self._options.token_left), exit_code=REFUSED)
+        busy = bool(self._processes.running)
         if not busy:
             # What they occupy counts as free: the node may be unfit with it.
             users = configuration.place.payload_users
             if payload_records.end_all(stopped=self._wish):
-                raise Leaving("a payload of an earlier pilot on this node cannot be ended", exit_code=REFUSED)
+                raise PilotExit("a payload of an earlier pilot on this node cannot be ended", exit_code=REFUSED)
             stale_workspaces.remove_all(self._options.work_dir, accounts=users, stopped=self._wish)
-        sight = self._lookout.look(configuration, answer, busy=busy)
-        self._ask("pilot.report", lambda: self._server.report(sight.report))
-        if not sight.fit and not busy:
-            raise Leaving("the node is not fit", exit_code=REFUSED)
-        return sight
+        snapshot = self._node_monitor.look(configuration, answer, busy=busy)
+        self._ask("pilot.report", lambda: self._server.report(snapshot.report))
+        if not snapshot.fit and not busy:
+            raise PilotExit("the node is not fit", exit_code=REFUSED)
+        return snapshot
 
     def _wish(self) -> str | None:
         """Return who wants the pilot to leave; None: nobody does."""
@@ -199,38 +208,39 @@ class Pilot:
     def _refuse_to_go_on(self, slot: Resources) -> None:
         wish = self._wish()
         if wish:
-            raise Leaving(wish)
+            raise PilotExit(wish)
         if self._options.max_jobs is not None and self._jobs >= self._options.max_jobs:
-            raise Leaving(f"{self._jobs} jobs done, as many as wanted")
+            raise PilotExit(f"{self._jobs} jobs done, as many as wanted")
         if slot.cpu_left_s(self._elapsed_s()) < min(MIN_CPU_TIME_S, slot.cpu_time_s):
-            raise Leaving("out of time")
+            raise PilotExit("out of time")
 
-    def _left(self, sight: Sight) -> Resources:
-        jobs = (errand.grant.job for errand in self._crew.running)
-        return free_resources.left_of(sight.slot, jobs, free_disk_mb=sight.free_disk_mb)
+    def _left(self, snapshot: NodeSnapshot) -> Resources:
+        jobs = (task.matched.job for task in self._processes.running)
+        return free_resources.left_of(snapshot.slot, jobs, free_disk_mb=snapshot.free_disk_mb)
 
-    def _match(self, left: Resources, sight: Sight, backoff: Backoff) -> float:
+    def _match(self, left: Resources, snapshot: NodeSnapshot, backoff: Backoff) -> float:
         """Ask for jobs that fill what is left; return after how many seconds to ask again."""
-        most = 1 if sight.alone else min(left.processors, _MOST_JOBS)
+        most = 1 if snapshot.alone else min(left.processors, _MOST_JOBS)
         if self._options.max_jobs is not None:
             most = min(most, self._options.max_jobs - self._jobs)
-        offer = {**self._offer(left, sight.configuration), "max_jobs": most}
+        offer = {**self._offer(left, snapshot.configuration), "max_jobs": most}
         found = self._ask("match", lambda: self._server.match(offer))
         if isinstance(found, NothingFits):
             # "Ask again" is no sign that there is nothing: those waits do not grow.
             waits = backoff if found.is_proven else Backoff(first_s=_SHORTEST_WAIT_S, limit_s=_SHORTEST_WAIT_S)
             wait_s = waits.next_s(at_least_s=found.retry_after_s or None)
-            if not self._crew.running and monotonic() + wait_s - self._crew.idle_since > self._options.max_idle_s:
-                raise Leaving("no job for me")
+            idle_s = monotonic() + wait_s - self._processes.idle_since
+            if not self._processes.running and idle_s > self._options.max_idle_s:
+                raise PilotExit("no job for me")
             event = "match.nothing" if found.is_proven else "match.busy"
             log.event(event, again_in_s=wait_s, **({"why": found.why} if found.why else {}))
             return wait_s
-        for grant in found:
+        for matched in found:
             if self._stop:
                 # Asked for before the signal, answered after it.
-                self._hand_back(grant, sight.configuration, minor="Pilot was stopped")
+                self._hand_back(matched, snapshot.configuration, minor="Pilot was stopped")
             else:
-                self._start(grant, sight)
+                self._start(matched, snapshot)
         backoff.reset()
         # Where there were fewer than could be taken, there is nothing else at the moment.
         return 0.0 if len(found) == most else backoff.next_s()
@@ -238,118 +248,120 @@ class Pilot:
     def _offer(self, left: Resources, configuration: Configuration) -> Record:
         offer = offer_of(left, elapsed_s=self._elapsed_s())
         where = whereabouts_of(self._options, configuration.place)
-        return offer if where is None else self._pools.added_to(offer, where)
+        return offer if where is None else self._submit_pools.added_to(offer, where)
 
-    def _start(self, grant: Grant, sight: Sight) -> None:
+    def _start(self, matched: MatchedJob, snapshot: NodeSnapshot) -> None:
         self._jobs += 1
-        log.event("job.leased", job=grant.job.id, match=grant.match_id)
+        log.event("job.leased", job=matched.job.id, match=matched.match_id)
         of_slot = gpus.of_slot(os.environ, devices=Path("/dev"))
-        taken = (name for errand in self._crew.running for name in errand.gpus)
-        self._crew.start(
-            Errand(
-                grant=grant,
-                configuration=sight.configuration,
-                wall_left_s=sight.slot.payload_wall_s(self._elapsed_s(), asked_s=grant.job.wall_time_s),
-                speed=sight.slot.speed,
-                gpus=free_resources.free_gpus(of_slot, taken, wanted=grant.job.gpus),
-                directory=directory_of(grant.job.id, self._options.work_dir),
+        taken = (name for task in self._processes.running for name in task.gpus)
+        self._processes.start(
+            JobTask(
+                matched=matched,
+                configuration=snapshot.configuration,
+                wall_left_s=snapshot.slot.payload_wall_s(self._elapsed_s(), asked_s=matched.job.wall_time_s),
+                speed=snapshot.slot.speed,
+                gpus=free_resources.free_gpus(of_slot, taken, wanted=matched.job.gpus),
+                directory=directory_of(matched.job.id, self._options.work_dir),
             )
         )
 
-    def _after(self, ended: Ended, sight: Sight) -> None:
+    def _after(self, ended: EndedTask, snapshot: NodeSnapshot) -> None:
         """See to what the end of a job's process means for the next."""
-        if ended.died or ended.asks(LOOK_AT_NODE) or not sight.fit:
-            self._lookout.look_soon()
-        if image := ended.errand.grant.job.container:
-            self._lookout.note_container(image, started=not ended.asks(CONTAINER_FAILED))
+        if ended.died or ended.asks(LOOK_AT_NODE) or not snapshot.fit:
+            self._node_monitor.look_soon()
+        if image := ended.task.matched.job.container:
+            self._node_monitor.note_container(image, started=not ended.asks(CONTAINER_FAILED))
         self._give_up_if_dead(ended)
         if ended.status == FAULT:
             # The next job would fare no better.
-            raise Leaving(f"fault of the agent with job {ended.errand.grant.job.id}", exit_code=REFUSED)
+            raise PilotExit(f"fault of the agent with job {ended.task.matched.job.id}", exit_code=REFUSED)
 
-    def _give_up_if_dead(self, ended: Ended) -> None:
+    def _give_up_if_dead(self, ended: EndedTask) -> None:
         """Let another process end what is left of a job whose process died, and hand the job back then."""
         if not ended.died:
             return
-        errand, before = ended.errand, ended.errand.died_before
-        log.event("job.process_died", job=errand.grant.job.id, how=ended.how)
+        task, before = ended.task, ended.task.died_before
+        log.event("job.process_died", job=task.matched.job.id, how=ended.how)
         if ended.status is None and before is None:  # nothing was started
-            self._hand_back(errand.grant, errand.configuration, minor=f"The pilot's process for the job {ended.how}")
+            self._hand_back(task.matched, task.configuration, minor=f"The pilot's process for the job {ended.how}")
             return
         times = 1 if before is None else before.times + 1
         how = ended.how if before is None else before.how
         asked_to = bool(self._stop) if before is None else before.asked_to
-        strays = (*(before.strays if before else ()), *self._crew.strays())
-        died = Died(how=how, strays=strays, times=times, asked_to=asked_to)
+        strays = (*(before.strays if before else ()), *self._processes.strays())
+        died = ProcessDeath(how=how, strays=strays, times=times, asked_to=asked_to)
         if times > _MOST_DEATHS:
-            self._give_up_without_process(errand, died)
+            self._give_up_without_process(task, died)
         else:
-            self._crew.start(replace(errand, died_before=died))
+            self._processes.start(replace(task, died_before=died))
 
-    def _give_up_without_process(self, errand: Errand, died: Died) -> None:
+    def _give_up_without_process(self, task: JobTask, died: ProcessDeath) -> None:
         """Do in this process what no other one can: none starts (the payload has used them up), or none survives.
 
         It takes seconds at most, so that nobody has to renew the lease meanwhile.
         """
-        job, match_id = errand.grant.job.id, errand.grant.match_id
+        job, match_id = task.matched.job.id, task.matched.match_id
         ending = payload_records.Ending(payload_records.remains_of(match_id, strays=died.strays))
         if not ending.wait(within_s=2 * payload_records.END_WITHIN_S):
             log.event("job.left_behind", job=job, deaths=died.times)
             return
         payload_records.PayloadRecord(match_id, account="", work_directory=self._options.work_dir).remove()
         log.event("payload.ended", job=job)
-        self._hand_back(errand.grant, errand.configuration, minor=died.minor, fault=died.fault)
+        self._hand_back(task.matched, task.configuration, minor=died.minor, fault=died.fault)
         if not self._stop:
-            stale_workspaces.remove(errand.directory, accounts=errand.configuration.place.payload_users)
+            stale_workspaces.remove(task.directory, accounts=task.configuration.place.payload_users)
 
-    def _hand_back(self, grant: Grant, configuration: Configuration, *, minor: str, fault: str | None = None) -> None:
-        lease = grant.lease(configuration=configuration, bell=self._bell)
+    def _hand_back(
+        self, matched: MatchedJob, configuration: Configuration, *, minor: str, fault: str | None = None
+    ) -> None:
+        lease = matched.lease(configuration=configuration, wakeup=self._wakeup)
         give_up_at = monotonic() + (_LAST_WORDS_S if self._stop else _HAND_BACK_S)
         try:
-            status = self._persistence.call(
+            status = self._retry.call(
                 "job.hand_back",
                 lambda: self._server.finish(
                     lease, exit_code=RESCHEDULE, minor=minor, usage=Usage(), output=None, fault=fault
                 ),
                 until=lambda: give_up_at,
             )
-            log.event("job.handed_back", job=grant.job.id, status=status)
+            log.event("job.handed_back", job=matched.job.id, status=status)
         except (LeaseEndedError, UnreachableError, MalformedAnswerError, RefusedError) as error:
-            log.event("job.not_reported", job=grant.job.id, error=error)
+            log.event("job.not_reported", job=matched.job.id, error=error)
 
     # ---- the end
 
     def _wind_down(self) -> None:
         """Let the jobs that run come to their end, or to that of the time after a signal."""
         while True:
-            while (ended := self._crew.next_ended()) is not None:
+            while (ended := self._processes.next_ended()) is not None:
                 self._give_up_if_dead(ended)
-            if not self._crew.running:
+            if not self._processes.running:
                 return
             if self._stop.asked_at is None:
-                if monotonic() >= self._lookout.look_at:
+                if monotonic() >= self._node_monitor.look_at:
                     self._keep_token()
-                self._rest(until=self._lookout.look_at)
+                self._rest(until=self._node_monitor.look_at)
                 continue
             # Again, for one that was started just when the signal came.
-            self._crew.pass_on(signal.SIGTERM)
+            self._processes.pass_on(signal.SIGTERM)
             kill_at = self._stop.asked_at + self._options.stop_within_s + _KILL_AFTER_S
             if monotonic() >= kill_at + _KILLED_WITHIN_S:
-                log.event("pilot.left_behind", jobs=len(self._crew.running))
+                log.event("pilot.left_behind", jobs=len(self._processes.running))
                 return
             if monotonic() >= kill_at:
-                self._crew.pass_on(signal.SIGKILL)
+                self._processes.pass_on(signal.SIGKILL)
                 kill_at += _KILLED_WITHIN_S
             self._rest(until=kill_at)
 
     def _keep_token(self) -> None:
         """Have the token renewed, for the last words; nothing depends on it."""
-        self._lookout.look_later()
-        sight = self._lookout.sight
-        if sight is not None:
-            self._try("pilot.report", lambda: self._server.report({**sight.report, "ok": True}), for_s=0.0)
+        self._node_monitor.look_later()
+        snapshot = self._node_monitor.snapshot
+        if snapshot is not None:
+            self._try("pilot.report", lambda: self._server.report({**snapshot.report, "ok": True}), for_s=0.0)
 
-    def _leave(self, leaving: Leaving) -> int:
+    def _leave(self, leaving: PilotExit) -> int:
         if leaving.exit_code == UNREACHABLE:
             log.event("pilot.server_unreachable", error=leaving.reason)
             return UNREACHABLE
@@ -358,7 +370,7 @@ class Pilot:
             failed = {"failed": True} if leaving.exit_code == REFUSED else {}
             words = {"leaving": leaving.reason[:255], **failed}
             self._try("pilot.last_words", lambda: self._server.report(words), for_s=_LAST_WORDS_S)
-            self._shipping.ship_rest()
+            self._log_upload.ship_rest()
         return leaving.exit_code
 
     # ---- waiting
@@ -371,32 +383,32 @@ class Pilot:
         asked_at = monotonic()
 
         def until() -> float:
-            self._crew.reap()
-            since = math.inf if self._crew.running else max(asked_at, self._crew.idle_since)
+            self._processes.reap()
+            since = math.inf if self._processes.running else max(asked_at, self._processes.idle_since)
             return since + self._options.patience_s
 
-        return self._persistence.call(what, attempt, until=until, interrupted=self._wish)
+        return self._retry.call(what, attempt, until=until, interrupted=self._wish)
 
     def _try(self, what: str, attempt: Callable[[], None], *, for_s: float) -> None:
         """Ask, and go on without an answer if there is none in time."""
         give_up_at = monotonic() + for_s
         try:
-            self._persistence.call(what, attempt, until=lambda: give_up_at)
+            self._retry.call(what, attempt, until=lambda: give_up_at)
         except (UnreachableError, MalformedAnswerError, RefusedError) as error:
             log.event("call.given_up", call=what, error=error)
 
     def _rest(self, *, until: float) -> None:
         """Sleep until then, a signal, the end of a job, or the next look for the drain file."""
-        self._shipping.ship_if_due()
-        self._bell.wait(min(until - monotonic(), drain.LOOK_EVERY_S))
+        self._log_upload.ship_if_due()
+        self._wakeup.wait(min(until - monotonic(), drain.LOOK_EVERY_S))
 
     def _elapsed_s(self) -> float:
         return monotonic() - self._started_at
 
 
-def _refused(error: RefusedError | OtherProtocolError) -> Leaving:
+def _refused(error: RefusedError | OtherProtocolError) -> PilotExit:
     if isinstance(error, OtherProtocolError):
-        return Leaving(str(error), exit_code=REFUSED)
+        return PilotExit(str(error), exit_code=REFUSED)
     if error.code == _DRAINED:
-        return Leaving(f"drained by the server: {error.detail}")
-    return Leaving(f"refused by the server: {error}", exit_code=REFUSED)
+        return PilotExit(f"drained by the server: {error.detail}")
+    return PilotExit(f"refused by the server: {error}", exit_code=REFUSED)

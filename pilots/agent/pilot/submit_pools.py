@@ -19,7 +19,7 @@ ASKED_AGAIN_S = 60.0
 UNKNOWN_PLACE = "unknown_place"
 
 
-class Whereabouts(NamedTuple):
+class PlaceNames(NamedTuple):
     """Where a pilot runs by its own word; an empty name: it was not told."""
 
     site: str
@@ -31,9 +31,9 @@ class Whereabouts(NamedTuple):
         return {level: name for level, name in self._asdict().items() if name}
 
 
-def whereabouts_of(options: Options, place: Place) -> Whereabouts | None:
+def whereabouts_of(options: Options, place: Place) -> PlaceNames | None:
     """Return where the pilot was told that it runs; None: the server knows, or nobody does."""
-    told = Whereabouts(options.site, options.ce, options.queue)
+    told = PlaceNames(options.site, options.ce, options.queue)
     return None if place.queue or not any(told) else told
 
 
@@ -46,16 +46,16 @@ def contradiction(options: Options, place: Place) -> str:
     return ""
 
 
-class Pools:
+class SubmitPools:
     """Asks for the pools now and then."""
 
-    def __init__(self, ask: Callable[[Whereabouts], tuple[str, ...]]) -> None:
+    def __init__(self, ask: Callable[[PlaceNames], tuple[str, ...]]) -> None:
         """Ask nothing yet; *ask* is how the server is asked."""
         self._ask = ask
         self._asked_at = -math.inf
         self._pools: tuple[str, ...] | None = None
 
-    def at(self, whereabouts: Whereabouts) -> tuple[str, ...] | None:
+    def at(self, whereabouts: PlaceNames) -> tuple[str, ...] | None:
         """Return the pools of the place; None: the server does not know the place."""
         if monotonic() - self._asked_at > ASKED_AGAIN_S:
             try:
@@ -68,7 +68,7 @@ class Pools:
             self._asked_at = monotonic()
         return self._pools
 
-    def added_to(self, offer: Record, whereabouts: Whereabouts) -> Record:
+    def added_to(self, offer: Record, whereabouts: PlaceNames) -> Record:
         """Return the offer with the place, and with its pools if it is one queue.
 
         A queue that the server does not know is left out: jobs without requirements may come, as far as its CE and

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlencode
 
-from pilots.agent.base.wakeup import Bell
+from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import configuration, json_fields
 from pilots.agent.server.configuration import Configuration
 from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
@@ -42,7 +42,7 @@ class NothingFits:
 
 
 @dataclass(frozen=True)
-class Grant:
+class MatchedJob:
     """A job that the pilot was given, as the answer to the match says it."""
 
     match_id: str
@@ -51,8 +51,8 @@ class Grant:
     data: JobData
     first: Renewal
 
-    def lease(self, *, configuration: Configuration, bell: Bell) -> Lease:
-        """Return the lease for the process that works on it, whose bell it rings."""
+    def lease(self, *, configuration: Configuration, wakeup: WakeupPipe) -> Lease:
+        """Return the lease for the process that works on it, whose pipe it wakes."""
         return Lease(
             match_id=self.match_id,
             token=self.token,
@@ -60,7 +60,7 @@ class Grant:
             data=self.data,
             first=self.first,
             configuration=configuration,
-            bell=bell,
+            wakeup=wakeup,
         )
 
 
@@ -124,7 +124,7 @@ class Server:
         answer = self._client.call("GET", f"/api/submit-pools/?{query}", token=self._token)
         return json_fields.names(answer.record(), "submit_pools")
 
-    def match(self, offer: Record) -> Sequence[Grant] | NothingFits:
+    def match(self, offer: Record) -> Sequence[MatchedJob] | NothingFits:
         """Ask for jobs; the same ``request_id`` gets the same leases, so that a lost answer loses no job."""
         try:
             answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
@@ -135,7 +135,7 @@ class Server:
         if answer.status == NOTHING_FITS:
             return NothingFits(retry_after_s=answer.retry_after_s(), why=answer.headers.get(WHY_HEADER, ""))
         return [
-            Grant(
+            MatchedJob(
                 match_id=json_fields.text(data, "match_id"),
                 token=json_fields.text(data, "token"),
                 job=parse_job(json_fields.record(data.get("job"), "job")),

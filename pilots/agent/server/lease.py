@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell
+from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import Configuration
 from pilots.agent.server.job_data import JobData
@@ -103,14 +103,14 @@ class Lease:
         data: JobData,
         first: Renewal,
         configuration: Configuration,
-        bell: Bell,
+        wakeup: WakeupPipe,
     ) -> None:
         self.match_id = match_id
         self.token = token
         self.job = job
         self.data = data
         self._configuration = configuration
-        self._bell = bell
+        self._wakeup = wakeup
         self._lock = threading.Lock()
         #: Held by each heartbeat and by the reports that end the lease: one that crosses such a report on its way
         #: would be refused, and look like trouble in the server's log.
@@ -149,7 +149,7 @@ class Lease:
         """Note that the server has ended the lease."""
         with self._lock:
             self._ended = self._ended or reason
-        self._bell.ring()
+        self._wakeup.wake()
 
     def renew(self, renewal: Renewal) -> None:
         """Take the answer to a report."""
@@ -162,7 +162,7 @@ class Lease:
             for command in new.values():
                 self._take(command)
         if new:
-            self._bell.ring()
+            self._wakeup.wake()
 
     def kills(self) -> Sequence[int]:
         """Return the orders to kill, which may be acknowledged when the payload is gone."""

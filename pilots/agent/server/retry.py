@@ -1,14 +1,14 @@
-"""Calls that are made again until they are answered."""
+"""Calls to the server that are made again until they are answered, with growing delays."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TypeVar
 
 from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
-from pilots.agent.base.wakeup import Bell
-from pilots.agent.server.backoff import Backoff
+from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server.http import UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 
@@ -22,15 +22,40 @@ _LONGEST_ASKED_S = 60.0
 _LOOK_EVERY_S = 10.0
 
 
+class Backoff:
+    """Delays that double from *first_s* up to *limit_s*, each stretched by a random part of up to one half."""
+
+    def __init__(self, *, first_s: float, limit_s: float, chance: random.Random | None = None) -> None:
+        self._first_s = first_s
+        self._limit_s = limit_s
+        self._tries = 0
+        self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
+
+    def next_s(self, *, at_least_s: float | None = None) -> float:
+        """Return the next delay in seconds.
+
+        Args:
+            at_least_s: what the server asked for (Retry-After); doubled and stretched in the same way, and never cut.
+        """
+        first_s = self._first_s if at_least_s is None else at_least_s
+        delay_s = max(first_s, min(first_s * 2.0 ** min(self._tries, 30), self._limit_s))
+        self._tries += 1
+        return delay_s * (1.0 + self._chance.random() / 2)
+
+    def reset(self) -> None:
+        """Begin again with the shortest delay: the last try did well."""
+        self._tries = 0
+
+
 class InterruptedCallError(Exception):
     """Something more important than the call came up."""
 
 
-class Persistence:
+class Retry:
     """Tries again, with growing delays, what the network or the server spoilt."""
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+    def __init__(self, wakeup: WakeupPipe) -> None:
+        self._wakeup = wakeup
 
     def call(
         self,
@@ -65,6 +90,6 @@ class Persistence:
                     raise
                 log.event("call.failed", call=what, error=error, again_in_s=again_at - monotonic())
             while (left_s := again_at - monotonic()) > 0 and not interrupted():
-                self._bell.wait(min(left_s, _LOOK_EVERY_S))
+                self._wakeup.wait(min(left_s, _LOOK_EVERY_S))
             if interrupted():
                 raise InterruptedCallError(what)
