@@ -1,6 +1,7 @@
 """What the repository promises to whoever clones it."""
 
 import re
+import subprocess
 import tomllib
 from io import StringIO
 from pathlib import Path
@@ -10,6 +11,22 @@ from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPI = {"https://pypi.org", "https://files.pythonhosted.org"}
+AT_THE_ROOT = {
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md"),
+    *("docs", "deploy", "manage.py", "pyproject.toml", "uv.lock", ".ci", ".gitignore", ".pre-commit-config.yaml"),
+    *("matching", "pilots", "resources", "taskqueues", "templates", "tests", "wms"),
+}
+#: Titles of commits are short from then on.
+SHORT_SINCE = "2026-11-23T12:00:00Z"
+
+
+def git(*arguments: str) -> list[str]:
+    """Return the lines that git prints about the repository; skip the test where the sources came without it."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("these sources are no clone")
+    # A clone of another account is read too.
+    command = ["git", "-c", "safe.directory=*", "-c", "core.quotePath=false", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def test_the_lock_names_no_host_but_pypis() -> None:
@@ -43,3 +60,17 @@ def test_the_index_of_decisions_links_each_of_them_once() -> None:
 def test_the_project_is_licensed_under_apache_2() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
+
+
+def test_no_stray_file_stands_at_the_root() -> None:
+    """Neither a tracked one nor one that git would add, such as what a test leaves behind."""
+    files = git("ls-files", "--cached", "--others", "--exclude-standard")
+    stray = {file.split("/")[0] for file in files if (ROOT / file).exists()} - AT_THE_ROOT
+    assert not stray, f"{', '.join(sorted(stray))}: remove it, or say here that it belongs at the root"
+
+
+def test_titles_of_commits_have_at_most_72_characters() -> None:
+    """A shallow clone has fewer commits: of them those that are there."""
+    commits = git("log", f"--since={SHORT_SINCE}", "--format=%h %s")
+    long = [commit for commit in commits if len(commit.partition(" ")[2]) > 72]
+    assert not long, "\n".join(["say what the commit does in 72 characters, the rest in its body:", *long])
