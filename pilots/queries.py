@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
-from pilots.domain import ENDED, MAY_END, PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
 from pilots.domain.pauses import BUSY_FOR, LONGEST_PAUSE, Outcome, Stall, stalled_until
 from pilots.domain.pressure import Pressure, in_vain_at, pressure_of
@@ -325,36 +325,9 @@ def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
 # ---- For people ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PilotFilter:
-    """Which pilots are asked for; what is empty does not narrow. Names are whole ones."""
-
-    status: str = ""
-    site: str = ""
-    ce: str = ""
-    queue: str = ""
-    host: str = ""
-    stamp: str = ""
-
-
-def search(actor: User, wanted: PilotFilter) -> PilotQuerySet:
-    """Return the pilots that *actor* may see and asks for, with what a list says of each."""
-    found = Pilot.objects.visible_to(actor)
-    if wanted.status:
-        found = found.filter(status=wanted.status)
-        # The end as well: the index of those that live is small, and most pilots have ended.
-        if wanted.status not in MAY_END - ENDED:
-            found = found.filter(ended_at__isnull=wanted.status not in ENDED)
-    names = {
-        "queue__ce__site__name": wanted.site,
-        "queue__ce__name": wanted.ce,
-        "queue__name": wanted.queue,
-        # Uses index: pilot_latest_on_host
-        "host_name": wanted.host,
-        "stamp": wanted.stamp,
-    }
-    found = found.filter(**{column: name for column, name in names.items() if name})
-    return found.select_related("vo", "owner", "group", "queue__ce__site", "site", "ce")
+def in_list(pilots: PilotQuerySet) -> PilotQuerySet:
+    """Return the pilots with what a list says of each."""
+    return pilots.select_related("vo", "owner", "group", "queue__ce__site", "site", "ce")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

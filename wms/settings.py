@@ -413,6 +413,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["wms.accounts.api.permissions.IsUser"],
     "DEFAULT_THROTTLE_CLASSES": ["wms.kernel.rest.throttling.RequestRate"],
+    "DEFAULT_FILTER_BACKENDS": ["wms.kernel.rest.filters.FilterBackend"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["wms.kernel.rest.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",

@@ -19,7 +19,7 @@ from taskqueues.queries import MOST_QUEUES, PoolQueues, pools_of_queue, queues_b
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import VO
 from wms.kernel.errors import RejectedError
-from wms.kernel.rest import CursorPages, PageParameters, PageQuery, error_responses
+from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, PageParameters, StrictSerializer, error_responses
 
 
 class NoSuchQueueError(RejectedError):
@@ -28,8 +28,10 @@ class NoSuchQueueError(RejectedError):
     code = "no_such_queue"
 
 
-class SubmitPoolQuery(PageQuery):
+class SubmitPoolQuery(StrictSerializer):
     """Query string of GET /api/submit-pools/; only the list of all pools has pages."""
+
+    known_elsewhere = frozenset(PAGE_PARAMETERS)
 
     vo = serializers.CharField(required=False, max_length=64, help_text="Of a person with several VOs.")
     site = serializers.CharField(required=False, max_length=128)

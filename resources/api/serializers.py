@@ -1,4 +1,4 @@
-"""What the endpoints of the resources take and answer."""
+"""What the endpoints of the resources answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,17 +11,6 @@ from rest_framework import serializers
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
 from resources.domain.words import Identity, PilotType, ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
-from wms.kernel.rest import PageQuery
-
-
-class SiteQuery(PageQuery):
-    """Query string of GET /api/sites/."""
-
-    vo = serializers.CharField(
-        required=False,
-        max_length=64,
-        help_text="Only the sites that serve this VO, with its parameters; left out: all sites of the caller's VOs.",
-    )
 
 
 class LevelOut(serializers.Serializer[Any]):

@@ -9,10 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from resources import queries
-from resources.api.serializers import SiteOut, SiteQuery
+from resources.api.serializers import SiteOut
+from resources.filters import SiteFilterSet
 from resources.models import Site
 from wms.accounts.api.permissions import IsUser, user_of
-from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, checked_filters, error_responses
 
 
 class SitePages(CursorPages):
@@ -27,25 +28,22 @@ class SiteListView(ListAPIView[Site]):
     permission_classes = (IsUser,)
     serializer_class = SiteOut
     pagination_class = SitePages
+    filterset_class = SiteFilterSet
 
     def get_queryset(self) -> QuerySet[Site]:
-        """Return the sites that the caller may see and asks for."""
-        return queries.site_trees(user_of(self.request), vo=self._vo())
+        """Return the sites that the caller may see."""
+        return queries.site_trees(user_of(self.request))
 
     def get_serializer_context(self) -> dict[str, Any]:
         """Hand the names of the VOs whose parameters are asked for to the serializers."""
-        name = self._vo()
+        filters = checked_filters(SiteFilterSet, self.request.query_params, Site.objects.none(), also=PAGE_PARAMETERS)
+        name = filters.form.cleaned_data["vo"] or None
         return {**super().get_serializer_context(), "vos": queries.visible_vos(user_of(self.request), vo=name)}
-
-    def _vo(self) -> str | None:
-        name: str | None = SiteQuery.checked(self.request.query_params).get("vo")
-        return name
 
     @extend_schema(
         operation_id="sites_list",
         summary="List the sites of the caller's VOs with their computing elements and queues; an operator sees all",
         tags=["resources"],
-        parameters=[SiteQuery],
         responses={200: SiteOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:

@@ -1,17 +1,8 @@
-"""What the endpoints of the task queues take and answer."""
+"""What the endpoints of the task queues answer."""
 
 from rest_framework import serializers
 
 from taskqueues.models import TaskQueue
-from wms.kernel.rest import PageQuery
-
-
-class TaskQueueQuery(PageQuery):
-    """Query string of GET /api/task-queues/."""
-
-    vo = serializers.CharField(required=False, max_length=64, help_text="Only the queues of this VO.")
-    group = serializers.CharField(required=False, max_length=64, help_text="Only the queues of this group.")
-    owner = serializers.CharField(required=False, max_length=150, help_text="Only the queues of this user.")
 
 
 class TaskQueueOut(serializers.ModelSerializer[TaskQueue]):

@@ -6,7 +6,8 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from taskqueues.api.serializers import TaskQueueOut, TaskQueueQuery
+from taskqueues.api.serializers import TaskQueueOut
+from taskqueues.filters import TaskQueueFilterSet
 from taskqueues.models import TaskQueue
 from taskqueues.queries import jobs_in
 from wms.accounts.api.permissions import IsUser, user_of
@@ -25,24 +26,21 @@ class TaskQueueListView(GenericAPIView[TaskQueue]):
     permission_classes = (IsUser,)
     serializer_class = TaskQueueOut
     pagination_class = TaskQueuePages
+    filterset_class = TaskQueueFilterSet
 
     def get_queryset(self) -> QuerySet[TaskQueue]:
-        """Return the queues that the caller may see and asks for."""
-        asked = TaskQueueQuery.checked(self.request.query_params)
-        columns = {"vo": "vo__name", "group": "group__name", "owner": "owner__username"}
-        wanted = {column: asked[name] for name, column in columns.items() if name in asked}
-        queues = TaskQueue.objects.visible_to(user_of(self.request)).with_jobs().filter(**wanted)
+        """Return the queues that the caller may see."""
+        queues = TaskQueue.objects.visible_to(user_of(self.request)).with_jobs()
         return queues.select_related("owner", "group", "vo")
 
     @extend_schema(
         operation_id="task_queues_list",
         summary="List what waits, with its priority; an operator sees all",
         tags=["matching"],
-        parameters=[TaskQueueQuery],
         responses={200: TaskQueueOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework keeps it on the view
         """Return one page of task queues that have a job."""
-        page = self.paginate_queryset(self.get_queryset()) or []
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset())) or []
         context = {"jobs": jobs_in([queue.pk for queue in page])}
         return self.get_paginated_response(TaskQueueOut(page, many=True, context=context).data)

@@ -2,10 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
@@ -16,7 +14,6 @@ from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.doubts import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
-from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 
 #: What jobs can be counted by, and where that is kept.
@@ -40,55 +37,11 @@ def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    """Which jobs are asked for; what is None or empty does not narrow. Deleted jobs only when their status is named."""
-
-    status: frozenset[JobStatus] = frozenset()
-    site: str | None = None
-    owner: str | None = None
-    group: str | None = None
-    vo: str | None = None
-    job_name: str | None = None
-    job_group: str | None = None
-    job_group_id: UUID | None = None
-    job_type: str | None = None
-    #: From this moment on.
-    submitted_after: datetime | None = None
-    #: Up to, but without, this moment.
-    submitted_before: datetime | None = None
-
-
-_COLUMN_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "site": "site__name",
-        "owner": "owner__username",
-        "group": "group__name",
-        "vo": "vo__name",
-        "job_name": "job_name",
-        "job_group": "job_group",
-        "job_group_id": "submission",
-        "job_type": "job_type",
-        "submitted_after": "submitted_at__gte",
-        "submitted_before": "submitted_at__lt",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """How many jobs have the same values of what they are counted by; None: they have none."""
 
     values: Mapping[str, str | None]
     count: int
-
-
-def search(actor: User, filters: JobFilter) -> JobQuerySet:
-    """Return the jobs that *actor* may see and asks for, in no order."""
-    jobs = Job.objects.visible_to(actor)
-    # Uses index: job_of_status
-    jobs = jobs.filter(status__in=filters.status) if filters.status else jobs.exclude(status=JobStatus.DELETED)
-    wanted = {column: getattr(filters, name) for name, column in _COLUMN_OF.items()}
-    return jobs.filter(**{column: value for column, value in wanted.items() if value is not None})
 
 
 def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
@@ -102,10 +55,10 @@ def in_list(jobs: JobQuerySet) -> JobQuerySet:
     return with_surroundings(jobs).defer("description", "std_output_tail")
 
 
-def summary(actor: User, filters: JobFilter, *, group_by: Sequence[str]) -> Iterator[Tally]:
-    """Return how many of the jobs asked for there are, by the values of *group_by*: names of GROUP_BY."""
+def summary(jobs: JobQuerySet, *, group_by: Sequence[str]) -> Iterator[Tally]:
+    """Return how many of the jobs there are, by the values of *group_by*: names of GROUP_BY."""
     columns = {name: GROUP_BY[name] for name in group_by}
-    counted = search(actor, filters).values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
+    counted = jobs.values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
     for row in counted:
         yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
 

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from wms.accounts.domain import TokenScope
-from wms.kernel.rest import Name, PageQuery, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import Name, StrictSerializer, Text, WholeNumber
 
 
 class TokenIn(StrictSerializer):
@@ -71,9 +71,3 @@ class ProfileOut(serializers.Serializer[Any]):
     roles = serializers.ListField(
         child=serializers.ChoiceField(choices=["operator", "manager"]), help_text="Beyond those of every user."
     )
-
-
-class GroupQuery(PageQuery):
-    """Query string of GET /api/groups/."""
-
-    vo = serializers.CharField(required=False, max_length=64, help_text="Only the groups of this VO.")

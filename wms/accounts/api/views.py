@@ -6,6 +6,7 @@ from http import HTTPStatus
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
+from django_filters import FilterSet
 from drf_spectacular.utils import extend_schema
 from rest_framework.generics import ListAPIView
 from rest_framework.permissions import AllowAny
@@ -16,13 +17,14 @@ from rest_framework.views import APIView
 from wms.accounts import queries, services
 from wms.accounts.api.authentication import UserCredential
 from wms.accounts.api.permissions import IsUser, user_of
-from wms.accounts.api.serializers import GroupOut, GroupQuery, ListedTokenOut, ProfileOut, TokenIn, TokenOut
+from wms.accounts.api.serializers import GroupOut, ListedTokenOut, ProfileOut, TokenIn, TokenOut
 from wms.accounts.domain import TokenScope
+from wms.accounts.filters import GroupFilterSet
 from wms.accounts.models import ApiToken, Group
 from wms.accounts.services.second_factors import prove_second_factor
 from wms.kernel.addresses import client_address
 from wms.kernel.errors import RejectedError
-from wms.kernel.rest import CursorPages, PageQuery, error_responses
+from wms.kernel.rest import CursorPages, error_responses
 
 
 class NoTokenError(RejectedError):
@@ -106,10 +108,10 @@ class TokenListView(ListAPIView[ApiToken]):
     permission_classes = (IsUser,)
     serializer_class = ListedTokenOut
     pagination_class = TokenPages
+    filterset_class = FilterSet
 
     def get_queryset(self) -> QuerySet[ApiToken]:
         """Return the caller's tokens that open something."""
-        PageQuery.checked(self.request.query_params)
         return queries.live_tokens(user_of(self.request), now=timezone.now())
 
     @extend_schema(
@@ -189,18 +191,16 @@ class GroupListView(ListAPIView[Group]):
     permission_classes = (IsUser,)
     serializer_class = GroupOut
     pagination_class = GroupPages
+    filterset_class = GroupFilterSet
 
     def get_queryset(self) -> QuerySet[Group]:
-        """Return the groups that the caller may see and asks for."""
-        asked = GroupQuery.checked(self.request.query_params)
-        groups = Group.objects.visible_to(user_of(self.request)).select_related("vo")
-        return groups.filter(vo__name=asked["vo"]) if "vo" in asked else groups
+        """Return the groups that the caller may see."""
+        return Group.objects.visible_to(user_of(self.request)).select_related("vo")
 
     @extend_schema(
         operation_id="groups_list",
         summary="List the groups of the caller's VOs; an operator sees all",
         tags=["accounts"],
-        parameters=[GroupQuery],
         responses={200: GroupOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:

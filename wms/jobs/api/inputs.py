@@ -1,82 +1,29 @@
 """What the endpoints for jobs take: filters, bulk actions, reasons."""
 
-from collections.abc import Mapping
-from dataclasses import fields
-from datetime import UTC, datetime
 from typing import Any
 
-from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
 from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import JobStatus
-from wms.jobs.queries import GROUP_BY, JobFilter
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.queries import GROUP_BY
 from wms.jobs.services.bulk import MAX_JOBS
 from wms.kernel.names import did_you_mean
-from wms.kernel.rest import GroupBy, NameInQuery, PageQuery, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import FilterBody, GroupBy, StrictSerializer, Text, WholeNumber
 
-_STATUSES = {status.casefold(): status for status in JobStatus}
 _ACTIONS = ", ".join(Action)
 
 
-class Statuses(serializers.CharField):
-    """Job statuses: a list with commas, or a JSON list; letter case does not count."""
+class JobFilterIn(FilterBody):
+    """The filters of GET /api/jobs/ in a body."""
 
-    def to_internal_value(self, data: object) -> frozenset[JobStatus]:  # type: ignore[override]  # not one text
-        """Return the statuses."""
-        names = data.split(",") if isinstance(data, str) else data
-        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise serializers.ValidationError("Name statuses, separated by commas, such as Waiting,Running.")
-        statuses = []
-        for name in names:
-            status = _STATUSES.get(name.strip().casefold())
-            if status is None:
-                hint = did_you_mean(name.strip()[:64], JobStatus) or f" The statuses are {', '.join(JobStatus)}."
-                raise serializers.ValidationError(f'There is no status "{name.strip()[:64]}".{hint}')
-            statuses.append(status)
-        return frozenset(statuses)
+    filterset_class = JobFilterSet
 
 
-class ZonedTime(serializers.DateTimeField):
-    """A moment in RFC 3339, with its zone: without one it would mean something else on every machine."""
+class SummaryIn(StrictSerializer):
+    """Query string of GET /api/jobs/summary/, beside the filters."""
 
-    def to_internal_value(self, value: object) -> datetime:
-        """Return the moment."""
-        try:
-            moment = parse_datetime(value) if isinstance(value, str) else None
-            if moment is not None and moment.tzinfo is not None:
-                # In UTC: PostgreSQL takes no zone of 16 hours and more.
-                return moment.astimezone(UTC)
-        except (ValueError, OverflowError):
-            pass
-        sentence = "Write a time with its zone, such as 2026-06-01T12:00:00Z (in an address, + is written %2B)."
-        raise serializers.ValidationError(sentence)
-
-
-class JobFilterIn(StrictSerializer):
-    """Which jobs are meant; every criterion narrows. Deleted jobs are left out unless that status is named."""
-
-    status = Statuses(
-        required=False, max_length=255, help_text="One status or several with commas; letter case does not count."
-    )
-    site = NameInQuery(required=False, max_length=128, help_text="Name of the site of the last match.")
-    owner = NameInQuery(required=False, max_length=150, help_text="User name of the owner.")
-    group = NameInQuery(required=False, max_length=64, help_text="Name of the group acted in.")
-    vo = NameInQuery(required=False, max_length=64, help_text="Name of the VO.")
-    job_name = NameInQuery(required=False, max_length=255, help_text="Name of the job, whole.")
-    job_group = NameInQuery(required=False, max_length=255, help_text="Label given by the owner, whole.")
-    job_group_id = serializers.UUIDField(required=False, help_text="Jobs of one submission.")
-    job_type = NameInQuery(required=False, max_length=255, help_text="Type of the job.")
-    submitted_after = ZonedTime(required=False, help_text="Submitted at this moment (RFC 3339) or later.")
-    submitted_before = ZonedTime(required=False, help_text="Submitted before this moment (RFC 3339).")
-
-
-class JobListIn(JobFilterIn, PageQuery):
-    """Query string of GET /api/jobs/."""
-
-
-class SummaryIn(JobFilterIn):
-    """Query string of GET /api/jobs/summary/."""
+    known_elsewhere = frozenset(JobFilterSet.base_filters)
 
     group_by = GroupBy(tuple(GROUP_BY), counted="Jobs", default_name="status")
 
@@ -115,9 +62,3 @@ class BulkIn(StrictSerializer):
         if "reason" in attrs and attrs["action"] is not Action.HOLD:
             raise serializers.ValidationError({"reason": ["Only hold takes a reason."]})
         return attrs
-
-
-def filter_of(values: Mapping[str, Any]) -> JobFilter:
-    """Return the filter that checked values of JobFilterIn, among others, make."""
-    names = {field.name for field in fields(JobFilter)}
-    return JobFilter(**{name: value for name, value in values.items() if name in names})

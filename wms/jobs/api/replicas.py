@@ -18,17 +18,17 @@ from rest_framework.views import APIView
 from resources.domain.files import (
     MAX_LFN,
     MAX_REPLICAS,
-    canonical_lfn,
     parse_replicas,
     refused,
     shown,
 )
+from resources.filters import ReplicaFilterSet
 from resources.models import Replica
 from resources.services import replicas
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.names import did_you_mean
-from wms.kernel.rest import CursorPages, PageQuery, error_responses
+from wms.kernel.rest import CursorPages, error_responses
 
 _FIELDS = ("vo", "replicas")
 _VO = "Whose files; left out: the VO that the first part of their paths names."
@@ -38,17 +38,6 @@ class ReplicaPages(CursorPages):
     """Replicas in the order of their registration."""
 
     orderings = ("id", "-id")
-
-
-class ReplicaQuery(PageQuery):
-    """Query string of GET /api/replicas/."""
-
-    vo = serializers.CharField(required=False, max_length=64, help_text="Only files of this VO.")
-    lfn = serializers.CharField(required=False, max_length=MAX_LFN, help_text="Only this file.")
-    directory = serializers.CharField(
-        required=False, max_length=MAX_LFN, help_text="Only files in this directory, or deeper: /lhcb/user."
-    )
-    storage_element = serializers.CharField(required=False, max_length=128, help_text="Only copies on this one.")
 
 
 class ReplicaOut(serializers.Serializer[Replica]):
@@ -118,24 +107,16 @@ class ReplicaListView(ListAPIView[Replica]):
     permission_classes = (IsUser,)
     serializer_class = ReplicaOut
     pagination_class = ReplicaPages
+    filterset_class = ReplicaFilterSet
 
     def get_queryset(self) -> QuerySet[Replica]:
-        """Return the replicas that the caller may see and asks for."""
-        asked = ReplicaQuery.checked(self.request.query_params)
-        asked |= {name: canonical_lfn(asked[name]) for name in ("lfn", "directory") if name in asked}
-        columns = {"vo": "vo__name", "lfn": "lfn", "storage_element": "storage_element__name"}
-        wanted = {column: asked[name] for name, column in columns.items() if name in asked}
-        if "directory" in asked:
-            wanted["lfn__startswith"] = f"{asked['directory'].rstrip('/')}/"
-        return (
-            Replica.objects.visible_to(user_of(self.request)).filter(**wanted).select_related("vo", "storage_element")
-        )
+        """Return the replicas that the caller may see."""
+        return Replica.objects.visible_to(user_of(self.request)).select_related("vo", "storage_element")
 
     @extend_schema(
         operation_id="replicas_list",
         summary="List where the files of the caller's VOs are; an operator sees all",
         tags=["resources"],
-        parameters=[ReplicaQuery],
         responses={200: ReplicaOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:

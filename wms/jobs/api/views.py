@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework.generics import ListAPIView
+from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -16,13 +16,14 @@ from wms.accounts.domain import TokenScope
 from wms.jobs import queries
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.bodies import EditBody
-from wms.jobs.api.inputs import BulkIn, JobListIn, SummaryIn, filter_of
+from wms.jobs.api.inputs import BulkIn, SummaryIn
 from wms.jobs.api.outputs import BulkOut, HistoryOut, JobOut, JobRowOut, PeekOut, SummaryOut
 from wms.jobs.domain.fields import shown
+from wms.jobs.filters import JobFilterSet
 from wms.jobs.models import Job
 from wms.jobs.services import bulk, editing
 from wms.kernel.errors import RejectedError
-from wms.kernel.rest import CursorPages, error_responses
+from wms.kernel.rest import CursorPages, checked_filters, error_responses
 
 
 class NoObjectError(RejectedError):
@@ -46,17 +47,16 @@ class JobListView(ListAPIView[Job]):
     permission_classes = (IsUser,)
     serializer_class = JobRowOut
     pagination_class = JobPages
+    filterset_class = JobFilterSet
 
     def get_queryset(self) -> QuerySet[Job]:
-        """Return the jobs that the caller may see and asks for."""
-        asked = JobListIn.checked(self.request.query_params)
-        return queries.in_list(queries.search(user_of(self.request), filter_of(asked)))
+        """Return the jobs that the caller may see."""
+        return queries.in_list(Job.objects.visible_to(user_of(self.request)))
 
     @extend_schema(
         operation_id="jobs_list",
         summary="Find jobs",
         tags=["jobs"],
-        parameters=[JobListIn],
         responses={200: JobRowOut(many=True), **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
@@ -64,23 +64,27 @@ class JobListView(ListAPIView[Job]):
         return self.list(request)
 
 
-class JobSummaryView(APIView):
+class JobSummaryView(GenericAPIView[Job]):
     """Counts of jobs."""
 
     permission_classes = (IsUser,)
+    filterset_class = JobFilterSet
 
     @extend_schema(
         operation_id="jobs_summary",
         summary="Count jobs by status, site, owner, group or job type",
         tags=["jobs"],
         parameters=[SummaryIn],
+        filters=True,
         responses={200: SummaryOut, **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
         """Count the jobs that the caller may see; the filters of the list apply."""
         asked = SummaryIn.checked(request.query_params)
         group_by = asked.get("group_by", ("status",))
-        tallies = queries.summary(user_of(request), filter_of(asked), group_by=group_by)
+        visible = Job.objects.visible_to(user_of(request))
+        filters = checked_filters(JobFilterSet, request.query_params, visible, also=["group_by"])
+        tallies = queries.summary(filters.qs, group_by=group_by)
         return Response(SummaryOut({"group_by": group_by, "results": tallies}).data)
 
 
@@ -173,5 +177,5 @@ class JobBulkView(APIView):
         if "ids" in given:
             result = bulk.act_on(given["action"], given["ids"], by=user, now=now, reason=reason)
         else:
-            result = bulk.act_on_found(given["action"], filter_of(given["filter"]), by=user, now=now, reason=reason)
+            result = bulk.act_on_found(given["action"], given["filter"], by=user, now=now, reason=reason)
         return Response(BulkOut(result).data)

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from wms.accounts.models import User
-from wms.jobs import queries
 from wms.jobs.domain.actions import Action
-from wms.jobs.queries import JobFilter
+from wms.jobs.filters import JobFilterSet
+from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.kernel.errors import RejectedError
 
@@ -69,17 +69,17 @@ def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime,
     return BulkResult(done=done, refused=refused)
 
 
-def act_on_found(action: Action, filters: JobFilter, *, by: User, now: datetime, reason: str = "") -> BulkResult:
+def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: datetime, reason: str = "") -> BulkResult:
     """Do *action* to each of the jobs that *by* may see and *filters* finds at this moment; otherwise as ``act_on``.
 
     Raises:
         EmptyFilterError: the filter does not narrow.
         TooManyJobsError: it finds more than MAX_JOBS; nothing has changed.
     """
-    if filters == JobFilter():
+    if not any(filters.form.cleaned_data.values()):
         sentence = "Name at least one criterion, such as owner, status or job_group_id: all jobs are never meant."
         raise EmptyFilterError(sentence, errors={"filter": [sentence]})
-    found = list(queries.search(by, filters).values_list("pk", flat=True)[: MAX_JOBS + 1])
+    found = list(filters.filter_queryset(Job.objects.visible_to(by)).values_list("pk", flat=True)[: MAX_JOBS + 1])
     if len(found) > MAX_JOBS:
         sentence = f"The filter finds more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
         raise TooManyJobsError(sentence, errors={"filter": [sentence]})

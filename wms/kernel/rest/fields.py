@@ -34,14 +34,6 @@ class Name(Text):
         return composed(super().to_internal_value(data))
 
 
-class NameInQuery(serializers.CharField):
-    """A name in a query string, compared in Unicode's NFC."""
-
-    def to_internal_value(self, data: str) -> str:
-        """Return the name, composed."""
-        return composed(super().to_internal_value(data))
-
-
 class WholeNumber(serializers.IntegerField):
     """A JSON number without a fraction, of at most 63 bits."""
 

@@ -25,12 +25,6 @@ SALT = "wms.kernel.rest.cursor"
 Row = TypeVar("Row", bound=Model)
 
 
-class PageQuery(StrictSerializer):
-    """Base of the query strings of lists: its fields are filters; what turns pages is left to CursorPages."""
-
-    known_elsewhere = frozenset(PAGE_PARAMETERS)
-
-
 class PageParameters(StrictSerializer):
     """What the query string of every list may hold beside its filters."""
 

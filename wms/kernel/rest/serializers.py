@@ -51,6 +51,14 @@ def single_values(query: QueryDict) -> dict[str, object]:
     return dict(query.items())
 
 
+def require_object(data: object) -> Mapping[str, object]:
+    """Return *data*, or raise the framework's ValidationError: it is no object."""
+    if not isinstance(data, Mapping):
+        got = TYPE_NAMES.get(type(data), type(data).__name__)
+        raise serializers.ValidationError({NON_FIELD_ERRORS: [f"Expected an object, got {got}."]})
+    return data
+
+
 class StrictSerializer(serializers.Serializer[Any]):
     """An object of which every field is known: others are refused, with the nearest known name suggested."""
 
@@ -59,9 +67,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: object) -> dict[str, Any]:
         """Return the validated values, or raise with everything that is wrong at once."""
-        if not isinstance(data, Mapping):
-            got = TYPE_NAMES.get(type(data), type(data).__name__)
-            raise serializers.ValidationError({NON_FIELD_ERRORS: [f"Expected an object, got {got}."]})
+        data = require_object(data)
         known = frozenset(name for name, field in self.fields.items() if not field.read_only) | self.known_elsewhere
         unknown = unknown_fields(data, known=known)
         try:

@@ -14,7 +14,7 @@ from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
 from wms.portal import presentation
-from wms.portal.forms.filters import FilterForm
+from wms.portal.forms.filters import JobPageFilterSet
 from wms.portal.pages import filters_in, page_of, show, signed_in
 from wms.portal.pilot_presentation import pilot_fact
 
@@ -23,17 +23,17 @@ from wms.portal.pilot_presentation import pilot_fact
 @require_safe
 def job_list(request: HttpRequest) -> HttpResponse:
     """Show the jobs that the query string asks for, newest first."""
-    user, form, asked = signed_in(request), FilterForm(request.GET), filters_in(request.GET)
-    filters = form.filters(user)
-    page = page_of(queries.in_list(queries.search(user, filters)), request.GET)
-    every_status = form.filters(user, with_status=False)
+    visible, asked = Job.objects.visible_to(signed_in(request)), filters_in(request.GET)
+    filters = JobPageFilterSet(request.GET, queries.in_list(visible), request=request)
+    page = page_of(filters.qs, request.GET)
+    every_status = JobPageFilterSet({**asked, "status": ""}, visible, request=request)
     counts = presentation.counts_of(
-        list(queries.summary(user, every_status, group_by=("status",))),
+        list(queries.summary(every_status.qs, group_by=("status",))),
         chosen=asked.get("status", ""),
         queries={status: urlencode({**asked, "status": status}) for status in JobStatus},
     )
     context = {
-        "form": form,
+        "form": filters.form,
         "counts": counts,
         "all_query": urlencode({name: value for name, value in asked.items() if name != "status"}),
         "is_narrowed": bool(asked),

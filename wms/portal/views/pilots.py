@@ -6,10 +6,10 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from matching.queries.of_pilots import leases_of
+from pilots.filters import PilotFilterSet
 from pilots.models import Pilot
-from pilots.queries import PilotFilter, kept_log, search
+from pilots.queries import in_list, kept_log
 from wms.portal import pilot_presentation
-from wms.portal.forms.pilots import PilotFilterForm
 from wms.portal.pages import filters_in, page_of, show, signed_in
 
 #: What a page shows of a long log, in characters; the whole is a link away.
@@ -21,10 +21,10 @@ JOBS_SHOWN = 50
 @require_safe
 def pilot_list(request: HttpRequest) -> HttpResponse:
     """Show the pilots that the query string asks for and the user may see, newest first."""
-    form = PilotFilterForm(request.GET)
-    page = page_of(search(signed_in(request), form.filter()), request.GET)
+    filters = PilotFilterSet(request.GET, in_list(Pilot.objects.visible_to(signed_in(request))))
+    page = page_of(filters.qs, request.GET)
     context = {
-        "form": form,
+        "form": filters.form,
         "is_narrowed": bool(filters_in(request.GET)),
         "is_first_page_of_all": not request.GET,
         "rows": [pilot_presentation.row_of(pilot) for pilot in page.rows],
@@ -38,7 +38,7 @@ def pilot_list(request: HttpRequest) -> HttpResponse:
 def pilot_page(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one pilot; what the user may not see does not exist."""
     user = signed_in(request)
-    pilot = get_object_or_404(search(user, PilotFilter()).select_related("black_hole"), pk=pk)
+    pilot = get_object_or_404(in_list(Pilot.objects.visible_to(user)).select_related("black_hole"), pk=pk)
     view = pilot_presentation.pilot_view(
         pilot,
         leases=leases_of(pilot, actor=user, most=JOBS_SHOWN),

@@ -1,0 +1,27 @@
+"""Filters of the list of pilots."""
+
+from django_filters import ChoiceFilter, FilterSet
+
+from pilots.domain import ENDED, MAY_END, PilotStatus
+from pilots.models import PilotQuerySet
+from wms.kernel.filters import NameFilter
+
+
+class PilotFilterSet(FilterSet):
+    """Which pilots are asked for; names are whole ones."""
+
+    status = ChoiceFilter(
+        label="Status", choices=[(status, status) for status in PilotStatus], empty_label="any", method="of_status"
+    )
+    site = NameFilter("queue__ce__site__name", max_length=128, label="Site", help_text="Names are whole ones.")
+    ce = NameFilter("queue__ce__name", max_length=128, label="CE")
+    queue = NameFilter("queue__name", max_length=128, label="Queue")
+    # Uses index: pilot_latest_on_host
+    host = NameFilter("host_name", max_length=255, label="Host")
+    stamp = NameFilter(max_length=128, label="Stamp", help_text="In the batch system: wms-<stamp>.")
+
+    def of_status(self, pilots: PilotQuerySet, _: str, status: str) -> PilotQuerySet:
+        """Return the pilots in this status."""
+        pilots = pilots.filter(status=status)
+        # The end as well: the index of those that live is small, and most pilots have ended.
+        return pilots if status in MAY_END - ENDED else pilots.filter(ended_at__isnull=status not in ENDED)

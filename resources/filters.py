@@ -1,0 +1,42 @@
+"""Filters of the lists of sites and of replicas."""
+
+from django_filters import FilterSet
+
+from resources.domain.files import MAX_LFN, canonical_lfn
+from resources.models import ReplicaQuerySet, SiteQuerySet
+from wms.accounts.models import VO
+from wms.kernel.filters import NameFilter
+
+
+class SiteFilterSet(FilterSet):
+    """Which sites are asked for."""
+
+    vo = NameFilter(
+        max_length=64,
+        method="serving",
+        help_text="Only the sites that serve this VO, with its parameters; left out: all sites of the caller's VOs.",
+    )
+
+    def serving(self, sites: SiteQuerySet, _: str, vo_name: str) -> SiteQuerySet:
+        """Return the sites that serve the VO; a VO that the caller may not see is served by none."""
+        vo = VO.objects.visible_to(self.request.user).filter(name=vo_name).first()
+        return sites.none() if vo is None else sites.serving(vo)
+
+
+class ReplicaFilterSet(FilterSet):
+    """Which replicas are asked for."""
+
+    vo = NameFilter("vo__name", max_length=64, help_text="Only files of this VO.")
+    lfn = NameFilter(max_length=MAX_LFN, method="of_file", help_text="Only this file.")
+    directory = NameFilter(
+        max_length=MAX_LFN, method="below", help_text="Only files in this directory, or deeper: /lhcb/user."
+    )
+    storage_element = NameFilter("storage_element__name", max_length=128, help_text="Only copies on this one.")
+
+    def of_file(self, replicas: ReplicaQuerySet, _: str, lfn: str) -> ReplicaQuerySet:
+        """Return the copies of the file."""
+        return replicas.filter(lfn=canonical_lfn(lfn))
+
+    def below(self, replicas: ReplicaQuerySet, _: str, directory: str) -> ReplicaQuerySet:
+        """Return the copies of the files in the directory."""
+        return replicas.filter(lfn__startswith=f"{canonical_lfn(directory).rstrip('/')}/")

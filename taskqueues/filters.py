@@ -1,0 +1,13 @@
+"""Filters of the list of task queues."""
+
+from django_filters import FilterSet
+
+from wms.kernel.filters import NameFilter
+
+
+class TaskQueueFilterSet(FilterSet):
+    """Which task queues are asked for."""
+
+    vo = NameFilter("vo__name", max_length=64, help_text="Only the queues of this VO.")
+    group = NameFilter("group__name", max_length=64, help_text="Only the queues of this group.")
+    owner = NameFilter("owner__username", max_length=150, help_text="Only the queues of this user.")

@@ -1,0 +1,11 @@
+"""Filters of the lists of groups."""
+
+from django_filters import FilterSet
+
+from wms.kernel.filters import NameFilter
+
+
+class GroupFilterSet(FilterSet):
+    """Which groups are asked for."""
+
+    vo = NameFilter("vo__name", max_length=64, help_text="Only the groups of this VO.")

@@ -1,0 +1,68 @@
+"""Filters of the lists of jobs, for REST and the portal."""
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django_filters import CharFilter, FilterSet, UUIDFilter
+
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.jobs.models import Job, JobQuerySet
+from wms.kernel.filters import NameFilter, ZonedTimeFilter
+from wms.kernel.names import did_you_mean
+
+_STATUSES = {status.casefold(): status for status in JobStatus}
+
+
+class StatusesField(forms.CharField):
+    """Job statuses: a list with commas, or a JSON list; letter case does not count."""
+
+    def to_python(self, value: object) -> frozenset[JobStatus] | None:  # type: ignore[override]  # not one text
+        """Return the statuses; None: not narrowed."""
+        if value in self.empty_values:
+            return None
+        names = value.split(",") if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValidationError("Name statuses, separated by commas, such as Waiting,Running.")
+        statuses = []
+        for name in names:
+            status = _STATUSES.get(name.strip().casefold())
+            if status is None:
+                hint = did_you_mean(name.strip()[:64], JobStatus) or f" The statuses are {', '.join(JobStatus)}."
+                raise ValidationError(f'There is no status "{name.strip()[:64]}".{hint}')
+            statuses.append(status)
+        return frozenset(statuses)
+
+
+class StatusFilter(CharFilter):
+    """Jobs in any of several statuses."""
+
+    field_class = StatusesField
+
+
+class JobFilterSet(FilterSet):
+    """Which jobs are meant; every criterion narrows. Deleted jobs are left out unless that status is named."""
+
+    # Uses index: job_of_status
+    status = StatusFilter(
+        lookup_expr="in", max_length=255, help_text="One status or several with commas; letter case does not count."
+    )
+    site = NameFilter("site__name", max_length=128, help_text="Name of the site of the last match.")
+    owner = NameFilter("owner__username", max_length=150, help_text="User name of the owner.")
+    group = NameFilter("group__name", max_length=64, label="Group", help_text="Name of the group acted in.")
+    vo = NameFilter("vo__name", max_length=64, help_text="Name of the VO.")
+    job_name = NameFilter(max_length=255, label="Name", help_text="Name of the job, whole.")
+    job_group = NameFilter(max_length=255, help_text="Label given by the owner, whole.")
+    job_group_id = UUIDFilter("submission", label="Submission", help_text="Jobs of one submission.")
+    job_type = NameFilter(max_length=255, help_text="Type of the job.")
+    submitted_after = ZonedTimeFilter("submitted_at", "gte", help_text="Submitted at this moment (RFC 3339) or later.")
+    submitted_before = ZonedTimeFilter("submitted_at", "lt", help_text="Submitted before this moment (RFC 3339).")
+
+    class Meta:
+        model = Job
+        fields = ()
+
+    def filter_queryset(self, queryset: JobQuerySet) -> JobQuerySet:
+        """Return the jobs that pass; a wrong value, which a page shows beside its field, does not narrow."""
+        if not self.form.cleaned_data.get("status"):
+            queryset = queryset.exclude(status=JobStatus.DELETED)
+        found: JobQuerySet = super().filter_queryset(queryset)
+        return found

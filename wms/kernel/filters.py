@@ -1,0 +1,50 @@
+"""Filters of django-filter that several lists use: by name, and by a time with its zone."""
+
+from datetime import UTC, datetime
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.dateparse import parse_datetime
+from django_filters import CharFilter, IsoDateTimeFilter
+
+from wms.kernel.names import composed
+
+
+class NameField(forms.CharField):
+    """A name, compared in Unicode's NFC."""
+
+    def to_python(self, value: object) -> str:
+        """Return the name, composed."""
+        if isinstance(value, bool | dict | list):
+            raise ValidationError("Not a valid string.")
+        return composed(super().to_python(value) or "")
+
+
+class NameFilter(CharFilter):
+    """Rows with exactly this name."""
+
+    field_class = NameField
+
+
+class ZonedTimeField(forms.Field):
+    """A time in RFC 3339, with its zone: without one it would mean something else on every machine."""
+
+    def to_python(self, value: object) -> datetime | None:
+        """Return the time, in UTC; None: not narrowed."""
+        if value in self.empty_values:
+            return None
+        try:
+            moment = parse_datetime(value) if isinstance(value, str) else None
+            if moment is not None and moment.tzinfo is not None:
+                # In UTC: PostgreSQL takes no zone of 16 hours and more.
+                return moment.astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+        sentence = "Write a time with its zone, such as 2026-06-01T12:00:00Z (in an address, + is written %2B)."
+        raise ValidationError(sentence)
+
+
+class ZonedTimeFilter(IsoDateTimeFilter):
+    """Rows before or after a time, by its lookup."""
+
+    field_class = ZonedTimeField
