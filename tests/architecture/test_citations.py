@@ -35,6 +35,9 @@ PATH: Final = re.compile(rf"(?<![\w./{{}}~-])(?:{'|'.join(TOP)})/[\w./-]*\w/?")
 #: A file with the last parts of its path, such as `services/match.py` or `claim.sql`.
 FILE: Final = re.compile(r"(?<![\w./{}~<*-])[\w-]+(?:/[\w-]+)*\.(?:py|sql|html|md)\b(?![\w/]|\.\w)")
 MODULE: Final = re.compile(rf"(?<![\w./@-])(?:{'|'.join((*PRODUCT, 'tests'))})(?:\.[A-Za-z_]\w*)+(?![\w/])")
+#: Directories of tests in a row of a table, and variables of the environment that tests read.
+ROW: Final = re.compile(r"`tests/(\w+)`")
+VARIABLE: Final = re.compile(r"\b(?:WMS_TESTS_[A-Z]+|FUZZ_EXAMPLES)\b")
 
 
 @cache
@@ -195,3 +198,16 @@ def test_every_module_that_is_cited_exists() -> None:
         if name.rpartition(".")[2] not in {"py", "yaml", "sql"} and not exists(name) and name not in names_in_code()
     ]
     assert missing == []
+
+
+def test_every_directory_of_tests_and_every_variable_is_described() -> None:
+    """In docs/testing.md."""
+    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    directories = {file.relative_to(ROOT).parts[1] for file in files() if file.is_relative_to(ROOT / "tests")}
+    described = {
+        name for row in re.findall(r"^\| (`tests/.*?) \|", text, flags=re.MULTILINE) for name in ROW.findall(row)
+    }
+    assert {name for name in directories if "." not in name} - described == set()
+    used = {name for file in of_kind(".py") for name in VARIABLE.findall(file.read_text(encoding="utf-8"))}
+    assert used
+    assert [name for name in sorted(used) if f"`{name}`" not in text] == []
