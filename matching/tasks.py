@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from matching.queries.closings import closings_now
 from matching.services import accounting, avoided_places, black_holes, draining, expiry, limits
-from pilots.services import directing
+from pilots.services import director_cycle
 from pilots.tasks import serve_soon
 from wms.kernel.db import database_now
 
@@ -54,4 +54,4 @@ def direct_pilots() -> None:
 
     Here, for directors send no more than throttles and limits leave, and the jobs at a site are counted here.
     """
-    serve_soon(directing.direct(closings=closings_now, chance=SystemRandom(), now=timezone.now()))
+    serve_soon(director_cycle.direct(closings=closings_now, chance=SystemRandom(), now=timezone.now()))

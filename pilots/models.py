@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.deletion import Collector
 
-from pilots.domain import ENDED, MAY_END, PilotStatus
+from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
 from resources.domain.words import PilotType
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User

@@ -10,9 +10,10 @@ from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
 from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
+from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, Outcome, Stall, stalled_until
+from pilots.domain.empty_pilot_throttle import Pressure, in_vain_at, pressure_of
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
-from pilots.domain.pauses import BUSY_FOR, LONGEST_PAUSE, Outcome, Stall, stalled_until
-from pilots.domain.pressure import Pressure, in_vain_at, pressure_of
+from pilots.domain.pilot import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Level, Queue, Site

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from django.db import connection
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from wms.kernel.db import transaction_required
 
 #: One statement with one parameter for what a cycle of the directors sends, which may be thousands of pilots: the ORM

@@ -8,19 +8,19 @@ from django.conf import settings
 from django.utils import timezone
 
 from pilots.backends.commands import stop_sharing
-from pilots.services import directing, logs, rounds
+from pilots.services import ce_cycle, director_cycle, logs
 
 
 @shared_task(name="pilots.serve_ce", ignore_result=True, acks_late=True)
 def serve_ce(ce_id: int) -> None:
     """When asked for: a round at one computing element (PIL §2.3)."""
-    rounds.serve(ce_id)
+    ce_cycle.serve(ce_id)
 
 
 @shared_task(name="pilots.serve_ces", ignore_result=True, acks_late=True)
 def serve_ces() -> None:
     """Each cycle of the directors: have a round at every computing element that has pilots or could get some."""
-    serve_soon(directing.begin_rounds(now=timezone.now()))
+    serve_soon(director_cycle.begin_rounds(now=timezone.now()))
 
 
 @shared_task(name="pilots.remove_old_logs", ignore_result=True, acks_late=True)

@@ -14,7 +14,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
 from matching.models import Match
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain.pilot import ENDED, PilotStatus
 from pilots.models import BlackHole, Pilot
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy

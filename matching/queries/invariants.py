@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, F, Func, IntegerField, OuterRef, Q, 
 from django.db.models.functions import Coalesce
 
 from matching.models import Match
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.models import ThrottleState
 from taskqueues.models import Limit, LimitSlot, QueuedJob, TaskQueue

@@ -9,7 +9,7 @@ from typing import Final
 from django.db.models import Count, F, Q, QuerySet
 
 from matching.models import Match
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import WAITS
 from wms.accounts.models import VO, User

@@ -13,8 +13,8 @@ from django.db.models import Count, Q
 
 from matching.domain.headline import Cause, Ground
 from matching.queries.wording import counted
-from pilots.domain import PilotStatus
-from pilots.domain.pressure import in_vain_at, pressure_of
+from pilots.domain.empty_pilot_throttle import in_vain_at, pressure_of
+from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
 from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stall_pauses, stand_still
 from resources.domain.words import PilotType

@@ -8,7 +8,7 @@ from django.conf import settings
 from matching.domain.black_holes import Earlier, Found, Host, black_holes, pause_of
 from matching.queries.node_failures import WITHIN, failing_hosts, tallies
 from pilots.models import BlackHole
-from pilots.services import nodes
+from pilots.services import exclusions
 from wms.kernel.db import database_now
 
 
@@ -19,11 +19,11 @@ def find_black_holes() -> int:
         How many were found.
     """
     now = database_now()
-    nodes.lift_over(now=now)
+    exclusions.lift_over(now=now)
     found = _found(now=now)
     shut = [host for host, against in found.items() if _shut(host, against, now=now)]
     # Pilots have registered, or told where they are, since their hosts were found.
-    nodes.mark_pilots()
+    exclusions.mark_pilots()
     return len(shut)
 
 
@@ -40,7 +40,7 @@ def _shut(host: Host, against: Found, *, now: datetime) -> bool:
         f"{against.failed} of the {against.fetched} jobs that ended here within {minutes} minutes failed, or were"
         f" handed back, within {settings.WMS_BLACK_HOLE_FAST_S} s, and {_why_the_host(against)}"
     )
-    return nodes.shut(
+    return exclusions.shut(
         BlackHole(
             site_id=host.site_id,
             host_name=host.name,

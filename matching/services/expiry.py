@@ -11,7 +11,7 @@ from django.db.models.functions import Greatest
 from matching.models import ExpirerRun, Match
 from matching.services import leases
 from matching.services.leases import EndReason
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import JobStatus

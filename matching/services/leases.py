@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce, Greatest
 from psycopg.errors import NoDataFound
 
 from matching.models import Match
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import others_alive
 from taskqueues.services.elsewhere import GivenBack

@@ -36,7 +36,7 @@ from matching.services.site_throttle import (
     throttle_lock,
 )
 from pilots.models import Pilot
-from pilots.services.nodes import why_no_more_jobs
+from pilots.services.exclusions import why_no_more_jobs
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.domain.conditions import within
 from taskqueues.domain.limits import LimitScope

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from pilots.models import BlackHole, CEHealth
-from pilots.services import nodes, rounds
+from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
@@ -55,7 +55,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
     @admin.action(description="Ask selected computing elements again now")
     def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
         """Forget until when they were to be left alone."""
-        ce_ids = rounds.ask_again(self.changeable(request, queryset), now=timezone.now())
+        ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=timezone.now())
         for ce_id in ce_ids:
             nudge(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{len(ce_ids)} computing elements are asked again now.")
@@ -98,5 +98,5 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
     @admin.action(description="Let selected hosts get jobs again")
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
         """End the time without jobs; what ended there before is not looked at again."""
-        lifted = nodes.lift(self.changeable(request, queryset), by=str(request.user), now=timezone.now())
+        lifted = exclusions.lift(self.changeable(request, queryset), by=str(request.user), now=timezone.now())
         self.message_user(request, f"{lifted} hosts get jobs again.")

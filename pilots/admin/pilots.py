@@ -11,10 +11,10 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from pilots.domain.nodes import asked, checks, missed, properties
+from pilots.domain.node_report import asked, checks, missed, properties
 from pilots.models import Director, Pilot
 from pilots.queries import kept_log
-from pilots.services import nodes
+from pilots.services import exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
@@ -92,14 +92,14 @@ class PilotAdmin(VOLevelLedger[Pilot]):
     def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
         """Let pilots finish the jobs that they have, and leave."""
         rows = self.changeable(request, queryset)
-        drained = nodes.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
+        drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
         self.message_user(request, f"{drained} pilots get no new jobs; they leave after those that they have.")
 
     @admin.action(description="Kill selected pilots: revoke them, and end them at their CE")
     def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
         """Take their credentials from pilots at once; their jobs wait again when they are gone."""
         rows = self.changeable(request, queryset)
-        revoked = nodes.revoke(rows, by=str(request.user), now=timezone.now())
+        revoked = exclusions.revoke(rows, by=str(request.user), now=timezone.now())
         for ce_id in sorted(revoked.ce_ids):
             nudge(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{revoked.pilots} pilots revoked; their CEs are asked to end them.")

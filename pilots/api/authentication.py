@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 from rest_framework.exceptions import AuthenticationFailed
 
-from pilots.domain import PILOT_SECRET_PREFIX, PilotCredential, SecretCredential
+from pilots.domain.pilot import PILOT_SECRET_PREFIX, PilotCredential, SecretCredential
 from pilots.services.secrets import secret_credential
 from pilots.services.tokens import credential_of
 from wms.kernel.rest import BearerAuthentication

@@ -6,7 +6,7 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from pilots.domain import PilotCredential, SecretCredential
+from pilots.domain.pilot import PilotCredential, SecretCredential
 from resources.api.authentication import SiteCredential
 from resources.domain.words import SiteTokenPurpose
 

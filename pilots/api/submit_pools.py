@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pilots.api.permissions import IsPilot
-from pilots.domain import PilotCredential
+from pilots.domain.pilot import PilotCredential
 from pilots.services.reports import living_pilot
 from resources.queries import resolve_place
 from taskqueues.models import SubmitPool

@@ -17,7 +17,7 @@ from pilots.api.serializers import (
     ReportIn,
     ReportOut,
 )
-from pilots.domain import SecretCredential
+from pilots.domain.pilot import SecretCredential
 from pilots.queries import configuration_of
 from pilots.services import registration, reports
 from pilots.services.tokens import renewed_token

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import QuerySet
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
-from pilots.services.nodes import refuse_black_hole
+from pilots.services.exclusions import refuse_black_hole
 from pilots.services.reports import living_pilot
 from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from pilots.domain import MAY_END, PilotStatus
+from pilots.domain.pilot import MAY_END, PilotStatus
 from pilots.models import Pilot
 from resources.queries.nodes import contradiction
 from resources.services.nodes import note_platform

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from pilots import sql
-from pilots.domain import PILOT_SECRET_PREFIX, SecretCredential
+from pilots.domain.pilot import PILOT_SECRET_PREFIX, SecretCredential
 from pilots.models import Pilot, PilotSecret
 from wms.accounts.domain import digest_of
 from wms.kernel.db import transaction_required

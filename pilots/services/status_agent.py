@@ -10,8 +10,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from pilots.backends.interface import Backend, BackendError, BatchState, Handle, Presence
-from pilots.domain import PilotStatus
-from pilots.domain.fates import Fate, Patience, Seen, fate_of
+from pilots.domain.pilot import PilotStatus
+from pilots.domain.pilot_checks import Fate, Patience, Seen, fate_of
 from pilots.models import Pilot
 from pilots.queries import heard_since
 from pilots.services import logs

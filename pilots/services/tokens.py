@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from pilots.domain import PilotCredential
+from pilots.domain.pilot import PilotCredential
 from pilots.models import Pilot
 from wms.accounts.services import IssuedToken
 from wms.kernel.tokens import InvalidTokenError, TokenKind, read, sign

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from resources.domain.words import ResourceState
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.kernel.db import LockKey

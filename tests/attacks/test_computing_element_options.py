@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from pilots.models import CEHealth
-from pilots.services.rounds import serve
+from pilots.services.ce_cycle import serve
 from resources.models import ComputingElement, Queue
 from tests.admin.conftest import World, act, add, change, changelist, client_of, errors_of, make_world
 from tests.factories import make_ce, make_queue, make_site, make_user

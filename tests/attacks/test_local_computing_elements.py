@@ -11,7 +11,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from pilots.models import CEHealth
-from pilots.services.rounds import serve
+from pilots.services.ce_cycle import serve
 from resources.models import ComputingElement
 from tests.admin.conftest import add, changelist, client_of, errors_of
 from tests.factories import make_ce, make_queue, make_site, make_user

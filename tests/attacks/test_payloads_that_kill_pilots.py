@@ -21,11 +21,11 @@ from matching.services.leases import RESCHEDULE_EXIT_CODE, Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.backends.local import dismiss
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
-from pilots.services.directing import begin_rounds, direct
+from pilots.services.ce_cycle import serve
+from pilots.services.director_cycle import begin_rounds, direct
 from pilots.services.reports import end_pilot, leave
-from pilots.services.rounds import serve
 from resources.models import Queue
 from tests.agent.running import marker, processes_with
 from tests.clock import pass_time, reset_clock

@@ -6,9 +6,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from matching.queries.closings import closings_now
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.services.directing import direct
+from pilots.services.director_cycle import direct
 from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement, Queue, Site
 from tests.benchmarks.machine import Pace

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from pilots.backends.interface import Slot
-from pilots.domain import PilotStatus
 from pilots.domain.logs import Part
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services import logs
 from tests.factories import (

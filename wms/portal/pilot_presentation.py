@@ -10,7 +10,8 @@ from django.urls import reverse
 
 from matching.models import Match
 from matching.queries.of_pilots import LeasesOfPilot
-from pilots.domain import PilotStatus, nodes
+from pilots.domain import node_report
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import KeptLog, PilotOfJob
 from taskqueues.domain.conditions import CONDITIONS
@@ -86,7 +87,7 @@ class PilotView:
     moments: Sequence[Moment]
     checks: Sequence[CheckRow]
     #: What jobs did not find on the node.
-    missed: Sequence[nodes.Missed]
+    missed: Sequence[node_report.Missed]
     node: Sequence[Fact]
     #: What was asked of the batch system for it.
     slot: Sequence[Fact]
@@ -135,9 +136,9 @@ def pilot_view(pilot: Pilot, *, leases: LeasesOfPilot, log: KeptLog) -> PilotVie
         facts=_facts(pilot, row),
         moments=_moments(pilot),
         checks=_checks(pilot),
-        missed=nodes.missed(pilot.node),
-        node=[Fact(label=label, value=value) for label, value in nodes.properties(pilot.node)],
-        slot=[Fact(label=label, value=value) for label, value in nodes.asked(pilot.slot)],
+        missed=node_report.missed(pilot.node),
+        node=[Fact(label=label, value=value) for label, value in node_report.properties(pilot.node)],
+        slot=[Fact(label=label, value=value) for label, value in node_report.asked(pilot.slot)],
         left=_left(pilot),
         leases=[_lease(match) for match in leases.newest],
         how_many=f"the newest {shown} of {count:,}" if shown < count else f"{count}",
@@ -217,7 +218,7 @@ def _checks(pilot: Pilot) -> list[CheckRow]:
             badge="done" if fit else "failed",
             detail=detail,
         )
-        for name, fit, detail in nodes.checks(pilot.node)
+        for name, fit, detail in node_report.checks(pilot.node)
     ]
 
 

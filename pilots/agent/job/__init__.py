@@ -1,1 +1,1 @@
-"""One job on the node: preparation, stage-in, the payload with its user and namespaces, watchdog, stage-out, last report."""
+"""One job on the node: preparation, stage-in, the payload with its user and namespaces, watchdog, stage-out, report."""

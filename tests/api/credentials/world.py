@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from matching.models import Match
 from matching.services import job_tokens
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets, secret_of
 from resources.domain.words import SiteTokenPurpose, ThrottlePolicy

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from pilots.backends.interface import Slot
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot, PilotSecret
 from resources.models import ComputingElement, Queue
 from taskqueues.models import TaskQueue

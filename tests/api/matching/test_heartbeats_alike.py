@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from matching.models import Match
 from matching.services import job_tokens
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests import factories

@@ -13,7 +13,7 @@ from matching.models import Match
 from matching.queries.invariants import violations
 from matching.services import limits
 from matching.services.expiry import expire_leases
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import end_pilot
 from taskqueues.models import Limit, TaskQueue

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotSecret
 from taskqueues.models import Limit
 from tests import factories

@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from rest_framework.test import APIClient
 
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain.pilot import ENDED, PilotStatus
 from pilots.models import Pilot
 from resources.models import Queue
 from tests.api.matching.conftest import World

@@ -3,8 +3,8 @@
 import pytest
 from django.test import Client
 
-from pilots.domain import PilotStatus
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services import logs
 from tests.api.pilots.credentials import CREDENTIALS, bearer, post

@@ -14,10 +14,10 @@ from matching.models import Match
 from matching.queries.closings import closings_now
 from matching.services import job_tokens
 from matching.services.expiry import expire_leases
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Director, Pilot
-from pilots.services import nodes
-from pilots.services.directing import direct
+from pilots.services import exclusions
+from pilots.services.director_cycle import direct
 from pilots.services.secrets import secret_of
 from resources.domain.words import PilotType
 from tests import factories
@@ -168,7 +168,7 @@ def test_a_revoked_pilot_and_its_jobs_are_refused_everywhere_at_once(world: Worl
     job = got(token)
     lease = Match.objects.get(job=job)
     of_job = job_tokens.issue(lease.pk, job_id=lease.job_id, now=timezone.now())
-    assert nodes.revoke(Pilot.objects.filter(pk=pilot.pk), by="olivia", now=timezone.now()).pilots == 1
+    assert exclusions.revoke(Pilot.objects.filter(pk=pilot.pk), by="olivia", now=timezone.now()).pilots == 1
 
     reported = {
         "status": {"status": "Running"}, "heartbeat": {}, "finish": {"exit_code": 0, "usage": {}},

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets, secret_of
 from pilots.services.tokens import credential_of

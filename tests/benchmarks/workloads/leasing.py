@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from matching.models import Match
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.models import Queue
 from tests.benchmarks.workloads.world import World

@@ -14,8 +14,8 @@ from matching.services import draining
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
-from pilots.services import nodes
-from pilots.services.nodes import PilotDrainedError
+from pilots.services import exclusions
+from pilots.services.exclusions import PilotDrainedError
 from taskqueues.models import QueuedJob
 from tests.factories import LARGE_SLOT, make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user
 from tests.pace import within
@@ -177,7 +177,7 @@ def test_a_pilot_that_is_drained_while_it_claims_has_that_job_at_most(group: Gro
     pilot = make_pilot(vo=group.vo, queue=make_queue(processors=2))
 
     def drain() -> None:
-        nodes.drain(Pilot.objects.filter(pk=pilot.pk), reason="", now=timezone.now())
+        exclusions.drain(Pilot.objects.filter(pk=pilot.pk), reason="", now=timezone.now())
 
     # Between the first claim and the second of one request.
     assert len(ask(pilot, chance=Interrupted(lambda: None, drain), max_jobs=2, processors=2)) == 1

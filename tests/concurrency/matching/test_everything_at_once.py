@@ -22,7 +22,7 @@ from matching.services import expiry, leases
 from matching.services.leases import Usage
 from matching.services.match import PilotNotWelcomeError, match
 from matching.services.offers import OfferRequest
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services import reports
 from resources.models import Queue

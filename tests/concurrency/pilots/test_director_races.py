@@ -8,10 +8,10 @@ import pytest
 from django.db import transaction
 
 from matching.queries.closings import closings_now
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.services import rounds
-from pilots.services.directing import direct
+from pilots.services import ce_cycle
+from pilots.services.director_cycle import direct
 from pilots.services.registration import Registration, register_sent
 from pilots.services.secrets import SecretUsedError, issue_secrets
 from tests.database.pilots.conftest import ScriptedBackend
@@ -36,13 +36,13 @@ def test_two_directors_together_never_send_more_than_what_waits_nor_than_the_lim
 
 def test_of_many_rounds_at_one_ce_one_submits(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = ScriptedBackend()
-    monkeypatch.setattr(rounds, "backend_of", lambda _ce: backend)
+    monkeypatch.setattr(ce_cycle, "backend_of", lambda _ce: backend)
     queue = make_queue()
     CEHealth.objects.create(ce=queue.ce, asked_at=NOW, free_slots=1000)
     make_task_queue(group=make_group(), job_ids=range(1, 6))
     direct(closings=closings_now, chance=Random(1), now=NOW)
 
-    at_once([partial(rounds.serve, queue.ce_id, clock=lambda: NOW)] * 4)
+    at_once([partial(ce_cycle.serve, queue.ce_id, clock=lambda: NOW)] * 4)
 
     stamps = [order.stamp for order in backend.orders]
     assert len(stamps) == len(set(stamps)) == 5

@@ -16,11 +16,11 @@ from matching.services.black_holes import find_black_holes
 from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, Pilot
 from pilots.queries import jobless_pilots
-from pilots.services import nodes
-from pilots.services.nodes import BlackHoleError
+from pilots.services import exclusions
+from pilots.services.exclusions import BlackHoleError
 from pilots.services.registration import Registration, register, register_sent
 from pilots.services.reports import end_pilot
 from resources.models import Queue
@@ -209,8 +209,8 @@ def test_somebody_who_had_it_repaired_lets_it_have_jobs_again(
 ) -> None:
     find_black_holes()
     pass_time(seconds=1)
-    assert nodes.lift(BlackHole.objects.all(), by="olivia", now=database_now()) == 1
-    assert nodes.lift(BlackHole.objects.all(), by="bob", now=database_now()) == 0
+    assert exclusions.lift(BlackHole.objects.all(), by="olivia", now=database_now()) == 1
+    assert exclusions.lift(BlackHole.objects.all(), by="bob", now=database_now()) == 0
     assert BlackHole.objects.get().lifted_by == "olivia"
     assert find_black_holes() == 0  # what ended before does not count
     run(bad, alice, group, exit_code=0)
@@ -276,7 +276,7 @@ def test_jobs_that_drained_pilots_hand_back_are_no_fault_of_the_node(
         pilot = pilot_on("n", queue, group)
         make_job(owner=alice, group=group)
         (lease,) = ask(pilot)
-        nodes.drain(Pilot.objects.filter(pk=pilot.pk), reason="", now=database_now())
+        exclusions.drain(Pilot.objects.filter(pk=pilot.pk), reason="", now=database_now())
         leases.finish(lease.pk, exit_code=222, minor=None, usage=Usage(), output_sandbox=None)
         lease.job.refresh_from_db()
         control.apply_to_one(Action.KILL, lease.job_id, by=alice, now=database_now())
@@ -376,7 +376,9 @@ def test_a_host_is_one_black_hole_at_a_time() -> None:
     site = make_site()
     made = make_black_hole(site=site)
     now = database_now()
-    assert not nodes.shut(BlackHole(site=site, host_name=made.host_name, found_at=now, until=now + timedelta(hours=1)))
+    assert not exclusions.shut(
+        BlackHole(site=site, host_name=made.host_name, found_at=now, until=now + timedelta(hours=1))
+    )
     with pytest.raises(IntegrityError, match="a_host_is_one_black_hole_at_a_time"), transaction.atomic():
         make_black_hole(site=site)
 

@@ -13,8 +13,8 @@ from matching.services.leases import Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
-from pilots.services import nodes
-from pilots.services.nodes import PilotDrainedError
+from pilots.services import exclusions
+from pilots.services.exclusions import PilotDrainedError
 from tests.clock import reset_clock
 from tests.factories import make_group, make_job, make_pilot, make_queue
 from wms.accounts.models import Group
@@ -48,7 +48,7 @@ def ask(pilot: Pilot, *, request_id: UUID | None = None, max_jobs: int = 1) -> l
 
 
 def drain(pilot: Pilot, reason: str = "drained by bob") -> int:
-    return nodes.drain(Pilot.objects.filter(pk=pilot.pk), reason=reason, now=database_now())
+    return exclusions.drain(Pilot.objects.filter(pk=pilot.pk), reason=reason, now=database_now())
 
 
 def test_a_drained_pilot_gets_no_job_and_is_told_why(group: Group, pilot: Pilot) -> None:

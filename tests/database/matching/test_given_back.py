@@ -14,7 +14,7 @@ from matching.services import avoided_places, expiry, leases
 from matching.services.leases import RESCHEDULE_EXIT_CODE, Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import end_pilot
 from resources.models import Queue

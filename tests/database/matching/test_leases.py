@@ -15,7 +15,7 @@ from matching.services import expiry, leases
 from matching.services.leases import Answer, LeaseEndedError, PilotRevokedError, Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock

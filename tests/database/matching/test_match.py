@@ -10,7 +10,7 @@ from django.db import transaction
 from matching.models import Match
 from matching.services.match import PilotNotWelcomeError, match
 from matching.services.offers import BadOfferError, NotYourQueueError, OfferRequest
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from resources.domain.words import ResourceState
 from resources.models import Site

@@ -10,7 +10,7 @@ from django.db import transaction
 from matching.services.claim import Claimant, claim
 from matching.services.match import PilotNotWelcomeError, match, why_narrowed
 from matching.services.offers import NotYourQueueError, OfferRequest
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.registration import PilotTypeRefusedError
 from pilots.services.reports import end_pilot

@@ -9,8 +9,8 @@ import pytest
 from matching.queries.closings import closings_now
 from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, Submission
 from pilots.models import Pilot
-from pilots.services import rounds
-from pilots.services.directing import begin_rounds, direct
+from pilots.services import ce_cycle
+from pilots.services.director_cycle import begin_rounds, direct
 from resources.models import ComputingElement
 from tests.factories import NOW
 
@@ -60,7 +60,7 @@ class ScriptedBackend:
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> ScriptedBackend:
     scripted = ScriptedBackend()
-    monkeypatch.setattr(rounds, "backend_of", lambda _ce: scripted)
+    monkeypatch.setattr(ce_cycle, "backend_of", lambda _ce: scripted)
     return scripted
 
 
@@ -75,14 +75,14 @@ class Fleet:
     def serve(self, *, after: timedelta = timedelta()) -> None:
         """Have a round at each CE whose turn it is."""
         for ce_id in sorted(begin_rounds(now=NOW + after)):
-            rounds.serve(ce_id, clock=lambda: NOW + after)
+            ce_cycle.serve(ce_id, clock=lambda: NOW + after)
 
     def cycle(self, *, after: timedelta = timedelta(), chance: int = 1) -> int:
         """Decide, and have rounds before and after; return how many pilots CEs have accepted."""
         self.serve(after=after)
         accepted = Pilot.objects.exclude(batch_id="").count()
         for ce_id in sorted(direct(closings=closings_now, chance=Random(chance), now=NOW + after)):
-            rounds.serve(ce_id, clock=lambda: NOW + after)
+            ce_cycle.serve(ce_id, clock=lambda: NOW + after)
         return Pilot.objects.exclude(batch_id="").count() - accepted
 
 

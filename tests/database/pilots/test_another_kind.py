@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Director, Pilot, PilotLog
-from pilots.services.ces import backend_of, flaw_of_options
+from pilots.services.ce_backends import backend_of, flaw_of_options
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.database.pilots import toy

@@ -9,9 +9,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from pilots.backends.interface import BackendError
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.services import rounds
+from pilots.services import ce_cycle
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from resources.services import set_state
@@ -161,5 +161,5 @@ def test_a_ce_whose_pilots_failed_gets_pilots_when_an_operator_says_so(fleet: Fl
             passed += timedelta(seconds=1)
         Pilot.objects.filter(ended_at=None).update(status=PilotStatus.FAILED, started_at=NOW, ended_at=NOW + passed)
     fleet.serve(after=passed + timedelta(seconds=1))
-    rounds.ask_again(CEHealth.objects.all(), now=NOW + passed + timedelta(seconds=1))
+    ce_cycle.ask_again(CEHealth.objects.all(), now=NOW + passed + timedelta(seconds=1))
     assert fleet.cycle(after=passed + timedelta(seconds=1)) == 1

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Director
 from tests.constraints import broken_constraint, change
 from tests.factories import NOW, make_pilot, make_user

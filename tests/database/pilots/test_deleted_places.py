@@ -8,10 +8,10 @@ from django.db.models import ProtectedError
 from pytest_django import Settings
 
 from pilots.backends.interface import BackendError
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot
-from pilots.services import nodes, rounds
-from pilots.services.directing import begin_rounds
+from pilots.services import ce_cycle, exclusions
+from pilots.services.director_cycle import begin_rounds
 from resources.models import ComputingElement, Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.database.pilots.test_provisioning import sent_pilots
@@ -56,7 +56,7 @@ def test_the_pilots_of_a_ce_that_is_gone_for_good_can_be_ended_and_it_deleted(
     queue = make_queue()
     sent_pilots(queue, vo=make_vo(), **WAITS)
     backend.fails = BackendError("No such host.")
-    nodes.revoke(Pilot.objects.all(), by="olivia", now=NOW)
+    exclusions.revoke(Pilot.objects.all(), by="olivia", now=NOW)
     fleet.serve(after=timedelta(minutes=9))
     assert Pilot.objects.get().ended_at is None
     fleet.serve(after=timedelta(minutes=11))
@@ -72,7 +72,7 @@ def test_silent_pilots_are_lost_also_where_the_ce_is_of_no_known_type(settings: 
     sent_pilots(queue, vo=make_vo(), **RUNS)
     now = NOW + timedelta(seconds=1801)
     (ce_id,) = begin_rounds(now=now)
-    rounds.serve(ce_id, clock=lambda: now)
+    ce_cycle.serve(ce_id, clock=lambda: now)
     assert Pilot.objects.get().status == PilotStatus.LOST
     assert CEHealth.objects.get().trouble.startswith("No pilots are sent to CEs of type vacuum; there are: local, ")
     assert begin_rounds(now=now + timedelta(days=1)) == frozenset()

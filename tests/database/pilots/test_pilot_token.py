@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.db.models import ProtectedError
 
-from pilots.domain import MAY_END, PilotStatus
+from pilots.domain.pilot import MAY_END, PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import end_pilot
 from pilots.services.tokens import credential_of

@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from pilots.backends.interface import PilotOrder, Slot, Submission
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets
 from resources.domain.words import PilotType, ResourceState
@@ -403,7 +403,7 @@ def test_nothing_is_ordered_that_was_not_committed(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("in the middle")
 
-    monkeypatch.setattr("pilots.services.directing.issue_secrets", fails)
+    monkeypatch.setattr("pilots.services.director_cycle.issue_secrets", fails)
     with pytest.raises(RuntimeError):
         cycle(fleet)
     assert not Pilot.objects.exists()

@@ -10,7 +10,7 @@ from django.db import transaction
 from matching.services.limits import sum_up
 from matching.services.throttles import advertise
 from matching.services.throttles import count as count_at
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.secrets import issue_secrets
 from resources.domain.advertisements import of_classad, of_numbers

@@ -8,10 +8,10 @@ import pytest
 from django.db import DatabaseError
 
 from pilots.backends.interface import BackendError, BatchState, Presence
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.queries import free_slots
-from pilots.services import rounds
+from pilots.services import ce_cycle
 from resources.models import ComputingElement, Queue
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_task_queue
@@ -96,9 +96,9 @@ def test_a_fault_of_our_database_is_none_of_the_computing_element(
     def gone(*_: object, **__: object) -> None:
         raise DatabaseError("the connection was closed")
 
-    monkeypatch.setattr("pilots.services.rounds.look_after", gone)
+    monkeypatch.setattr("pilots.services.ce_cycle.look_after", gone)
     with pytest.raises(DatabaseError, match="closed"):
-        rounds.serve(queue.ce_id, clock=lambda: NOW)
+        ce_cycle.serve(queue.ce_id, clock=lambda: NOW)
     assert (health_of(queue.ce).failures, health_of(queue.ce).trouble) == (0, "")
     assert backend.asked == 0
 
@@ -111,7 +111,7 @@ def test_a_computing_element_may_be_removed_while_it_has_a_round(backend: Script
         raise RuntimeError("it is gone")
 
     backend.capacity = capacity  # type: ignore[method-assign]
-    rounds.serve(ce.pk, clock=lambda: NOW)
+    ce_cycle.serve(ce.pk, clock=lambda: NOW)
     assert not CEHealth.objects.exists()
 
 

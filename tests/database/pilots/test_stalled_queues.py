@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 from pytest_django import Settings
 
-from pilots.domain import PilotStatus
-from pilots.domain.pauses import Stall, stalled_until
+from pilots.domain.ce_backoff import Stall, stalled_until
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.queries import stall_pauses
 from resources.models import Queue

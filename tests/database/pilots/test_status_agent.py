@@ -9,11 +9,11 @@ import pytest
 from pytest_django import Settings
 
 from pilots.backends.interface import BackendError, BatchState, Presence
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
-from pilots.services import nodes, rounds, status_agent
+from pilots.services import ce_cycle, exclusions, status_agent
+from pilots.services.batch_requests import slot_of
 from pilots.services.reports import leave
-from pilots.services.slots import slot_of
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
@@ -164,12 +164,12 @@ def test_a_round_that_takes_long_keeps_others_from_the_ce(
         now[0] = NOW + timedelta(minutes=10)
         # Renewed from elsewhere, for here nothing can be done meanwhile.
         wait_for(lambda: CEHealth.objects.filter(ce=ce_id, busy_until__gt=now[0]).exists(), 60)
-        rounds.serve(ce_id, clock=lambda: now[0])
+        ce_cycle.serve(ce_id, clock=lambda: now[0])
         return ask(handles)
 
-    monkeypatch.setattr(rounds, "_RENEWED_EVERY_S", 0.01)
+    monkeypatch.setattr(ce_cycle, "_RENEWED_EVERY_S", 0.01)
     monkeypatch.setattr(backend, "status", takes_long)
-    rounds.serve(ce_id, clock=lambda: now[0])
+    ce_cycle.serve(ce_id, clock=lambda: now[0])
     assert backend.asked == 1
     assert CEHealth.objects.get(ce=ce_id).busy_until is None
 
@@ -179,18 +179,18 @@ def test_two_rounds_at_once_ask_the_ce_once_to_take_a_pilot(
 ) -> None:
     queue = make_queue()
     pilot_at(queue, status=PilotStatus.SUBMITTED, batch_id="", slot=asdict(slot_of(queue)))
-    read = rounds._ordered
+    read = ce_cycle._ordered
     others = [queue.ce_id]
 
     def reads_and_is_suspended(ce: ComputingElement) -> Sequence[Pilot]:
         found = read(ce)
         if others:
             CEHealth.objects.update(busy_until=None)
-            rounds.serve(others.pop(), clock=lambda: NOW)
+            ce_cycle.serve(others.pop(), clock=lambda: NOW)
         return found
 
-    monkeypatch.setattr(rounds, "_ordered", reads_and_is_suspended)
-    rounds.serve(queue.ce_id, clock=lambda: NOW)
+    monkeypatch.setattr(ce_cycle, "_ordered", reads_and_is_suspended)
+    ce_cycle.serve(queue.ce_id, clock=lambda: NOW)
     assert len(backend.orders) == 1
 
 
@@ -418,8 +418,8 @@ def test_a_ban_removes_the_pilots_that_wait_there_and_a_drain_does_not(fleet: Fl
 def test_a_ce_is_not_blamed_for_pilots_that_people_ended(fleet: Fleet, backend: ScriptedBackend) -> None:
     queue = make_queue()
     pilots = [pilot_at(queue, batch_id=f"b{cycle}", submitted_at=NOW - timedelta(minutes=cycle)) for cycle in range(12)]
-    nodes.drain(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[:4]]), reason="", now=NOW)
-    nodes.revoke(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[4:8]]), by="bob", now=NOW)
+    exclusions.drain(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[:4]]), reason="", now=NOW)
+    exclusions.revoke(Pilot.objects.filter(pk__in=[pilot.pk for pilot in pilots[4:8]]), by="bob", now=NOW)
     Queue.objects.update(state=ResourceState.BANNED)
     round_(fleet)
     Queue.objects.update(state=ResourceState.ACTIVE)
@@ -432,7 +432,7 @@ def test_a_ce_is_not_blamed_for_pilots_that_people_ended(fleet: Fleet, backend: 
 
 def test_a_revoked_pilot_is_killed_at_its_ce_and_then_is_aborted(fleet: Fleet, backend: ScriptedBackend) -> None:
     pilot = running_at()
-    revoked = nodes.revoke(Pilot.objects.all(), by="bob", now=NOW)
+    revoked = exclusions.revoke(Pilot.objects.all(), by="bob", now=NOW)
     assert (revoked.pilots, set(revoked.ce_ids)) == (1, set(ce_ids()))
     assert round_(fleet) == 0
     assert backend.killed == [pilot.stamp]
@@ -440,16 +440,16 @@ def test_a_revoked_pilot_is_killed_at_its_ce_and_then_is_aborted(fleet: Fleet, b
     backend.states[pilot.stamp] = BatchState(presence=Presence.ENDED, exit_code=-15)
     assert round_(fleet, after=timedelta(seconds=5)) == 1
     assert state_of(pilot) == (PilotStatus.ABORTED, "Revoked by bob")
-    assert nodes.revoke(Pilot.objects.all(), by="olivia", now=NOW).pilots == 0
+    assert exclusions.revoke(Pilot.objects.all(), by="olivia", now=NOW).pilots == 0
 
 
 @pytest.mark.parametrize("by", ["drained", "revoked"])
 def test_a_pilot_that_nobody_wants_any_more_is_not_submitted(fleet: Fleet, backend: ScriptedBackend, by: str) -> None:
     pilot = pilot_at(batch_id="", status=PilotStatus.SUBMITTED)
     if by == "drained":
-        assert nodes.drain(Pilot.objects.all(), reason="no more", now=NOW) == 1
+        assert exclusions.drain(Pilot.objects.all(), reason="no more", now=NOW) == 1
     else:
-        nodes.revoke(Pilot.objects.all(), by="bob", now=NOW)
+        exclusions.revoke(Pilot.objects.all(), by="bob", now=NOW)
     backend.states[pilot.stamp] = BatchState(presence=Presence.UNKNOWN)
     round_(fleet)
     round_(fleet, after=timedelta(minutes=11))
@@ -466,7 +466,7 @@ def test_a_ce_is_asked_again_when_somebody_says_so(fleet: Fleet, backend: Script
     now = timedelta(minutes=20, seconds=1)
     round_(fleet, after=now)
     assert backend.asked == 0
-    assert rounds.ask_again(CEHealth.objects.all(), now=NOW + now) == list(
+    assert ce_cycle.ask_again(CEHealth.objects.all(), now=NOW + now) == list(
         CEHealth.objects.values_list("pk", flat=True)
     )
     assert CEHealth.objects.get().failures == 3

@@ -19,10 +19,10 @@ from pytest_django.live_server_helper import LiveServer
 from matching.queries.closings import closings_now
 from matching.services.expiry import expire_leases
 from pilots.backends.local import dismiss
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.services.directing import begin_rounds, direct
-from pilots.services.rounds import serve
+from pilots.services.ce_cycle import serve
+from pilots.services.director_cycle import begin_rounds, direct
 from resources.domain.words import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.agent.running import marker, processes_with

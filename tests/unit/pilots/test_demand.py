@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilots.domain.demand import (
+from pilots.domain.pilot_demand import (
     Demand,
     Eagerness,
     expected_pilots,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.services.ces import flaw_of_options
+from pilots.services.ce_backends import flaw_of_options
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "computing-elements.md"
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from pilots.domain import PilotStatus
-from pilots.domain.fates import SUBMITTED_WITHIN, Fate, Patience, Seen, fate_of
+from pilots.domain.pilot import PilotStatus
+from pilots.domain.pilot_checks import SUBMITTED_WITHIN, Fate, Patience, Seen, fate_of
 from tests.factories import NOW
 
 PATIENCE = Patience(start=timedelta(hours=6), silence=timedelta(minutes=30))

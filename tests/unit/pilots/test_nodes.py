@@ -2,7 +2,7 @@
 
 import pytest
 
-from pilots.domain.nodes import amount_mb, checks, duration, missed, properties
+from pilots.domain.node_report import amount_mb, checks, duration, missed, properties
 
 
 @pytest.mark.parametrize(

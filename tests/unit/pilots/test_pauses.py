@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pilots.domain.pauses import FIRST_PAUSE, LONGEST_PAUSE, Outcome, paused_until
+from pilots.domain.ce_backoff import FIRST_PAUSE, LONGEST_PAUSE, Outcome, paused_until
 from tests.factories import NOW
 
 

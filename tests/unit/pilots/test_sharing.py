@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilots.domain.demand import Chance
-from pilots.domain.pressure import NONE, Pressure, pressure_of
-from pilots.domain.sharing import Bound, Crowd, Places, Sent, covered, share_out
+from pilots.domain.allocation import Bound, Crowd, Places, Sent, covered, share_out
+from pilots.domain.empty_pilot_throttle import NONE, Pressure, pressure_of
+from pilots.domain.pilot_demand import Chance
 from resources.domain.words import PilotType
 from taskqueues.domain.columns import Mask
 

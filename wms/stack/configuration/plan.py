@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 
-from pilots.services.ces import flaw_of_options
+from pilots.services.ce_backends import flaw_of_options
 from resources.domain.words import SiteTokenPurpose
 from resources.services.ce_rules import refusal
 from wms.accounts.domain import digest_of

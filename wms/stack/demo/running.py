@@ -9,7 +9,7 @@ import psycopg
 from django.conf import settings
 
 from pilots.agent.node.inspection import detected_platform
-from pilots.domain import PilotStatus
+from pilots.domain.pilot import PilotStatus
 from wms.stack import services
 from wms.stack.demo import display, sample
 from wms.stack.demo.demonstration import Demonstration

@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 
 from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescription, Doubting
 from pilots.models import CEHealth, Director
-from pilots.services.slots import slot_of, smallest_slot_of
+from pilots.services.batch_requests import slot_of, smallest_slot_of
 from resources.domain.ce_options import flaw_of_accounts, of_backend
 from resources.domain.words import Identity, ResourceState
 from resources.models import ComputingElement

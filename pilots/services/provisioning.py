@@ -10,12 +10,12 @@ from django.conf import settings
 from numpy.typing import NDArray
 
 from pilots.backends.interface import Slot
-from pilots.domain.demand import Demand, Eagerness, wanted_pilots
-from pilots.domain.sharing import Bound, Crowd, Places, Sent, covered, share_out
+from pilots.domain.allocation import Bound, Crowd, Places, Sent, covered, share_out
+from pilots.domain.pilot_demand import Demand, Eagerness, wanted_pilots
 from pilots.models import Director
 from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots, stall_pauses
-from pilots.services.pictures import Picture, draw
-from pilots.services.slots import slot_for, slot_of
+from pilots.services.batch_requests import slot_for, slot_of
+from pilots.services.demand_snapshot import Picture, draw
 from resources.domain.words import PilotType
 from resources.models import Queue
 from taskqueues.domain.columns import Columns, Mask

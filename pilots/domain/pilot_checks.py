@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pilots.domain import ENDED, PilotStatus
+from pilots.domain.pilot import ENDED, PilotStatus
 
 #: A pilot that its CE does not know so long after it was to be submitted never came there.
 SUBMITTED_WITHIN = timedelta(minutes=10)

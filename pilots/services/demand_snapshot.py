@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models.functions import Extract
 from numpy.typing import NDArray
 
-from pilots.domain.demand import Demand
+from pilots.domain.pilot_demand import Demand
 from resources.domain.words import PilotType
 from resources.models import Queue, Site
 from resources.queries import serves

@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
 from pilots.backends.interface import Backend, BackendError, PilotOrder, Slot, Submission
-from pilots.domain import PilotStatus
-from pilots.domain.pauses import BUSY_FOR, pause_after, paused_until
+from pilots.domain.ce_backoff import BUSY_FOR, pause_after, paused_until
+from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.queries import latest_outcomes, left_alone, stall_pauses
-from pilots.services import changes
-from pilots.services.ces import backend_of, note_doubts
+from pilots.services import ce_changes
+from pilots.services.ce_backends import backend_of, note_doubts
 from pilots.services.reports import end_pilot
 from pilots.services.secrets import secret_of
 from pilots.services.status_agent import look_after, note_silence
@@ -40,7 +40,7 @@ _PILOTS_FAIL = "Its last pilots all failed"
 def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
     """Have a round at the CE, unless another is under way; no failure of the CE leaves here."""
     # Before it is read: what is changed in between is noted next time, not overlooked.
-    changes.note_changes(CEHealth.objects.filter(ce=ce_id), now=clock())
+    ce_changes.note_changes(CEHealth.objects.filter(ce=ce_id), now=clock())
     ce = ComputingElement.objects.select_related("site").filter(pk=ce_id).first()
     if ce is None:
         return

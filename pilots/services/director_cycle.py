@@ -13,8 +13,8 @@ from django.db.models import Exists, OuterRef, Q
 from pilots import sql
 from pilots.models import CEHealth, DirectorRun, Pilot
 from pilots.queries import free_slots, heard_since, left_alone, open_queues
-from pilots.services import changes, planning
-from pilots.services.planning import PlannedPilot
+from pilots.services import ce_changes, provisioning
+from pilots.services.provisioning import PlannedPilot
 from pilots.services.secrets import issue_secrets
 from pilots.services.status_agent import CLEANED_AFTER
 from resources.models import ComputingElement
@@ -45,7 +45,7 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
         # Of two directors one would have to look after the other has decided; the next cycle is soon.
         if not try_lock(LockKey.SEND_PILOTS):
             return frozenset()
-        planned = planning.plan(
+        planned = provisioning.plan(
             open_queues(now=now), snapshot, slots=free_slots(now=now), closings=closings, chance=chance, now=now
         )
         _commit(planned, now=now)
@@ -77,7 +77,7 @@ def begin_rounds(*, now: datetime) -> Collection[int]:
     Noted is that there is somebody to hear pilots: when there was nobody, their silence says nothing.
     """
     DirectorRun.objects.update_or_create(pk=1, defaults={"ran_at": now, "running_since": heard_since(now=now)})
-    changes.note_changes(changes.held_back(), now=now)
+    ce_changes.note_changes(ce_changes.held_back(), now=now)
     living = Pilot.objects.filter(queue__ce=OuterRef("pk"), ended_at=None)
     health = CEHealth.objects.filter(ce=OuterRef("pk"))
     asleep = health.filter(left_alone(now=now))

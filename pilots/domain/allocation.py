@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilots.domain.demand import Chance
-from pilots.domain.pressure import NONE, Pressure
+from pilots.domain.empty_pilot_throttle import NONE, Pressure
+from pilots.domain.pilot_demand import Chance
 from resources.domain.words import PilotType
 from taskqueues.domain.columns import Mask
 
