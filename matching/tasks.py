@@ -5,7 +5,7 @@ from random import SystemRandom
 from celery import shared_task
 from django.utils import timezone
 
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from matching.services import accounting, avoided_places, black_holes, draining, expiry, limits
 from pilots.services import director_cycle
 from pilots.tasks import serve_soon

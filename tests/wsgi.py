@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from django.test import Client
 from django.test.client import ClientHandler
 
-from matching.api.plain_heartbeats import PlainHeartbeats
+from matching.api.fast_heartbeats import PlainHeartbeats
 
 
 class FrontDoor(Client):

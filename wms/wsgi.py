@@ -12,7 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wms.settings")
 _django = get_wsgi_application()
 refuse_unsafe_start()
 
-from matching.api.plain_heartbeats import PlainHeartbeats  # noqa: E402 - only now are there models
+from matching.api.fast_heartbeats import PlainHeartbeats  # noqa: E402 - only now are there models
 from wms.jobs.services.sandbox_files import close_store  # noqa: E402 - the same
 
 close_store()

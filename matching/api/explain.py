@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from matching.queries.explain import MOST_QUEUES, Explanation, explain
+from matching.queries.explain.explanation import MOST_QUEUES, Explanation, explain
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.jobs.api.actions import visible_job
 from wms.jobs.api.outputs import StatusField

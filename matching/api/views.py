@@ -35,7 +35,7 @@ from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.data import data_of
 from matching.services.match import match, why_narrowed
-from matching.services.patience import patience
+from matching.services.retry_after import patience
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from django.db.models import Exists, OuterRef
 
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from resources.queries import Place
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import QueuedJob, TaskQueue

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from matching.queries.deliveries import delivered_by_leases
+from matching.queries.usage import delivered_by_leases
 from taskqueues.domain.deliveries import Amount, Amounts, added, interval_of, total
 from taskqueues.domain.history import CorrectedShare
 from taskqueues.models import DeliveryCount

@@ -14,7 +14,7 @@ import numpy as np
 from django.utils import timezone
 
 from matching.domain.draw import Drawn, Lottery
-from matching.domain.slots import SlotBound
+from matching.domain.slot_bound import SlotBound
 from matching.services import limits, offers
 from matching.services.claim import Answer, Claimant, Claimed, HeldFor, SeenThrottle, claim, close
 from matching.services.full_limits import full_limits

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from django.conf import settings
 
-from matching.domain.slots import SlotBound
+from matching.domain.slot_bound import SlotBound
 from pilots.models import Pilot
 from pilots.services.registration import refuse_type
 from resources.domain.words import PilotType

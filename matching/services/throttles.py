@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from matching.models import Match
-from matching.queries.closings import is_to_be_counted, what_goes_on_at
+from matching.queries.restrictions import is_to_be_counted, what_goes_on_at
 from resources.domain.advertisements import Advertisement
 from resources.domain.gateways import MOST_GATEWAYS, GatewayState
 from resources.domain.throttles import sum_of

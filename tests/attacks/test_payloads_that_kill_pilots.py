@@ -13,8 +13,8 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from matching.models import Match
-from matching.queries.closings import closings_now
 from matching.queries.invariants import violations
+from matching.queries.restrictions import closings_now
 from matching.services import leases
 from matching.services.expiry import expire_leases
 from matching.services.leases import RESCHEDULE_EXIT_CODE, Usage

@@ -30,7 +30,7 @@ from tests.benchmarks.workloads.world import World
 POOLS = 1000
 #: So many that a poll need not wait for a core, nor they for it.
 MATCHERS = 2
-#: What web processes let pilots do that come for nothing (matching.services.patience).
+#: What web processes let pilots do that come for nothing (matching.services.retry_after).
 POLLS_PER_S = 20.0
 #: At most; a rate is that of so long.
 BLOCK_S = 4.0

@@ -5,7 +5,7 @@ from random import Random
 from django.db import connection, transaction
 from django.utils import timezone
 
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services.director_cycle import direct

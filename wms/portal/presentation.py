@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
-from matching.queries.explain import Explanation
-from matching.queries.wording import counted
+from matching.queries.explain.condition_texts import counted
+from matching.queries.explain.explanation import Explanation
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import JobStatus, sources_of

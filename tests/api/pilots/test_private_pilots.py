@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from matching.models import Match
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from matching.services import job_tokens
 from matching.services.expiry import expire_leases
 from pilots.domain.pilot import PilotStatus

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from django.db import transaction
 
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services import ce_cycle

@@ -3,7 +3,7 @@
 import pytest
 from django.db import transaction
 
-from matching.queries.explain import explain
+from matching.queries.explain.explanation import explain
 from tests import factories
 from tests.database.jobs.conftest import World, broken, sites_of, status_of
 from tests.factories import NOW

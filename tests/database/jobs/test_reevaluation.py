@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from matching.queries.explain import explain
+from matching.queries.explain.explanation import explain
 from resources import sql
 from resources.models import Replica, ReplicaChange, Site
 from taskqueues.models import Limit, QueuedJob

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from matching.models import Match
-from matching.queries.deliveries import delivered_by_leases
+from matching.queries.usage import delivered_by_leases
 from matching.services import accounting
 from taskqueues.domain.deliveries import INTERVAL, Amount, interval_of
 from taskqueues.models import Delivery, DeliveryCount, GroupUsage

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, Submission
 from pilots.models import Pilot
 from pilots.services import ce_cycle

@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from matching.queries.closings import closings_now
+from matching.queries.restrictions import closings_now
 from matching.services.expiry import expire_leases
 from pilots.backends.local import dismiss
 from pilots.domain.pilot import PilotStatus

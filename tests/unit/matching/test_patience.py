@@ -2,7 +2,7 @@
 
 from random import Random
 
-from matching.services.patience import LONGEST_S, SPREAD, Patience
+from matching.services.retry_after import LONGEST_S, SPREAD, Patience
 
 
 def waits(*, pilots_per_s: float, seconds: float, at_least_s: float = 10) -> list[int]:

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from matching.domain.simulation.outcome import GroupOutcome, Outcome
-from matching.domain.simulation.playing import simulate
 from matching.domain.simulation.scenario import RunTime, Scenario, SimulatedGroup, SimulatedVO, Slots, Work
+from matching.domain.simulation.simulator import simulate
 from taskqueues.domain.definition import Rounding, define
 from taskqueues.domain.offer import ResourceOffer
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
-from matching.queries.explain import explain
+from matching.queries.explain.explanation import explain
 from pilots.queries import pilot_of_job
 from wms.jobs import queries
 from wms.jobs.domain.lifecycle import JobStatus

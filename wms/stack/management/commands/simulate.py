@@ -11,7 +11,7 @@ from random import Random
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from matching.domain.simulation.places import unserved
-from matching.domain.simulation.playing import simulate
+from matching.domain.simulation.simulator import simulate
 from taskqueues.services import queueing
 from wms.stack.simulation.building import scenario_of
 from wms.stack.simulation.reading import ScenarioError, read_scenario

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 
 from matching.domain.headline import Cause, Ground, Verdict, headline
-from matching.queries.checking import quota_that_holds_back, why_checking
-from matching.queries.closings import closings_now
-from matching.queries.held_back import Waits, held_back_of
-from matching.queries.pilots_there import PilotsThere, none_of_the_middleware, pilots_there
-from matching.queries.summaries import Findings, Standing, not_waiting, waiting
-from matching.queries.wording import Asked, RequiredOf, causes_of_job, detail, reason, throttled_in_words
+from matching.queries.explain.checking import quota_that_holds_back, why_checking
+from matching.queries.explain.condition_texts import (
+    Asked,
+    RequiredOf,
+    causes_of_job,
+    detail,
+    reason,
+    throttled_in_words,
+)
+from matching.queries.explain.held_back import Waits, held_back_of
+from matching.queries.explain.pilots import PilotsThere, none_of_the_middleware, pilots_there
+from matching.queries.explain.summary import Findings, Standing, not_waiting, waiting
+from matching.queries.restrictions import closings_now
 from resources.models import Queue
 from resources.queries import (
     queues_at_hand,

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final
 
 from matching.domain.headline import Ground, Headline, Verdict
-from matching.queries.pilots_there import PilotsThere
-from matching.queries.wording import WORDS, Asked, counted
+from matching.queries.explain.condition_texts import WORDS, Asked, counted
+from matching.queries.explain.pilots import PilotsThere
 from taskqueues.domain.conditions import CONDITIONS
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job

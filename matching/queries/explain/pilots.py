@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db.models import Count, Q
 
 from matching.domain.headline import Cause, Ground
-from matching.queries.wording import counted
+from matching.queries.explain.condition_texts import counted
 from pilots.domain.empty_pilot_throttle import in_vain_at, pressure_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot

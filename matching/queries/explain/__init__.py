@@ -1,0 +1,1 @@
+"""Explain: why a job waits, or what it does instead, and which conditions of the match refuse it."""
