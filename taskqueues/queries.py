@@ -21,9 +21,9 @@ from django.db.models.functions import Coalesce
 from resources.models import Queue, Site
 from resources.queries.possible import PossiblePlaces
 from taskqueues import sql
-from taskqueues.domain.deliveries import Amount
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
+from taskqueues.domain.usage import Amount
 from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool
 from wms.accounts.models import VO, Group
 

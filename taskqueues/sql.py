@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.db import connection
 
-from taskqueues.domain.deliveries import Amounts
 from taskqueues.domain.shares import GroupShare
+from taskqueues.domain.usage import Amounts
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 from wms.kernel.db import array_of, transaction_required
 

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from taskqueues.services import changes, priorities, queueing, submit_pools
+from taskqueues.services import index_changes, priorities, queueing, submit_pools
 from wms.kernel.pace import Pace
 
 #: While a thousand jobs a second are matched, queues of every group run empty each second; to count a million jobs for
@@ -32,7 +32,7 @@ def remove_empty_task_queues() -> None:
 @shared_task(name="taskqueues.remove_old_changes", ignore_result=True, acks_late=True)
 def remove_old_changes() -> None:
     """Every minute: what every index has seen long ago (DESIGN §4.2)."""
-    changes.remove_old()
+    index_changes.remove_old()
 
 
 @shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)

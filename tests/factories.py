@@ -20,7 +20,7 @@ from pilots.services.tokens import issue_pilot_token
 from resources.domain.words import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
 from taskqueues.domain.definition import QueueDefinition
-from taskqueues.domain.segments import cpu_segment_s
+from taskqueues.domain.rounding import cpu_segment_s
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services.queueing import rounding
 from wms.accounts.domain import USER_TOKEN_PREFIX, GroupProperty, TokenScope, digest_of

@@ -13,7 +13,7 @@ from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from resources.services.throttles import validity_of
 from taskqueues.models import TaskQueue
-from taskqueues.services.closings import Closings, closings_of
+from taskqueues.services.restrictions import Closings, closings_of
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import HELD, Job
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from matching.queries.usage import delivered_by_leases
-from taskqueues.domain.deliveries import Amount, Amounts, added, interval_of, total
 from taskqueues.domain.history import CorrectedShare
+from taskqueues.domain.usage import Amount, Amounts, added, interval_of, total
 from taskqueues.models import DeliveryCount
 from taskqueues.queries import corrected_shares, delivered, shares_in_effect
 from wms.accounts.models import Group

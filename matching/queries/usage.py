@@ -7,7 +7,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Extract, Greatest, Least
 
 from matching.models import Match
-from taskqueues.domain.deliveries import Amount
+from taskqueues.domain.usage import Amount
 
 
 def delivered_by_leases(*, since: datetime, until: datetime, vo_id: int | None = None) -> dict[tuple[int, int], Amount]:

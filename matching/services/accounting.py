@@ -7,8 +7,8 @@ from django.db.models import Min
 
 from matching.models import Match
 from matching.queries.usage import delivered_by_leases
-from taskqueues.domain.deliveries import INTERVAL, KEPT, interval_of
-from taskqueues.services import deliveries
+from taskqueues.domain.usage import INTERVAL, KEPT, interval_of
+from taskqueues.services import usage
 from wms.kernel.db import database_now
 
 #: What is younger is left for the next time, or what commits late would never be counted: no transaction that makes or
@@ -34,14 +34,14 @@ def count_deliveries() -> int:
 
 def _count_rest_of_interval(*, until: datetime) -> bool:
     with transaction.atomic(durable=True):
-        since = deliveries.lock_count()
+        since = usage.lock_count()
         if since is None:
-            deliveries.begin_count(at=_beginning(until))
-            since = deliveries.lock_count() or until
+            usage.begin_count(at=_beginning(until))
+            since = usage.lock_count() or until
         if since >= until:
             return False
         until = min(interval_of(since) + INTERVAL, until)
-        deliveries.record(delivered_by_leases(since=since, until=until), since=since, until=until)
+        usage.record(delivered_by_leases(since=since, until=until), since=since, until=until)
         return True
 
 

@@ -4,7 +4,7 @@ import logging
 from datetime import datetime
 
 from pilots.queries import others_alive
-from taskqueues.services import elsewhere, queueing
+from taskqueues.services import avoided_places, queueing
 from taskqueues.services.index.reading import definitions_of
 from taskqueues.services.index.shared import index
 from taskqueues.services.queueing import Avoiding
@@ -37,7 +37,7 @@ def review(*, now: datetime) -> int:
         left: tuple[int, ...] = ()
         if jobs.host is None:
             vo = vos[definition.vo_id]
-            left = elsewhere.avoided_queues(definition, jobs.queue_ids, vo=vo, now=now, memo=memo)
+            left = avoided_places.avoided_queues(definition, jobs.queue_ids, vo=vo, now=now, memo=memo)
             if left == jobs.queue_ids:
                 judged.add(jobs)
                 continue

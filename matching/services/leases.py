@@ -21,7 +21,7 @@ from matching.models import Match
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import others_alive
-from taskqueues.services.elsewhere import GivenBack
+from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job, JobCommand

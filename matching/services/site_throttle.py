@@ -23,7 +23,7 @@ from resources.domain.throttles import NO_JOB, PATIENCE_S, Throttle
 from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
-from taskqueues.services.targets import targets_of
+from taskqueues.services.classads import targets_of
 from wms.kernel.db import DatabaseNow
 from wms.kernel.errors import UnavailableError
 from wms.kernel.memo import Remembered

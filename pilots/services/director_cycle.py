@@ -18,8 +18,8 @@ from pilots.services.provisioning import PlannedPilot
 from pilots.services.secrets import issue_secrets
 from pilots.services.status_agent import CLEANED_AFTER
 from resources.models import ComputingElement
-from taskqueues.services.closings import ReadClosings
 from taskqueues.services.index.shared import index
+from taskqueues.services.restrictions import ReadClosings
 from wms.kernel.db import LockKey, transaction_required, try_lock
 
 #: A CE without pilots is only asked how many it could take: what it said holds for so long.

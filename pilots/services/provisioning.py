@@ -21,8 +21,8 @@ from resources.models import Queue
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.conditions import within
 from taskqueues.models import TaskQueue
-from taskqueues.services.closings import ReadClosings
 from taskqueues.services.index.snapshot import Snapshot
+from taskqueues.services.restrictions import ReadClosings
 from wms.kernel.db import database_now
 
 

@@ -63,7 +63,7 @@ MAX_STEPS: Final = 5000
 PATIENCE_S: Final = 0.5
 
 NO_JOB: Final = classad_of({})
-#: The attributes of TARGET, which is a job; any other is undefined (taskqueues.services.targets).
+#: The attributes of TARGET, which is a job; any other is undefined (taskqueues.services.classads).
 JOB_ATTRIBUTES: Final = (
     *("Owner", "OwnerGroup", "VO", "Setup", "CPUTime", "JobType", "Site", "BannedSites", "GridCE", "Platform"),
     *(

@@ -24,7 +24,7 @@ from resources.models import ComputingElement, Queue, RequirementDefinition, Sit
 from resources.queries.nodes import contradiction, latest_reports
 from resources.services import full_name, issue_site_token
 from resources.services.throttles import recompute
-from taskqueues.services import submit_pools, targets
+from taskqueues.services import classads, submit_pools
 from taskqueues.tasks import refresh_stale_submit_pools
 from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
@@ -159,8 +159,8 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
                     "throttle_now",
                 ),
                 "description": "An expression may look at what the site advertises, at CurMatches, at the maxima under "
-                f"SAM's names ({', '.join(MAXIMA)}) and at what the job asks: TARGET.{', .'.join(targets.NAMES)}. What "
-                "is not known is undefined, and an expression that is not TRUE closes the site.",
+                f"SAM's names ({', '.join(MAXIMA)}) and at what the job asks: TARGET.{', .'.join(classads.NAMES)}. "
+                "What is not known is undefined, and an expression that is not TRUE closes the site.",
             },
         ),
         STATE_FIELDSET,

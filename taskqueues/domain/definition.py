@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from hashlib import sha256
 
-from taskqueues.domain.segments import cpu_segment_s, in_steps
+from taskqueues.domain.rounding import cpu_segment_s, in_steps
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed
 

@@ -10,7 +10,7 @@ from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, SiteThrottle, ThrottleState
 from taskqueues.models import TaskQueue
-from taskqueues.services.targets import as_classad
+from taskqueues.services.classads import as_classad
 from tests.admin.conftest import World, change
 from tests.admin.test_resources import of_site
 from tests.clock import pass_time

@@ -35,8 +35,8 @@ from resources.queries import (
 from resources.queries.nodes import reported_platforms
 from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
-from taskqueues.domain.judging import CLOSINGS, Judge
 from taskqueues.domain.offer import ResourceOffer
+from taskqueues.domain.queue_check import CLOSINGS, Judge
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot

@@ -14,7 +14,7 @@ from taskqueues.services.index.snapshot import News, Snapshot
 
 logger = logging.getLogger(__name__)
 
-#: Who has not read for so long reads everything anew: changes are kept twice as long (taskqueues.services.changes).
+#: A reader that is older than this reads everything anew; changes are kept twice as long (services.index_changes).
 ANEW_AFTER_S = 300.0
 #: DESIGN §4.1: "about once a second".
 RENEWED_EVERY_S = 0.8

@@ -17,7 +17,7 @@ from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTI
 from resources.models import ComputingElement, Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_of
 from taskqueues.models import Limit
-from taskqueues.services import closings
+from taskqueues.services import restrictions
 from tests import factories
 from tests.api.matching.conftest import World
 from tests.api.matching.test_explain import condition, explained
@@ -208,7 +208,7 @@ def test_a_site_with_many_queues_is_asked_for_once(
         asked.append(site.pk)
         return throttle_of(site, state, now=now)
 
-    monkeypatch.setattr(closings, "throttle_of", counting)
+    monkeypatch.setattr(restrictions, "throttle_of", counting)
     for number in range(5):
         factories.make_queue(ce=ComputingElement.objects.get(), name=f"more{number}", cpu_time_s=300_000)
     assert len(explained(alice, job)["queues"]) == 6
@@ -222,7 +222,7 @@ def test_an_expression_that_takes_too_long_to_ask_about_all_jobs_closes_the_site
     busy(0)
     of_alice(world)
     assert len(preview(manager, site="LCG.CERN.ch")["task_queues"]) == 1
-    monkeypatch.setattr(closings, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(restrictions, "PATIENCE_S", -1.0)
     seen = preview(manager, site="LCG.CERN.ch")
     assert (seen["task_queues"], left(seen, "container"), left(seen, "throttle")) == ([], 1, 0)
 

@@ -19,7 +19,7 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
 from taskqueues.models import QueuedJob
-from taskqueues.services import changes, priorities, queueing
+from taskqueues.services import index_changes, priorities, queueing
 from tests.factories import LARGE_SLOT, make_ce, make_group, make_pilot, make_queue, make_site, make_user
 from tests.threads import repeat_at_once
 from wms.accounts.models import Group, User
@@ -84,7 +84,7 @@ class World:
 
     def clean(self, chance: Random) -> None:
         queueing.remove_empty(now=timezone.now())
-        changes.remove_old()
+        index_changes.remove_old()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from taskqueues import sql
 from taskqueues.models import QueuedJob, TaskQueue, TaskQueueChange
-from taskqueues.services import changes, priorities, queueing
+from taskqueues.services import index_changes, priorities, queueing
 from taskqueues.services.index import shared
 from taskqueues.services.index.shared import index
 from taskqueues.services.index.snapshot import Snapshot
@@ -212,8 +212,8 @@ def test_who_has_not_read_for_long_reads_everything_anew(
     """What it would have to read is removed by then."""
     index.renewed()
     task_queue = queued(make_job(group=group, owner=owner)).task_queue
-    TaskQueueChange.objects.update(changed_at=timezone.now() - changes.KEPT - timedelta(seconds=1))
-    assert changes.remove_old() > 0
+    TaskQueueChange.objects.update(changed_at=timezone.now() - index_changes.KEPT - timedelta(seconds=1))
+    assert index_changes.remove_old() > 0
     monkeypatch.setattr(shared, "ANEW_AFTER_S", -1.0)
     assert jobs_of(index.renewed(), task_queue) == {1: 1}
 

@@ -10,9 +10,9 @@ from pytest_django import Settings
 from matching.models import Match
 from matching.queries.usage import delivered_by_leases
 from matching.services import accounting
-from taskqueues.domain.deliveries import INTERVAL, Amount, interval_of
+from taskqueues.domain.usage import INTERVAL, Amount, interval_of
 from taskqueues.models import Delivery, DeliveryCount, GroupUsage
-from taskqueues.services import deliveries
+from taskqueues.services import usage
 from tests.clock import pass_time
 from tests.factories import NOW, make_group, make_job, make_match, make_pilot
 from wms.accounts.models import Group
@@ -119,7 +119,7 @@ def seconds_since(then: datetime) -> float:
 def test_what_was_written_half_is_counted_again_as_a_whole(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     now = database_now()
     lease(group, begins=now - timedelta(seconds=1000), ends=now - timedelta(seconds=900))
-    record = deliveries.record
+    record = usage.record
 
     class PowerCutError(Exception):
         pass
@@ -128,11 +128,11 @@ def test_what_was_written_half_is_counted_again_as_a_whole(group: Group, monkeyp
         record(*args, **kwargs)  # type: ignore[arg-type]
         raise PowerCutError
 
-    monkeypatch.setattr(deliveries, "record", record_and_die)
+    monkeypatch.setattr(usage, "record", record_and_die)
     with pytest.raises(PowerCutError):
         accounting.count_deliveries()
     assert (counted(), DeliveryCount.objects.count()) == ((0, 0, 0), 0)
-    monkeypatch.setattr(deliveries, "record", record)
+    monkeypatch.setattr(usage, "record", record)
     accounting.count_deliveries()
     assert list(counted()[:2]) == pytest.approx([1, 100.0], abs=1e-3)
 

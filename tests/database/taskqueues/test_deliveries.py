@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from taskqueues.domain.deliveries import INTERVAL, KEPT, Amount, Amounts, interval_of
 from taskqueues.domain.history import HALF_LIFE
+from taskqueues.domain.usage import INTERVAL, KEPT, Amount, Amounts, interval_of
 from taskqueues.models import ChangedGroup, Delivery, DeliveryCount, GroupUsage, TaskQueue
 from taskqueues.queries import delivered
-from taskqueues.services import deliveries, priorities
+from taskqueues.services import priorities, usage
 from tests.factories import NOW, make_group, make_job, make_queued_job, make_task_queue, make_vo
 from wms.accounts.models import Group
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 
 
 def record(amounts: Amounts, *, since: datetime = NOW, seconds: float = 60.0) -> None:
-    deliveries.begin_count(at=since)
-    deliveries.record(amounts, since=since, until=since + timedelta(seconds=seconds))
+    usage.begin_count(at=since)
+    usage.record(amounts, since=since, until=since + timedelta(seconds=seconds))
 
 
 def used_s() -> dict[int, float]:
@@ -27,14 +27,14 @@ def used_s() -> dict[int, float]:
 
 def test_amounts_of_one_interval_are_added_and_how_far_the_count_came_is_noted() -> None:
     group = make_group()
-    assert deliveries.lock_count() is None
+    assert usage.lock_count() is None
     record({(group.pk, 500): Amount(2, 10.0), (group.pk, 5000): Amount(1, 5.0)})
     record({(group.pk, 500): Amount(1, 2.5)}, since=NOW + timedelta(seconds=60))
     assert delivered(vo_id=group.vo_id, since=NOW) == {
         (group.pk, 500): Amount(3, 12.5),
         (group.pk, 5000): Amount(1, 5.0),
     }
-    assert deliveries.lock_count() == NOW + timedelta(seconds=120)
+    assert usage.lock_count() == NOW + timedelta(seconds=120)
 
 
 def test_what_was_delivered_is_asked_by_vo_and_by_beginning() -> None:

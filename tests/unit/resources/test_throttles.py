@@ -24,7 +24,7 @@ from resources.domain.throttles import (
     Throttle,
 )
 from resources.domain.words import ThrottlePolicy
-from taskqueues.services.targets import NAMES
+from taskqueues.services.classads import NAMES
 
 
 def stepped(throttle: Throttle, *, most: int = 200) -> int:

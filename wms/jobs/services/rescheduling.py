@@ -9,8 +9,8 @@ from django.conf import settings
 
 from resources.queries import place_in_words
 from taskqueues.domain.held_back import HeldBack
-from taskqueues.services import elsewhere
-from taskqueues.services.elsewhere import GivenBack
+from taskqueues.services import avoided_places
+from taskqueues.services.avoided_places import GivenBack
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import demand, transitions
@@ -93,7 +93,7 @@ def reschedule_or_fail(
     held_back = None
     if given_back is not None and status in HELD_BY_A_PILOT:  # else it is somebody's wish, which is done at once
         definition = demand.definition_of(job)
-        held_back = elsewhere.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
+        held_back = avoided_places.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
     requeue(
         [job_id],
         source=source,

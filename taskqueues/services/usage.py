@@ -4,8 +4,8 @@ from collections import defaultdict
 from datetime import datetime
 
 from taskqueues import sql
-from taskqueues.domain.deliveries import KEPT, Amounts, interval_of
 from taskqueues.domain.history import decayed
+from taskqueues.domain.usage import KEPT, Amounts, interval_of
 from taskqueues.models import Delivery, DeliveryCount, GroupUsage
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required

@@ -15,7 +15,7 @@ from taskqueues.domain.limits import LimitScope
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import TaskQueue
 from taskqueues.queries import LimitStanding, full_in_words, limit_standings
-from taskqueues.services.targets import SPELLED, as_classad
+from taskqueues.services.classads import SPELLED, as_classad
 
 
 @dataclass(frozen=True, kw_only=True)

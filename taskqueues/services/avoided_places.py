@@ -10,7 +10,7 @@ from resources.queries import queues_at_hand
 from taskqueues.domain.columns import Columns, QueueRow
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.held_back import HeldBack, delay_s
-from taskqueues.domain.judging import Judge
+from taskqueues.domain.queue_check import Judge
 from taskqueues.services.offers import offer_to, read_for
 from wms.accounts.models import VO
 from wms.kernel.memo import Memo
