@@ -29,7 +29,7 @@ from wms.jobs.domain.description import as_json
 from wms.jobs.domain.description import parse as parse_description
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job, Submission
-from wms.jobs.services.demand import put_back_in_queues
+from wms.jobs.services.enqueueing import put_back_in_queues
 from wms.kernel.secrets import encrypt
 
 #: A Monday; tests that pass times around use it as their "now".

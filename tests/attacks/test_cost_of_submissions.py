@@ -9,9 +9,9 @@ import pytest
 
 from tests.fuzz.texts import CLASSADS
 from tests.fuzz.work import calls_of
-from wms.jobs.domain.allowance import MAX_WRONG_DESCRIPTIONS, InvalidSubmissionError
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import InvalidDescriptionError
+from wms.jobs.domain.parsing_budget import MAX_WRONG_DESCRIPTIONS, InvalidSubmissionError
 from wms.jobs.domain.request import parse_submission
 from wms.kernel.errors import RejectedError
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json

@@ -18,7 +18,7 @@ from tests.benchmarks.workloads.supply import make_grid, requirements
 from tests.benchmarks.workloads.uniform import uniform
 from tests.benchmarks.workloads.world import World
 from wms.jobs.models import Job
-from wms.jobs.services import pools
+from wms.jobs.services import unused_submit_pools
 
 JOBS = 100_000
 #: As many task queues: one for each pool.
@@ -78,4 +78,4 @@ def _refresh() -> int:
 
 
 def _remove() -> int:
-    return pools.remove_unused(now=datetime.now(UTC))
+    return unused_submit_pools.remove_unused(now=datetime.now(UTC))

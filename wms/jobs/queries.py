@@ -14,6 +14,7 @@ from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
 from wms.jobs.domain.doubts import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
+from wms.jobs.domain.submission_warnings import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 
 #: What jobs can be counted by, and where that is kept.

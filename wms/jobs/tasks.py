@@ -6,14 +6,14 @@ from celery import shared_task
 from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
-from wms.jobs.services import pools, reevaluation, sandbox_upkeep
+from wms.jobs.services import reevaluation, sandbox_upkeep, unused_submit_pools
 from wms.kernel.nudge import nudge
 
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
 def remove_unused_submit_pools() -> None:
     """Every 15 minutes: the submit pools that no job has needed for a while (RFC7)."""
-    pools.remove_unused(now=timezone.now())
+    unused_submit_pools.remove_unused(now=timezone.now())
 
 
 @shared_task(name="jobs.reevaluate_input_data", ignore_result=True, acks_late=True)

@@ -18,7 +18,7 @@ from tests import factories
 from tests.api.matching.conftest import World
 from wms.accounts.models import User
 from wms.jobs.models import Job, Sandbox, SandboxUpload
-from wms.jobs.services.optimizers import MAX_WARNINGS
+from wms.jobs.services.optimizers.arrival import MAX_WARNINGS
 
 JOBS = "/api/jobs/"
 

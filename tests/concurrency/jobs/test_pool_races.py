@@ -18,7 +18,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job
-from wms.jobs.services import bulk, editing, pools
+from wms.jobs.services import bulk, editing, unused_submit_pools
 from wms.jobs.services.submission import submit
 from wms.kernel.errors import ConflictError
 
@@ -63,7 +63,7 @@ def test_no_job_waits_for_a_pool_that_is_gone(seed: int) -> None:  # noqa: C901 
     def removing(_chance: Random) -> None:
         queueing.remove_empty(now=NOW)
         # Each look is after the time of grace of whatever was needed before.
-        removed.append(pools.remove_unused(now=NOW + timedelta(days=next(days))))
+        removed.append(unused_submit_pools.remove_unused(now=NOW + timedelta(days=next(days))))
 
     def refreshing(chance: Random) -> None:
         chance.choice([submit_pools.refresh_all, submit_pools.refresh_stale])(now=NOW)

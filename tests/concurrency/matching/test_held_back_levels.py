@@ -28,7 +28,7 @@ from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_q
 from tests.threads import at_once
 from wms.accounts.models import Group
 from wms.jobs.models import Job
-from wms.jobs.services import demand
+from wms.jobs.services import enqueueing
 from wms.kernel.db import database_now
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -152,7 +152,7 @@ def test_a_job_keeps_its_delay_and_the_places_when_it_moves_to_another_queue(gro
     with transaction.atomic():
         kept = queueing.held_back([job.pk])
         queueing.withdraw([job.pk])
-        demand.put_back_in_queues([Job.objects.get(pk=job.pk)], now=database_now(), held_back=kept)
+        enqueueing.put_back_in_queues([Job.objects.get(pk=job.pk)], now=database_now(), held_back=kept)
     assert queueing.held_back([job.pk]) == {job.pk: before}
 
 

@@ -18,7 +18,7 @@ from tests.threads import at_once, until_somebody_waits_for_a_lock
 from wms.accounts.models import VO
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services import pools
+from wms.jobs.services import unused_submit_pools
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,7 +45,7 @@ def test_a_pool_that_a_submission_is_about_to_use_is_not_removed() -> None:
     pool_id = old_pool(vo)
     with transaction.atomic():
         assert submit_pools.register(vo=vo, requirements={"Memory": 4000}, now=NOW).id == pool_id
-        assert at_once([partial(pools.remove_unused, now=LATER)]) == [0]
+        assert at_once([partial(unused_submit_pools.remove_unused, now=LATER)]) == [0]
     assert SubmitPool.objects.get().pk == pool_id
 
 
@@ -106,7 +106,7 @@ def test_a_job_that_is_matched_while_the_removal_looks_keeps_its_pool() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(submit_pools, "_waited_for", matched_after_the_look)
-        assert pools.remove_unused(now=LATER) == 0
+        assert unused_submit_pools.remove_unused(now=LATER) == 0
     assert looks[0] == {pool_id}
     assert SubmitPool.objects.get().pk == pool_id
 

@@ -11,7 +11,7 @@ from taskqueues.services import queueing
 from tests.factories import NOW, make_job, make_queue, make_requirement_definition
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services import pools, rescheduling
+from wms.jobs.services import rescheduling, unused_submit_pools
 
 pytestmark = pytest.mark.django_db
 
@@ -36,22 +36,22 @@ def job() -> Job:
 @pytest.mark.parametrize("status", sorted(frozenset(JobStatus) - FINAL - {JobStatus.WAITING}))
 def test_a_pool_stays_while_a_job_refers_to_it_that_may_come_back(status: JobStatus, job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(status=status)
-    assert pools.remove_unused(now=LATER) == 0
+    assert unused_submit_pools.remove_unused(now=LATER) == 0
     assert SubmitPool.objects.get().last_used_at == LATER
 
 
 @pytest.mark.parametrize("status", sorted(FINAL))
 def test_a_pool_goes_when_its_jobs_have_ended(status: JobStatus, job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(status=status, ended_at=NOW)
-    assert pools.remove_unused(now=NOW + timedelta(minutes=59)) == 0
-    assert pools.remove_unused(now=LATER) == 1
+    assert unused_submit_pools.remove_unused(now=NOW + timedelta(minutes=59)) == 0
+    assert unused_submit_pools.remove_unused(now=LATER) == 1
     assert not SubmitPool.objects.exists()
 
 
 def test_a_rescheduled_job_makes_its_pool_anew(job: Job) -> None:
     before = SubmitPool.objects.get()
     Job.objects.filter(pk=job.pk).update(status=JobStatus.FAILED, ended_at=NOW)
-    assert pools.remove_unused(now=LATER) == 1
+    assert unused_submit_pools.remove_unused(now=LATER) == 1
     with transaction.atomic():
         rescheduled, refused = rescheduling.reschedule([job.pk], source="alice", now=LATER)
     assert (rescheduled, refused) == (frozenset({job.pk}), {})
@@ -68,5 +68,5 @@ def test_a_pool_that_nobody_refers_to_does_not_keep_the_others(job: Job) -> None
     queueing.remove_empty(now=NOW)
     Job.objects.filter(pk=other.pk).update(status=JobStatus.DONE, ended_at=NOW)
     Job.objects.filter(pk=job.pk).update(status=JobStatus.RUNNING)
-    assert pools.remove_unused(now=LATER) == 1
+    assert unused_submit_pools.remove_unused(now=LATER) == 1
     assert SubmitPool.objects.get().requirements == {"memory": 4000}

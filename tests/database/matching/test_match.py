@@ -32,7 +32,7 @@ from tests.factories import (
 from wms.accounts.models import VO, Group
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services.demand import put_back_in_queues
+from wms.jobs.services.enqueueing import put_back_in_queues
 
 pytestmark = pytest.mark.django_db
 

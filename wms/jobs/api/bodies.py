@@ -4,8 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from wms.jobs.domain.allowance import MAX_JOBS
 from wms.jobs.domain.description import DATA_POLICIES, MAX_OUTPUT_PATH, MIN_STALLED_CPU_FRACTION
+from wms.jobs.domain.parsing_budget import MAX_JOBS
 
 
 def _names(help_text: str) -> serializers.ListField:

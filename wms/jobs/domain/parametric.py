@@ -26,9 +26,9 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from wms.jobs.domain import description as descriptions
-from wms.jobs.domain.allowance import Allowance
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.fields import MAX_NAME, MAX_NUMBER, shown
+from wms.jobs.domain.parsing_budget import Allowance
 from wms.kernel.names import did_you_mean
 
 MAX_PARAMETRIC_JOBS: Final = 10_000

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from resources.domain.classad import ClassAdError
 from wms.jobs.domain import parametric
-from wms.jobs.domain.allowance import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
 from wms.jobs.domain.cfg import parse_cfg
 from wms.jobs.domain.description import KNOWN_FIELDS, InvalidDescriptionError, JobDescription
 from wms.jobs.domain.fields import shown
 from wms.jobs.domain.jdl import DescribedJob, parse_jdl
+from wms.jobs.domain.parsing_budget import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, Allowance, InvalidSubmissionError
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, did_you_mean
 

@@ -14,7 +14,7 @@ from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
 from wms.jobs.models import Job
-from wms.jobs.services import demand, rescheduling, transitions
+from wms.jobs.services import enqueueing, rescheduling, transitions
 from wms.jobs.services.transitions import Recorded
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import NotFoundError, WmsError
@@ -123,7 +123,7 @@ def _hold(job_ids: frozenset[int], wish: _Wish) -> Outcome:
     minor = wish.reason or f"Held by {wish.by.username}"
     held_back = queueing.held_back(job_ids)
     outcome = _leave_queues(job_ids, status=JobStatus.HELD, minor=minor, wish=wish)
-    demand.carry_held_back({job_id: held_back[job_id] for job_id in outcome.done & held_back.keys()})
+    enqueueing.carry_held_back({job_id: held_back[job_id] for job_id in outcome.done & held_back.keys()})
     return outcome
 
 
@@ -138,7 +138,7 @@ def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
         only_from={JobStatus.HELD},
     )
     jobs = list(Job.objects.filter(pk__among=released.moved.keys()))
-    demand.put_back_in_queues(jobs, now=wish.now, held_back=demand.carried_by(jobs))
+    enqueueing.put_back_in_queues(jobs, now=wish.now, held_back=enqueueing.carried_by(jobs))
     refused = {
         job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")
         for job_id, status in released.refused.items()

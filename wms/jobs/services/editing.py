@@ -15,9 +15,9 @@ from wms.jobs.domain.data import narrowed
 from wms.jobs.domain.description import InvalidDescriptionError, JobDescription
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.services import demand, input_data
+from wms.jobs.services import enqueueing, input_data
 from wms.jobs.services.control import no_such_job, out_of_queues
-from wms.jobs.services.optimizers import MAX_SENTENCES
+from wms.jobs.services.optimizers.arrival import MAX_SENTENCES
 from wms.jobs.services.transitions import Recorded
 from wms.kernel.errors import ConflictError
 from wms.kernel.names import did_you_mean, listed, several_in_one
@@ -70,7 +70,7 @@ def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime)
     held_back = queueing.held_back([job_id])
     before = out_of_queues([job_id], change).moved[job_id]
     if before is JobStatus.WAITING:
-        demand.put_back_in_queues([Job.objects.get(pk=job_id)], now=now, held_back=held_back)
+        enqueueing.put_back_in_queues([Job.objects.get(pk=job_id)], now=now, held_back=held_back)
     logger.info("job.edited", extra={"job_id": job_id, "by": by.username, "fields": sorted(changes)})
 
 

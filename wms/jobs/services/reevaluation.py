@@ -19,7 +19,7 @@ from taskqueues.services.quotas import Kind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import PLACED, Job, JobQuerySet, SiteLayout
-from wms.jobs.services import demand, input_data
+from wms.jobs.services import enqueueing, input_data
 from wms.jobs.services.control import out_of_queues
 from wms.jobs.services.transitions import Recorded
 from wms.kernel.db import LockKey, transaction_required, try_lock
@@ -185,8 +185,8 @@ def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
 
     held_back = queueing.held_back([job.pk for job in jobs])
     out_of_queues([job.pk for job in jobs], change)
-    held_back = {**demand.carried_by(found), **held_back}
-    queued = demand.put_back_in_queues(found, now=now, let_in=let_in, held_back=held_back)
+    held_back = {**enqueueing.carried_by(found), **held_back}
+    queued = enqueueing.put_back_in_queues(found, now=now, let_in=let_in, held_back=held_back)
     return sum(job.status == JobStatus.WAITING or job.pk in queued for job in found)
 
 

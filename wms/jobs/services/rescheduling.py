@@ -13,7 +13,7 @@ from taskqueues.services import avoided_places
 from taskqueues.services.avoided_places import GivenBack
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
-from wms.jobs.services import demand, transitions
+from wms.jobs.services import enqueueing, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 from wms.kernel.moments import to_the_second
@@ -53,7 +53,9 @@ def requeue(
     )
     # An order to the pilot that held it must not reach the next one.
     JobCommand.objects.filter(job__in=recorded.moved, acknowledged_at__isnull=True).delete()
-    demand.put_back_in_queues(list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now, held_back=held_back)
+    enqueueing.put_back_in_queues(
+        list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now, held_back=held_back
+    )
     return frozenset(recorded.moved)
 
 
@@ -92,7 +94,7 @@ def reschedule_or_fail(
         return status
     held_back = None
     if given_back is not None and status in HELD_BY_A_PILOT:  # else it is somebody's wish, which is done at once
-        definition = demand.definition_of(job)
+        definition = enqueueing.definition_of(job)
         held_back = avoided_places.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
     requeue(
         [job_id],

@@ -25,10 +25,12 @@ from wms.jobs.domain.request import SubmissionIn, WantedJob
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import transitions
-from wms.jobs.services.demand import Asked, Demand, put_in_queues
-from wms.jobs.services.optimizers import Arrival, optimize, requirements_key
+from wms.jobs.services.enqueueing import Asked, Demand, put_in_queues
+from wms.jobs.services.optimizers.arrival import Arrival
+from wms.jobs.services.optimizers.requirements import requirements_key
+from wms.jobs.services.optimizers.steps import optimize
 from wms.jobs.services.transitions import NewJob
-from wms.jobs.services.waiting import refuse_too_many_waiting
+from wms.jobs.services.waiting_limit import refuse_too_many_waiting
 from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from wms.accounts.models import User
 from wms.accounts.queries import groups_of
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.services import sandboxes
-from wms.jobs.services.in_flight import submission_in_flight
+from wms.jobs.services.concurrent_submissions import submission_in_flight
 from wms.jobs.services.submission import SubmissionResult
 from wms.kernel.errors import TooManyError, WmsError
 from wms.kernel.rates import Rate, count

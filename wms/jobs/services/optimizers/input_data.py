@@ -1,0 +1,58 @@
+"""The input-data step: the sites that hold all files of a job (PIL §2.2)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from wms.accounts.models import VO
+from wms.jobs.domain.data import narrowed
+from wms.jobs.domain.description import JobDescription
+from wms.jobs.domain.request import WantedJob
+from wms.jobs.services.input_data import Located
+from wms.jobs.services.optimizers.arrival import Arrival
+from wms.kernel.names import listed
+
+#: Of all jobs of a request; they are looked up, and for each job kept in an index, while the request waits.
+MAX_INPUT_FILES: Final = 200_000
+
+
+def locate_input_data(arrival: Arrival) -> None:
+    """Find the sites that hold all files of each job; a file that is nowhere is an error (PIL §2.2)."""
+    reading = [wanted for wanted in arrival.wanted if wanted.description.input_data]
+    if not reading:
+        return
+    named = sum(len(wanted.description.input_data) for wanted in reading)
+    if named > MAX_INPUT_FILES:
+        sentence = (
+            f"The jobs of one request may name {MAX_INPUT_FILES} input files together, not {named}; send several."
+        )
+        arrival.refuse(reading[0], "input_data", sentence)
+        return
+    files_of = {wanted.description.input_data: _file_names(wanted) for wanted in reading}
+    located = Located(files_of.values(), vo_id=arrival.vo.pk)
+    missing = {given: located.missing(files) for given, files in files_of.items()}
+    for wanted in reading:
+        if missing[wanted.description.input_data] and not arrival.refused_enough:
+            arrival.refuse(wanted, "input_data", _no_replica(missing[wanted.description.input_data], vo=arrival.vo))
+    arrival.input_sites = {given: located.sites(files) for given, files in files_of.items()}
+    nowhere = sum(_runs_nowhere(wanted.description, arrival) for wanted in reading)
+    if nowhere:
+        jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
+        arrival.warn(
+            f"{jobs} Checking, in no queue: no site where it may run holds all of its input data; "
+            "it waits in a queue as soon as one does."
+        )
+
+
+def _file_names(wanted: WantedJob) -> tuple[str, ...]:
+    """Return the input files; in a parametric description each %% still stands for one percent sign."""
+    files = wanted.description.input_data
+    return tuple(lfn.replace("%%", "%") for lfn in files) if wanted.parametric else files
+
+
+def _no_replica(missing: Sequence[str], *, vo: VO) -> str:
+    return f"No replica of {listed(missing)} is known to {vo}; register it, or correct the name."
+
+
+def _runs_nowhere(description: JobDescription, arrival: Arrival) -> bool:
+    holding = arrival.input_sites[description.input_data]
+    return narrowed(description.sites, banned_sites=description.banned_sites, holding=holding) is None

@@ -1,0 +1,52 @@
+"""The requirements step: one submit pool for each distinct set of requirements (RFC7)."""
+
+import json
+from typing import Final
+
+from resources.domain.requirements import check
+from resources.queries import (
+    requirement_kinds,
+    requirement_names,
+    requirement_units,
+)
+from taskqueues.services import submit_pools
+from wms.jobs.domain.description import JobDescription
+from wms.jobs.domain.jdl import field_hint
+from wms.jobs.services.optimizers.arrival import Arrival
+from wms.kernel.errors import RejectedError
+
+#: The eligible queues of each are looked up while the request waits.
+MAX_REQUIREMENT_SETS: Final = 100
+
+
+def requirements_key(description: JobDescription) -> str:
+    """Return a text that is the same for the same requirements; empty without any."""
+    # NB: the pairs themselves will not do: to Python 1, 1.0 and True are one key.
+    return json.dumps(description.requirements) if description.requirements else ""
+
+
+def register_requirements(arrival: Arrival) -> None:
+    """Register one submit pool for each distinct set of requirements (RFC7)."""
+    by_key = {requirements_key(wanted.description): wanted for wanted in reversed(arrival.wanted)}
+    by_key.pop("", None)
+    if not by_key:
+        return
+    if len(by_key) > MAX_REQUIREMENT_SETS:
+        sentence = (
+            f"One request may have {MAX_REQUIREMENT_SETS} different requirements, not {len(by_key)}; send several."
+        )
+        arrival.refuse(next(iter(by_key.values())), "requirements", sentence)
+        return
+    names, kinds, units = requirement_names(arrival.vo), requirement_kinds(arrival.vo), requirement_units(arrival.vo)
+    for wanted in by_key.values():
+        try:
+            check(dict(wanted.description.requirements), known=names, kinds=kinds, units=units, hint=field_hint)
+        except RejectedError as error:
+            arrival.refuse_as(wanted, error)
+        if arrival.refused_enough:
+            break
+    if arrival.errors:
+        return
+    wanted_sets = [dict(wanted.description.requirements) for wanted in by_key.values()]
+    pools = submit_pools.register_all(vo=arrival.vo, requirements=wanted_sets, now=arrival.now)
+    arrival.pools |= {key: pool.id for key, pool in zip(by_key, pools, strict=True)}

@@ -1,0 +1,134 @@
+"""The sanity step: names that a description mentions exist, sandboxes are usable, output goes to own directories."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from resources.queries import (
+    known_ces,
+    known_elements,
+    known_platforms,
+    known_sites,
+)
+from taskqueues.services import submit_pools
+from wms.accounts.models import VO
+from wms.jobs.domain.data import is_own, lfn_of_output
+from wms.jobs.domain.submission_warnings import JUDGED_BY, Doubtful, InputFile, doubts_about, quotes_are_closed
+from wms.jobs.queries import own_directories, surroundings_of
+from wms.jobs.services import sandboxes
+from wms.jobs.services.optimizers.arrival import Arrival
+from wms.kernel.names import several_in_one
+
+#: Lists of names that must exist: a mistyped one would wait for ever.
+_MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = MappingProxyType(
+    {
+        "sites": ("site", known_sites),
+        "banned_sites": ("site", known_sites),
+        "grid_ces": ("computing element", known_ces),
+        "platforms": ("platform", lambda _: known_platforms()),
+    }
+)
+
+
+def check_sanity(arrival: Arrival) -> None:
+    """Refuse jobs that could never run as described, and warn of those that hardly will."""
+    for name, (noun, known) in _MUST_EXIST.items():
+        asked = arrival.values(name)
+        if asked:
+            _refuse_unknown(arrival, name, noun=noun, asked=asked, known=known(arrival.vo))
+    _check_setups(arrival)
+    _check_input_sandboxes(arrival)
+    _check_output_data(arrival)
+    _check_stall_windows(arrival)
+    _warn_of_doubts(arrival)
+    if pools := arrival.values("submit_pools"):
+        submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
+
+
+def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, asked: frozenset[str], known: frozenset[str]) -> None:
+    unknown = asked - known
+    for wanted in arrival.wanted if unknown else ():
+        for value in getattr(wanted.description, name):
+            if value in unknown and not arrival.refused_enough:
+                hint = several_in_one(value) or arrival.hint(noun, value, known=known)
+                arrival.refuse(wanted, name, f'No {noun} of the VO {arrival.vo} is called "{value}".{hint}')
+
+
+def _check_setups(arrival: Arrival) -> None:
+    known = arrival.vo.setups
+    for wanted in arrival.wanted:
+        setup = wanted.description.setup
+        if setup is not None and setup not in known:
+            hint = arrival.hint("setup", setup, known=known)
+            arrival.refuse(wanted, "setup", f'The VO {arrival.vo} has no setup "{setup}".{hint}')
+
+
+def _check_input_sandboxes(arrival: Arrival) -> None:
+    references = arrival.values("input_sandbox")
+    if not references:
+        return
+    nameable = sandboxes.held(sandboxes.nameable(references, owner=arrival.owner, group=arrival.group))
+    for wanted in arrival.wanted:
+        named = wanted.description.input_sandbox
+        if named in arrival.input_sandboxes or arrival.refused_enough:
+            continue
+        try:
+            arrival.input_sandboxes[named] = sandboxes.resolve(
+                named, owner=arrival.owner, group=arrival.group, known=nameable
+            )
+        except sandboxes.UnusableSandboxError as error:
+            arrival.refuse_as(wanted, error)
+
+
+def _check_output_data(arrival: Arrival) -> None:
+    asked = {wanted.description.output_se for wanted in arrival.wanted} - {None}
+    known = known_elements(arrival.vo) if asked else frozenset()
+    lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in _output_lists(arrival)}
+    placed = any(lfns_of.values()) or any(wanted.description.output_path for wanted in arrival.wanted)
+    own = own_directories(arrival.owner, group=arrival.group, vo=arrival.vo) if placed else ()
+    for wanted in arrival.wanted:
+        element, path = wanted.description.output_se, wanted.description.output_path
+        if element is not None and element not in known and not arrival.refused_enough:
+            hint = arrival.hint("storage element", element, known=known)
+            sentence = f'No storage element of the VO {arrival.vo} is called "{element}".{hint}'
+            arrival.refuse(wanted, "output_se", sentence)
+        if path and not is_own(path, directories=own) and not arrival.refused_enough:
+            sentence = f"output_path must be below {' or '.join(own)}: other directories are not yours to write to."
+            arrival.refuse(wanted, "output_path", sentence)
+        for lfn in lfns_of[wanted.description.output_data]:
+            if not is_own(lfn.rpartition("/")[0], directories=own) and not arrival.refused_enough:
+                sentence = f"LFN:{lfn} must be below {' or '.join(own)}: other directories are not yours to write to."
+                arrival.refuse(wanted, "output_data", sentence)
+
+
+def _output_lists(arrival: Arrival) -> frozenset[tuple[str, ...]]:
+    return frozenset(wanted.description.output_data for wanted in arrival.wanted)
+
+
+def _check_stall_windows(arrival: Arrival) -> None:
+    longest_s = arrival.vo.longest_stalled_s
+    for wanted in arrival.wanted if longest_s else ():
+        asked_s = wanted.description.stalled_s
+        if asked_s is not None and not 0 < asked_s <= longest_s and not arrival.refused_enough:
+            sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {asked_s}"
+            arrival.refuse(wanted, "stalled_s", sentence + ("." if asked_s else ", which would be none."))
+
+
+def _warn_of_doubts(arrival: Arrival) -> None:
+    """Warn of descriptions that will hardly work as they are meant; alike ones are looked at once."""
+    distinct: dict[tuple[object, ...], Doubtful] = {}
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for position, wanted in enumerate(arrival.wanted):
+        description = {name: getattr(wanted.description, name) for name in JUDGED_BY}
+        if quotes_are_closed(description["arguments"]):
+            description["arguments"] = ""
+        about = (*description.values(), wanted.description.input_sandbox)
+        alike.setdefault(about, []).append(position)
+        if about not in distinct:
+            named = arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
+            files = [InputFile(each.file_name, each.sandbox.is_archive) for each in named]
+            distinct[about] = Doubtful(description, files)
+    kinds, positions_of = list(distinct.values()), list(alike.values())
+    surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
+    for sentence, doubted in doubts_about(kinds, surroundings).items():
+        arrival.warn(sentence, of=sorted(position for kind in doubted for position in positions_of[kind]))
