@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.deletion import Collector
 
 from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.kernel.validators import valid_name

@@ -15,7 +15,7 @@ from pilots.domain.empty_pilot_throttle import Pressure, in_vain_at, pressure_of
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
 from pilots.domain.pilot import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
 from wms.accounts.models import VO, User
 

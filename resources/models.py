@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.db.models.functions import MD5, Cast, Concat
 from django.utils import timezone
 
-from resources.domain.words import (
+from resources.domain.enums import (
     Identity,
     PilotType,
     RequirementKind,

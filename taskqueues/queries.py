@@ -19,7 +19,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce
 
 from resources.models import Queue, Site
-from resources.queries.possible import PossiblePlaces
+from resources.queries.possible_queues import PossiblePlaces
 from taskqueues import sql
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope

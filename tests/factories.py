@@ -17,7 +17,7 @@ from matching.models import Match
 from pilots.domain.pilot import ENDED, PilotStatus
 from pilots.models import BlackHole, Pilot
 from pilots.services.tokens import issue_pilot_token
-from resources.domain.words import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
+from resources.domain.enums import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.rounding import cpu_segment_s

@@ -17,7 +17,7 @@ from resources.api.authentication import SiteCredential
 from resources.domain import throttles
 from resources.domain.advertisements import MOST_JOBS, Advertisement, of_classad, of_numbers
 from resources.domain.classad import MAX_BYTES, ClassAdError
-from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
+from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Site
 from resources.queries.throttles import ThrottleStanding
 from wms.kernel.errors import NotFoundError

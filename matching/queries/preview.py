@@ -7,7 +7,7 @@ import numpy as np
 from django.db.models import Exists, OuterRef
 
 from matching.queries.restrictions import closings_now
-from resources.queries import Place
+from resources.queries.places import Place
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.queries import jobs_in

@@ -7,8 +7,8 @@ from typing import Final
 
 from django.db.models import Count
 
+from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, SUBMITTING
-from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from resources.services.throttles import validity_of

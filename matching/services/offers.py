@@ -9,10 +9,10 @@ from django.conf import settings
 from matching.domain.slot_bound import SlotBound
 from pilots.models import Pilot
 from pilots.services.registration import refuse_type
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from resources.models import ComputingElement, Queue, Site
-from resources.queries import Place, resolve_place
-from resources.queries.possible import PossiblePlaces, possible_places
+from resources.queries.places import Place, resolve_place
+from resources.queries.possible_queues import PossiblePlaces, possible_places
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.queries import limits_by_place
 from taskqueues.services.offers import Slot, resolve

@@ -19,8 +19,8 @@ from psycopg.errors import LockNotAvailable
 from matching.services import throttles
 from matching.services.claim import SeenThrottle
 from resources.domain.classad import ClassAd
+from resources.domain.enums import ThrottlePolicy
 from resources.domain.throttles import NO_JOB, PATIENCE_S, Throttle
-from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import throttle_in
 from taskqueues.services.classads import targets_of

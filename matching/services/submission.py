@@ -7,8 +7,8 @@ from functools import cached_property, partial
 from typing import Final
 
 from matching.queries.explain.explanation import doubts_about_queue
-from resources.queries import queues_at_hand
 from resources.queries.nodes import reported_platforms
+from resources.queries.places import queues_at_hand
 from taskqueues.domain.columns import Columns
 from taskqueues.models import TaskQueue
 from taskqueues.services.index.reading import columns_of

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from pilots.domain.pilot import PilotCredential, SecretCredential
 from resources.api.authentication import SiteCredential
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name our authentication

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from pilots.api.permissions import IsPilot
 from pilots.domain.pilot import PilotCredential
 from pilots.services.reports import living_pilot
-from resources.queries import resolve_place
+from resources.queries.places import resolve_place
 from taskqueues.models import SubmitPool
 from taskqueues.queries import MOST_QUEUES, PoolQueues, pools_of_queue, queues_by_pool
 from wms.accounts.api.permissions import IsUser, user_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pilots.domain.empty_pilot_throttle import NONE, Pressure
 from pilots.domain.pilot_demand import Chance
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from taskqueues.domain.columns import Mask
 
 Numbers = NDArray[np.int64]

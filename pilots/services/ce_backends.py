@@ -12,7 +12,7 @@ from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescr
 from pilots.models import CEHealth, Director
 from pilots.services.batch_requests import slot_of, smallest_slot_of
 from resources.domain.ce_options import flaw_of_accounts, of_backend
-from resources.domain.words import Identity, ResourceState
+from resources.domain.enums import Identity, ResourceState
 from resources.models import ComputingElement
 from resources.services.ce_rules import refusal
 

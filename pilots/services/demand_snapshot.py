@@ -9,9 +9,9 @@ from django.db.models.functions import Extract
 from numpy.typing import NDArray
 
 from pilots.domain.pilot_demand import Demand
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from resources.models import Queue, Site
-from resources.queries import serves
+from resources.queries.places import serves
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.models import TaskQueue
 from taskqueues.queries import free_jobs, pools_by_queue, pools_of_queue

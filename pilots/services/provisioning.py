@@ -16,7 +16,7 @@ from pilots.models import Director
 from pilots.queries import JoblessPilots, crowding, found_nothing, jobless_pilots, stall_pauses
 from pilots.services.batch_requests import slot_for, slot_of
 from pilots.services.demand_snapshot import Picture, draw
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from resources.models import Queue
 from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.conditions import within

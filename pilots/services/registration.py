@@ -14,10 +14,10 @@ from pilots.services.exclusions import refuse_black_hole
 from pilots.services.reports import living_pilot
 from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.enums import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
-from resources.queries import Place, resolve_place
-from resources.services import count_registration
+from resources.queries.places import Place, resolve_place
+from resources.services.site_tokens import count_registration
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, Membership, User
 from wms.accounts.security_log import record

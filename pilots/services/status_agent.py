@@ -16,7 +16,7 @@ from pilots.models import Pilot
 from pilots.queries import heard_since
 from pilots.services import logs
 from pilots.services.reports import as_reason, end_pilot
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue
 
 logger = logging.getLogger(__name__)

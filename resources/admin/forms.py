@@ -6,9 +6,9 @@ from typing import Any, Final
 from django import forms
 
 from resources.domain.definitions import Definition, by_folded_name, misfit_values
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from resources.models import ComputingElement, Queue, Site
-from resources.queries import definitions, misfits_of
+from resources.queries.known_names import definitions, misfits_of
 from resources.services.ce_rules import refusal
 from wms.accounts.models import VO
 from wms.kernel.names import composed_all, listed

@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
-from resources.services import MAX_REASON_LENGTH, StateError, set_state
+from resources.services.states import MAX_REASON_LENGTH, StateError, set_state
 from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.models import User
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from resources import queries
-from resources.domain.words import SiteTokenPurpose
-from resources.services import SITE_TOKEN_PREFIX
+from resources.domain.enums import SiteTokenPurpose
+from resources.queries import visible_sites
+from resources.services.site_tokens import SITE_TOKEN_PREFIX
 from wms.accounts.domain import USER_TOKEN_PREFIX
 from wms.kernel.rest import BearerAuthentication
 from wms.kernel.rest.authentication import bearer_token
@@ -60,7 +60,7 @@ class SiteTokenAuthentication(BearerAuthentication):
         token = bearer_token(request)
         if token is None or token.startswith(OTHER_PREFIXES):
             return None
-        row = queries.site_token(token)
+        row = visible_sites.site_token(token)
         if row is not None:
             credential = SiteCredential(
                 token_id=row.pk,

@@ -8,8 +8,8 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from resources.domain.enums import Identity, PilotType, ResourceState
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
-from resources.domain.words import Identity, PilotType, ResourceState
 from resources.models import ComputingElement, Level, Queue, Site
 
 

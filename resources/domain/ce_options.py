@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 
-from resources.domain.words import Identity
+from resources.domain.enums import Identity
 
 #: The only option of a CE that is for its pilots, whatever its backend.
 PAYLOAD_USERS = "payload_users"

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
+from resources.domain.enums import RequirementKind
 from resources.domain.parameters import ValueProblem, canonical_name, canonical_value, folded_name, values_of
-from resources.domain.words import RequirementKind
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from resources.domain.definitions import is_number, kind_problem
+from resources.domain.enums import RequirementKind
 from resources.domain.files import shown
 from resources.domain.parameters import (
     Identity,
@@ -22,7 +23,6 @@ from resources.domain.parameters import (
     identity,
     values_of,
 )
-from resources.domain.words import RequirementKind
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 

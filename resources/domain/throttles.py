@@ -29,7 +29,7 @@ from resources.domain.classad import (
     parse_classad,
     parse_expression,
 )
-from resources.domain.words import ThrottlePolicy
+from resources.domain.enums import ThrottlePolicy
 
 #: By the names under which SAM advertises them; whole numbers, at least 0.
 Numbers = Mapping[str, int]

@@ -43,16 +43,16 @@ class Migration(migrations.Migration):
             name='Site',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[(resources.domain.words.ResourceState['ACTIVE'], resources.domain.words.ResourceState['ACTIVE']), (resources.domain.words.ResourceState['DRAINING'], resources.domain.words.ResourceState['DRAINING']), (resources.domain.words.ResourceState['BANNED'], resources.domain.words.ResourceState['BANNED'])], default=resources.domain.words.ResourceState['ACTIVE'], max_length=16)),
+                ('state', models.CharField(choices=[(resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['ACTIVE']), (resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['DRAINING']), (resources.domain.enums.ResourceState['BANNED'], resources.domain.enums.ResourceState['BANNED'])], default=resources.domain.enums.ResourceState['ACTIVE'], max_length=16)),
                 ('state_reason', models.CharField(blank=True, max_length=255)),
                 ('state_until', models.DateTimeField(blank=True, help_text='From then on it is active again.', null=True)),
                 ('state_changed_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('parameters', models.JSONField(blank=True, default=dict, validators=[resources.validators.valid_parameters])),
                 ('vo_parameters', models.JSONField(blank=True, default=dict, validators=[resources.validators.valid_vo_parameters], verbose_name='parameters by VO')),
                 ('name', models.CharField(max_length=128, unique=True, validators=[django.core.validators.RegexValidator(re.compile('[A-Za-z0-9_][A-Za-z0-9_.:@+-]*\\Z'), 'Use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _.')])),
-                ('throttle_policy', models.CharField(blank=True, choices=[(resources.domain.words.ThrottlePolicy['NONE'], 'none'), (resources.domain.words.ThrottlePolicy['MATCHES'], resources.domain.words.ThrottlePolicy['MATCHES']), (resources.domain.words.ThrottlePolicy['LEVEL0'], resources.domain.words.ThrottlePolicy['LEVEL0']), (resources.domain.words.ThrottlePolicy['LEVEL1'], resources.domain.words.ThrottlePolicy['LEVEL1']), (resources.domain.words.ThrottlePolicy['LEVEL2'], resources.domain.words.ThrottlePolicy['LEVEL2']), (resources.domain.words.ThrottlePolicy['CUSTOM'], resources.domain.words.ThrottlePolicy['CUSTOM'])], default=resources.domain.words.ThrottlePolicy['NONE'], max_length=16)),
+                ('throttle_policy', models.CharField(blank=True, choices=[(resources.domain.enums.ThrottlePolicy['NONE'], 'none'), (resources.domain.enums.ThrottlePolicy['MATCHES'], resources.domain.enums.ThrottlePolicy['MATCHES']), (resources.domain.enums.ThrottlePolicy['LEVEL0'], resources.domain.enums.ThrottlePolicy['LEVEL0']), (resources.domain.enums.ThrottlePolicy['LEVEL1'], resources.domain.enums.ThrottlePolicy['LEVEL1']), (resources.domain.enums.ThrottlePolicy['LEVEL2'], resources.domain.enums.ThrottlePolicy['LEVEL2']), (resources.domain.enums.ThrottlePolicy['CUSTOM'], resources.domain.enums.ThrottlePolicy['CUSTOM'])], default=resources.domain.enums.ThrottlePolicy['NONE'], max_length=16)),
                 ('throttle_advertisement_s', models.PositiveIntegerField(default=300, validators=[django.core.validators.MinValueValidator(1)])),
-                ('throttle_when_expired', models.CharField(choices=[(resources.domain.words.WhenExpired['COUNT'], resources.domain.words.WhenExpired['COUNT']), (resources.domain.words.WhenExpired['CLOSED'], resources.domain.words.WhenExpired['CLOSED'])], default=resources.domain.words.WhenExpired['COUNT'], max_length=16)),
+                ('throttle_when_expired', models.CharField(choices=[(resources.domain.enums.WhenExpired['COUNT'], resources.domain.enums.WhenExpired['COUNT']), (resources.domain.enums.WhenExpired['CLOSED'], resources.domain.enums.WhenExpired['CLOSED'])], default=resources.domain.enums.WhenExpired['COUNT'], max_length=16)),
                 ('throttle_requirements', models.TextField(blank=True, help_text='Policy custom: a ClassAd expression.')),
                 ('max_matches', models.PositiveIntegerField(blank=True, null=True)),
                 ('max_submitting_jobs', models.PositiveIntegerField(blank=True, null=True)),
@@ -67,7 +67,7 @@ class Migration(migrations.Migration):
             name='ComputingElement',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[(resources.domain.words.ResourceState['ACTIVE'], resources.domain.words.ResourceState['ACTIVE']), (resources.domain.words.ResourceState['DRAINING'], resources.domain.words.ResourceState['DRAINING']), (resources.domain.words.ResourceState['BANNED'], resources.domain.words.ResourceState['BANNED'])], default=resources.domain.words.ResourceState['ACTIVE'], max_length=16)),
+                ('state', models.CharField(choices=[(resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['ACTIVE']), (resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['DRAINING']), (resources.domain.enums.ResourceState['BANNED'], resources.domain.enums.ResourceState['BANNED'])], default=resources.domain.enums.ResourceState['ACTIVE'], max_length=16)),
                 ('state_reason', models.CharField(blank=True, max_length=255)),
                 ('state_until', models.DateTimeField(blank=True, help_text='From then on it is active again.', null=True)),
                 ('state_changed_at', models.DateTimeField(default=django.utils.timezone.now)),
@@ -76,8 +76,8 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=128, validators=[django.core.validators.RegexValidator(re.compile('[A-Za-z0-9_][A-Za-z0-9_.:@+-]*\\Z'), 'Use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _.')])),
                 ('type', models.CharField(choices=[('local', 'local'), ('slurm', 'slurm'), ('ssh', 'ssh'), ('htcondor', 'htcondor')], default='local', max_length=16)),
                 ('options', models.JSONField(blank=True, default=dict, help_text='Of the backend: host, partition, account, …')),
-                ('pilot_types', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[(resources.domain.words.PilotType['PRIVATE'], resources.domain.words.PilotType['PRIVATE']), (resources.domain.words.PilotType['GENERIC'], resources.domain.words.PilotType['GENERIC'])], max_length=16), blank=True, default=list, help_text='Kinds of pilot it accepts; empty: both.', size=None)),
-                ('identity', models.CharField(choices=[(resources.domain.words.Identity['NONE'], resources.domain.words.Identity['NONE']), (resources.domain.words.Identity['ENVIRONMENT'], resources.domain.words.Identity['ENVIRONMENT']), (resources.domain.words.Identity['SUDO'], resources.domain.words.Identity['SUDO'])], default=resources.domain.words.Identity['NONE'], max_length=16)),
+                ('pilot_types', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[(resources.domain.enums.PilotType['PRIVATE'], resources.domain.enums.PilotType['PRIVATE']), (resources.domain.enums.PilotType['GENERIC'], resources.domain.enums.PilotType['GENERIC'])], max_length=16), blank=True, default=list, help_text='Kinds of pilot it accepts; empty: both.', size=None)),
+                ('identity', models.CharField(choices=[(resources.domain.enums.Identity['NONE'], resources.domain.enums.Identity['NONE']), (resources.domain.enums.Identity['ENVIRONMENT'], resources.domain.enums.Identity['ENVIRONMENT']), (resources.domain.enums.Identity['SUDO'], resources.domain.enums.Identity['SUDO'])], default=resources.domain.enums.Identity['NONE'], max_length=16)),
                 ('state_changed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('site', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='ces', to='resources.site')),
             ],
@@ -89,7 +89,7 @@ class Migration(migrations.Migration):
             name='SiteToken',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('purpose', models.CharField(choices=[(resources.domain.words.SiteTokenPurpose['ADVERTISE'], resources.domain.words.SiteTokenPurpose['ADVERTISE']), (resources.domain.words.SiteTokenPurpose['REGISTER'], resources.domain.words.SiteTokenPurpose['REGISTER'])], max_length=16)),
+                ('purpose', models.CharField(choices=[(resources.domain.enums.SiteTokenPurpose['ADVERTISE'], resources.domain.enums.SiteTokenPurpose['ADVERTISE']), (resources.domain.enums.SiteTokenPurpose['REGISTER'], resources.domain.enums.SiteTokenPurpose['REGISTER'])], max_length=16)),
                 ('digest', models.BinaryField(max_length=32, unique=True)),
                 ('configured', models.BooleanField(default=False, help_text='Set by the configuration file, which may replace it.')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
@@ -101,7 +101,7 @@ class Migration(migrations.Migration):
             name='Queue',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[(resources.domain.words.ResourceState['ACTIVE'], resources.domain.words.ResourceState['ACTIVE']), (resources.domain.words.ResourceState['DRAINING'], resources.domain.words.ResourceState['DRAINING']), (resources.domain.words.ResourceState['BANNED'], resources.domain.words.ResourceState['BANNED'])], default=resources.domain.words.ResourceState['ACTIVE'], max_length=16)),
+                ('state', models.CharField(choices=[(resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['ACTIVE']), (resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['DRAINING']), (resources.domain.enums.ResourceState['BANNED'], resources.domain.enums.ResourceState['BANNED'])], default=resources.domain.enums.ResourceState['ACTIVE'], max_length=16)),
                 ('state_reason', models.CharField(blank=True, max_length=255)),
                 ('state_until', models.DateTimeField(blank=True, help_text='From then on it is active again.', null=True)),
                 ('state_changed_at', models.DateTimeField(default=django.utils.timezone.now)),
@@ -121,7 +121,7 @@ class Migration(migrations.Migration):
                 ('state_changed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('ce', 'name'), name='queue_name_is_unique_at_its_ce'), models.CheckConstraint(condition=models.Q(('tags__contains', models.F('required_tags'))), name='queue_required_tags_are_among_its_tags'), models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.words.ResourceState['ACTIVE'], resources.domain.words.ResourceState['DRAINING'], resources.domain.words.ResourceState['BANNED']])), name='queue_state_is_known')],
+                'constraints': [models.UniqueConstraint(fields=('ce', 'name'), name='queue_name_is_unique_at_its_ce'), models.CheckConstraint(condition=models.Q(('tags__contains', models.F('required_tags'))), name='queue_required_tags_are_among_its_tags'), models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['BANNED']])), name='queue_state_is_known')],
             },
         ),
         migrations.CreateModel(
@@ -129,7 +129,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=128, validators=[django.core.validators.RegexValidator(re.compile('[A-Za-z0-9_][A-Za-z0-9_.:@+-]*\\Z'), 'Use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _.')])),
-                ('kind', models.CharField(choices=[(resources.domain.words.RequirementKind['SET'], resources.domain.words.RequirementKind['SET']), (resources.domain.words.RequirementKind['CAPACITY'], resources.domain.words.RequirementKind['CAPACITY']), (resources.domain.words.RequirementKind['EXACT'], resources.domain.words.RequirementKind['EXACT'])], max_length=16)),
+                ('kind', models.CharField(choices=[(resources.domain.enums.RequirementKind['SET'], resources.domain.enums.RequirementKind['SET']), (resources.domain.enums.RequirementKind['CAPACITY'], resources.domain.enums.RequirementKind['CAPACITY']), (resources.domain.enums.RequirementKind['EXACT'], resources.domain.enums.RequirementKind['EXACT'])], max_length=16)),
                 ('unit', models.CharField(blank=True, max_length=32)),
                 ('vos', models.ManyToManyField(blank=True, help_text='None chosen: all.', to='accounts.vo', verbose_name='VOs')),
             ],
@@ -143,7 +143,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='computingelement',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.words.ResourceState['ACTIVE'], resources.domain.words.ResourceState['DRAINING'], resources.domain.words.ResourceState['BANNED']])), name='ce_state_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['BANNED']])), name='ce_state_is_known'),
         ),
         migrations.AddIndex(
             model_name='sitetoken',
@@ -151,6 +151,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='site',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.words.ResourceState['ACTIVE'], resources.domain.words.ResourceState['DRAINING'], resources.domain.words.ResourceState['BANNED']])), name='site_state_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('state__in', [resources.domain.enums.ResourceState['ACTIVE'], resources.domain.enums.ResourceState['DRAINING'], resources.domain.enums.ResourceState['BANNED']])), name='site_state_is_known'),
         ),
     ]

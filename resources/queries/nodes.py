@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from resources.models import Queue, ReportedPlatform
-from resources.queries import compatible_platforms
+from resources.queries.known_names import compatible_platforms
 from wms.kernel.names import listed
 
 #: Older reports say nothing of the nodes that a queue has today.

@@ -3,7 +3,8 @@
 from collections.abc import Hashable
 
 from resources.domain.software import PARAMETER, PublishedSoftware, software_of_queue
-from resources.queries import queues_of, supply_of
+from resources.queries.eligible_queues import supply_of
+from resources.queries.places import queues_of
 from wms.accounts.models import VO
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import GatewayState, gateway_states
 from resources.domain.throttles import FIELD_OF_MAXIMUM, Condition, Throttle
-from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from wms.kernel.moments import to_the_second
 

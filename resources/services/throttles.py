@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from resources.domain.words import ThrottlePolicy
+from resources.domain.enums import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import gateways_of, throttle_in
 from wms.kernel.db import transaction_required

@@ -18,11 +18,12 @@ from resources.admin.forms import CEForm, DefinitionForm, LevelForm
 from resources.admin.rights import sites_serving, sites_serving_only
 from resources.admin.states import PARAMETER_FIELDSET, STATE_ACTIONS, STATE_FIELDS, STATE_FIELDSET, StatesAdmin
 from resources.domain.classad import ClassAdError, parse_expression
+from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.domain.throttles import MAXIMA, needed_by
-from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site, StorageElement
 from resources.queries.nodes import contradiction, latest_reports
-from resources.services import full_name, issue_site_token
+from resources.services.site_tokens import issue_site_token
+from resources.services.states import full_name
 from resources.services.throttles import recompute
 from taskqueues.services import classads, submit_pools
 from taskqueues.tasks import refresh_stale_submit_pools

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from taskqueues.domain.limits import LimitScope
 
 #: The job types of possible queues that have none in common: no job is of this type.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from resources.queries import queues_at_hand
+from resources.queries.places import queues_at_hand
 from taskqueues.domain.columns import Columns, QueueRow
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.held_back import HeldBack, delay_s

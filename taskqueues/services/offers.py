@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from resources.domain.enums import PilotType
 from resources.domain.software import PublishedSoftware
-from resources.domain.words import PilotType
 from resources.models import Queue
-from resources.queries import Place, accepting, compatible_platforms, serves
-from resources.queries.possible import PossiblePlaces
+from resources.queries.known_names import compatible_platforms
+from resources.queries.places import Place, accepting, serves
+from resources.queries.possible_queues import PossiblePlaces
 from resources.queries.software import published_software
 from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer
 from taskqueues.queries import pools_of_all, pools_of_queue, queues_of_pools

@@ -7,8 +7,8 @@ from functools import cached_property
 from time import monotonic
 from typing import Protocol
 
+from resources.domain.enums import ThrottlePolicy
 from resources.domain.throttles import PATIENCE_S
-from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import ThrottleStanding, throttle_in, throttle_of
 from taskqueues.domain.limits import LimitScope

@@ -15,7 +15,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from resources.domain.eligibility import Supply
 from resources.domain.requirements import canonical, submit_pool_id
-from resources.queries import supply_of
+from resources.queries.eligible_queues import supply_of
 from taskqueues import sql
 from taskqueues.models import StaleSubmitPools, SubmitPool, TaskQueue
 from wms.accounts.models import VO

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from matching.models import Match, PilotEfficiency
 from pilots.models import BlackHole, CEHealth, Director, Pilot
-from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.domain.enums import RequirementKind, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
     Platform,
@@ -21,7 +21,7 @@ from resources.models import (
     SiteToken,
     StorageElement,
 )
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.factories import (
     NOW,

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from matching.models import Match, PilotEfficiency
 from pilots.models import BlackHole, CEHealth, Director, Pilot
-from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.domain.enums import RequirementKind, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
     Platform,
@@ -24,7 +24,7 @@ from resources.models import (
     StorageElement,
     ThrottleState,
 )
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests.admin.conftest import World
 from tests.factories import (

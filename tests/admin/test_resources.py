@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import (
     Queue,
     ReportedPlatform,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pilots.domain.pilot import PilotStatus
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.kernel.db import LockKey
 

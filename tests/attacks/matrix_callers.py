@@ -14,9 +14,9 @@ from django.utils import timezone
 from matching.models import PilotEfficiency
 from matching.services import throttles
 from pilots.models import CEHealth, Director
-from resources.domain.words import RequirementKind, SiteTokenPurpose
+from resources.domain.enums import RequirementKind, SiteTokenPurpose
 from resources.models import SiteToken
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
 from tests.admin.conftest import World as RowsOfVO

@@ -7,7 +7,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from resources.models import RequirementDefinition, Site
 from tests.admin.conftest import act, client_of
 from tests.factories import make_requirement_definition, make_site, make_user, make_vo

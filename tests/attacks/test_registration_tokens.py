@@ -10,9 +10,9 @@ from pytest_django import Settings
 
 from pilots.models import Pilot
 from pilots.services.registration import QueueFullError, Registration, register
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Queue, SiteToken
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests.api.pilots.credentials import REGISTER, post, register_token
 from tests.factories import make_queue, make_vo
 

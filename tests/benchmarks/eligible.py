@@ -6,7 +6,7 @@ from random import Random
 from django.db import connection
 
 from resources.domain.requirements import canonical
-from resources.queries import eligible_queues
+from resources.queries.eligible_queues import eligible_queues
 from tests.benchmarks.measuring import Report, timed
 from tests.benchmarks.options import Options
 from tests.benchmarks.surroundings import Surroundings

@@ -15,10 +15,10 @@ import pytest
 from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.gateway.wms_advertise import REFUSED, STATES
 from resources.models import Site, ThrottleState
-from resources.services import issue_site_token, revoke_site_token
+from resources.services.site_tokens import issue_site_token, revoke_site_token
 from tests.agent.running import INTERPRETERS, marker
 from tests.factories import make_throttled_site
 from tests.pace import within

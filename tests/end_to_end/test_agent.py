@@ -22,9 +22,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Queue
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent, ancestor_below, marker, processes_with
 from tests.pace import Deadline, within

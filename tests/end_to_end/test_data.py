@@ -12,9 +12,9 @@ from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
 from pilots.agent.data.checksums import checksum_of
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Replica, Site
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent
 from tests.storage import StorageServer

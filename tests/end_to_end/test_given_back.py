@@ -12,9 +12,9 @@ from pytest_django import Settings
 from matching.models import Match
 from matching.services.black_holes import find_black_holes
 from pilots.models import BlackHole
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Queue
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent
 from tests.end_to_end.test_agent import World, world

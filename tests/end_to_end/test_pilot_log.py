@@ -9,8 +9,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from pilots.models import Pilot
 from pilots.queries import kept_log
-from resources.domain.words import SiteTokenPurpose
-from resources.services import issue_site_token
+from resources.domain.enums import SiteTokenPurpose
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.agent.running import RunningAgent
 

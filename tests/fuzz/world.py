@@ -14,9 +14,9 @@ from matching.services import job_tokens, throttles
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from resources.domain.advertisements import of_numbers
+from resources.domain.enums import RequirementKind, SiteTokenPurpose, ThrottlePolicy
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
-from resources.domain.words import RequirementKind, SiteTokenPurpose, ThrottlePolicy
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.services import sandboxes

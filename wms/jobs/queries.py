@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
-from resources.queries import known_elements, known_middlewares
+from resources.queries.known_names import known_elements, known_middlewares
 from resources.queries.replicas import element_sites
 from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User

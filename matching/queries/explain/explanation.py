@@ -24,15 +24,10 @@ from matching.queries.explain.pilots import PilotsThere, none_of_the_middleware,
 from matching.queries.explain.summary import Findings, Standing, not_waiting, waiting
 from matching.queries.restrictions import closings_now
 from resources.models import Queue
-from resources.queries import (
-    queues_at_hand,
-    requirement_kinds,
-    requirement_units,
-    resolve_place,
-    supply_of,
-    why_closed,
-)
+from resources.queries.eligible_queues import supply_of
+from resources.queries.known_names import requirement_kinds, requirement_units
 from resources.queries.nodes import reported_platforms
+from resources.queries.places import queues_at_hand, resolve_place, why_closed
 from taskqueues.domain.columns import Columns
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.domain.offer import ResourceOffer

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from matching.domain.headline import Cause, Ground
-from resources.queries import place_in_words
+from resources.queries.places import place_in_words
 from taskqueues.models import QueuedJob
 from wms.kernel.moments import to_the_second
 from wms.kernel.names import listed

@@ -17,9 +17,9 @@ from pilots.domain.empty_pilot_throttle import in_vain_at, pressure_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
 from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stall_pauses, stand_still
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from resources.models import Queue
-from resources.queries import known_middlewares
+from resources.queries.known_names import known_middlewares
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import TaskQueue
 from wms.kernel.names import listed

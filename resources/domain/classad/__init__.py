@@ -4,17 +4,22 @@ Jobs are described in it (JDL), and a site's throttle may be an expression of it
 meaning departs from HTCondor's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
-
-from resources.domain.classad.analysis import Possibilities, Reach, reach_of
-from resources.domain.classad.evaluation import ERROR, MAX_STEPS, UNDEFINED, Evaluation, Frame, Value
+from resources.domain.classad.analysis import Reach
+from resources.domain.classad.evaluation import ERROR, UNDEFINED, Value
+from resources.domain.classad.language import (
+    ClassAd,
+    Expression,
+    classad_of,
+    each_value_of,
+    evaluate,
+    is_true,
+    may_be_true,
+    parse_classad,
+    parse_expression,
+    values_of,
+)
 from resources.domain.classad.lexer import MAX_BYTES, ClassAdError
-from resources.domain.classad.syntax import MAX_DEPTH, MAX_NODES, parse_node, parse_record
-from resources.domain.classad.tree import Entry, Items, Literal, Node, Record, Scalar
+from resources.domain.classad.syntax import MAX_DEPTH, MAX_NODES
 
 __all__ = [
     "ERROR",
@@ -36,173 +41,3 @@ __all__ = [
     "parse_expression",
     "values_of",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A parsed expression and the text it stands in, to point at its place in errors."""
-
-    root: Node
-    text: str
-
-    def reach(self, my: "ClassAd", *, constants: AbstractSet[str] = frozenset()) -> Reach:
-        """Return the names on which its value may depend.
-
-        Args:
-            my: the ad in which its names are looked up.
-            constants: names, in lower case, that will have constants in place of what *my* says.
-        """
-        return reach_of(self.root, my.record, constants=constants)
-
-    def error(self, problem: str) -> ClassAdError:
-        """Return an error that points at where this expression begins."""
-        return ClassAdError(problem, text=self.text, at=self.root.at)
-
-
-@dataclass(frozen=True, slots=True)
-class ClassAd:
-    """A parsed record and the text it stands in. Attribute names ignore letter case; their spelling is kept."""
-
-    record: Record
-    text: str
-
-    @property
-    def whole(self) -> Expression:
-        """The record as the expression that it is."""
-        return Expression(self.record, self.text)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The attribute names as they were written, in their order."""
-        return tuple(entry.name for entry in self.record.entries.values())
-
-    def expression(self, name: str) -> Expression | None:
-        """Return the expression of the attribute *name*, or None."""
-        entry = self.record.entries.get(name.lower())
-        return None if entry is None else Expression(entry.node, self.text)
-
-    def updated(self, other: "ClassAd") -> "ClassAd":
-        """Return the record with the attributes of *other* in place of, or beside, its own."""
-        entries = MappingProxyType({**self.record.entries, **other.record.entries})
-        return ClassAd(Record(entries, self.record.at), self.text)
-
-    def error(self, name: str, problem: str) -> ClassAdError:
-        """Return an error that points at the name of the attribute *name*."""
-        return ClassAdError(problem, text=self.text, at=self.record.entries[name.lower()].at)
-
-
-_EMPTY: Final = ClassAd(Record(MappingProxyType({}), 0), "")
-
-
-def parse_expression(text: str) -> Expression:
-    """Return the expression that makes up the whole of *text*.
-
-    Raises:
-        ClassAdError: with line and column.
-    """
-    return Expression(parse_node(text), text)
-
-
-def parse_classad(text: str, *, dotted_names: bool = False, by_lines: bool = False) -> ClassAd:
-    """Return the record that makes up the whole of *text*, with or without brackets around it.
-
-    Args:
-        text: ``[ a = 1; b = 2 ]`` or ``a = 1; b = 2``.
-        dotted_names: whether its own attributes may be called ``Parameters.energy``.
-        by_lines: whether one attribute on each line will do, without brackets and semicolons (HTCondor's old form).
-
-    Raises:
-        ClassAdError: with line and column.
-    """
-    return ClassAd(parse_record(text, dotted_names=dotted_names, by_lines=by_lines), text)
-
-
-def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:
-    """Return the record with these constant attributes; two names that differ only in case are one, the later wins."""
-    entries = {}
-    for name, value in values.items():
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            node: Node = Items(tuple(Literal(item, 0) for item in value), 0)
-        else:
-            node = Literal(value, 0)
-        entries[name.lower()] = Entry(name, node, 0)
-    return ClassAd(Record(MappingProxyType(entries), 0), "")
-
-
-def evaluate(
-    expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
-) -> Value:
-    """Return the value of *expression*.
-
-    Args:
-        expression: what to compute.
-        my: where bare names and ``MY.name`` are looked up.
-        target: where ``TARGET.name`` is looked up; within it the two change places.
-        max_steps: how many parts may be computed in all.
-
-    Returns:
-        str, int, float, bool, UNDEFINED, ERROR, a tuple of values, or a mapping of names (as written) to values.
-
-    Raises:
-        ClassAdError: the evaluation took more than *max_steps*, or went too deep.
-    """
-    mine, theirs = Frame(my.record), Frame(target.record)
-    mine.target, theirs.target = theirs, mine
-    return Evaluation(max_steps=max_steps).run(expression.root, my=mine, text=expression.text)
-
-
-def values_of(ad: ClassAd, *, max_steps: int = MAX_STEPS) -> Mapping[str, Value]:
-    """Return the values of all attributes of *ad*, by their names as written; *max_steps* is for all of them together.
-
-    Raises:
-        ClassAdError: as ``evaluate``.
-    """
-    values = evaluate(ad.whole, my=ad, max_steps=max_steps)
-    return values if isinstance(values, Mapping) else {}
-
-
-def each_value_of(ad: ClassAd, names: Iterable[str], *, max_steps: int = MAX_STEPS) -> Iterator[tuple[str, Value]]:
-    """Yield name and value of those attributes of *ad* that there are; *max_steps* is for all of them together.
-
-    Raises:
-        ClassAdError: as ``evaluate``; it points at the attribute's name.
-    """
-    evaluation, mine = Evaluation(max_steps=max_steps), Frame(ad.record)
-    for name in names:
-        entry = ad.record.entries.get(name.lower())
-        if entry is None:
-            continue
-        try:
-            value = evaluation.run(entry.node, my=mine, text=ad.text)
-        except ClassAdError as error:
-            raise ad.error(name, error.problem) from error
-        yield name, value
-
-
-def is_true(
-    expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
-) -> bool:
-    """Return whether *expression* is exactly TRUE; undefined, an error, a number or too long an evaluation is not."""
-    try:
-        return evaluate(expression, my=my, target=target, max_steps=max_steps) is True
-    except ClassAdError:
-        return False
-
-
-def may_be_true(expression: Expression, *, my: ClassAd, unknown: AbstractSet[str], max_steps: int = MAX_STEPS) -> bool:
-    """Return False only if *expression* is exactly TRUE for no TARGET.
-
-    Args:
-        expression: what to decide about.
-        my: where bare names and ``MY.name`` are looked up.
-        unknown: attributes, in lower case, that TARGET may have; any other is undefined.
-        max_steps: of each of its parts; what takes longer may be TRUE.
-    """
-
-    def compute(node: Node) -> "Value | None":
-        try:
-            return evaluate(Expression(node, expression.text), my=my, max_steps=max_steps)
-        except ClassAdError:
-            return None
-
-    return Possibilities(my.record, unknown=unknown, compute=compute).may_be_true(expression.root)

@@ -3,9 +3,9 @@
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from resources import services
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site
+from resources.services import site_tokens
 from wms.kernel.names import did_you_mean
 
 
@@ -27,4 +27,4 @@ class Command(BaseCommand):
         if row is None:
             names = Site.objects.order_by("name").values_list("name", flat=True)
             raise CommandError(f'There is no site "{site}".{did_you_mean(site, names)}')
-        self.stdout.write(services.issue_site_token(row, purpose=SiteTokenPurpose(purpose), now=timezone.now()))
+        self.stdout.write(site_tokens.issue_site_token(row, purpose=SiteTokenPurpose(purpose), now=timezone.now()))

@@ -19,9 +19,9 @@ from matching.services import job_tokens
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets, secret_of
-from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
+from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Queue, Site, SiteToken, StorageElement
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from wms.accounts.domain import TokenScope
 from wms.accounts.models import VO, Group, User

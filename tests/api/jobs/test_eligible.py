@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import RequirementDefinition, Site
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from taskqueues.models import SubmitPool
 from tests import factories
 from tests.api.jobs.conftest import World

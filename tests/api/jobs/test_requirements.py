@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from rest_framework.test import APIClient
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from taskqueues.models import SubmitPool
 from tests import factories
 from tests.api.jobs.conftest import World

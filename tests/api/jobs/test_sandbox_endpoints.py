@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from resources.domain.words import SiteTokenPurpose
-from resources.services import issue_site_token
+from resources.domain.enums import SiteTokenPurpose
+from resources.services.site_tokens import issue_site_token
 from tests.factories import NOW, make_group, make_job, make_pilot_token, make_site, make_token, make_user
 from wms.accounts.models import User
 from wms.jobs.models import Job, Sandbox, SandboxUpload

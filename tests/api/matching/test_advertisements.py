@@ -9,9 +9,9 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from matching.services import job_tokens
-from resources.domain.words import SiteTokenPurpose, ThrottlePolicy
+from resources.domain.enums import SiteTokenPurpose, ThrottlePolicy
 from resources.models import Site, ThrottleState
-from resources.services import issue_site_token, revoke_site_token
+from resources.services.site_tokens import issue_site_token, revoke_site_token
 from tests import factories
 from tests.api.matching.conftest import World, bearer
 

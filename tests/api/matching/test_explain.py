@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from pilots.models import Pilot
-from resources.domain.words import PilotType, RequirementKind, ResourceState
+from resources.domain.enums import PilotType, RequirementKind, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities

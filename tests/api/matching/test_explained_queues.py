@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from pilots.models import Pilot
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import Queue, ReportedPlatform
 from tests import factories
 from tests.api.matching.conftest import World

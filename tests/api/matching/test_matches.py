@@ -17,8 +17,8 @@ from matching.models import Match
 from matching.services import job_tokens
 from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
-from resources.domain.words import SiteTokenPurpose
-from resources.services import issue_site_token
+from resources.domain.enums import SiteTokenPurpose
+from resources.services.site_tokens import issue_site_token
 from taskqueues.models import QueuedJob
 from tests import factories
 from tests.api.matching.conftest import World, bearer, lease_for, offer

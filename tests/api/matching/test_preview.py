@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from matching.models import Match
 from pilots.models import Pilot
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import Site
 from taskqueues.models import QueuedJob
 from taskqueues.services import priorities

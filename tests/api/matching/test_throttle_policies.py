@@ -14,9 +14,9 @@ from rest_framework.test import APIClient
 from matching.models import Match
 from matching.queries.invariants import violations
 from pilots.models import Pilot
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site, ThrottleState
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests import factories
 from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_advertisements import advertise

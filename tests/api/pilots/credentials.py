@@ -8,9 +8,9 @@ import jwt
 from django.test import Client
 
 from pilots.models import Pilot
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from tests.factories import NOW, make_pilot, make_pilot_token, make_site, make_token, make_user
 from wms.kernel.tokens import PREFIXES, TokenKind, sign
 

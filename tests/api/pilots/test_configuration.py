@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from pilots.agent.server.configuration import parse
 from pilots.domain.pilot import PilotStatus, WatchdogMargins
-from resources.domain.words import Identity
+from resources.domain.enums import Identity
 from tests.api.pilots.credentials import CONFIG, bearer
 from tests.factories import make_ce, make_group, make_pilot, make_pilot_token, make_queue, make_user, make_vo
 

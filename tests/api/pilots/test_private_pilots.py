@@ -19,7 +19,7 @@ from pilots.models import CEHealth, Director, Pilot
 from pilots.services import exclusions
 from pilots.services.director_cycle import direct
 from pilots.services.secrets import secret_of
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from tests import factories
 from wms.accounts.models import VO, Group, Membership, User
 from wms.jobs.models import Job

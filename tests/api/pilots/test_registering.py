@@ -8,7 +8,7 @@ from django.test import Client
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.tokens import credential_of
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.enums import PilotType, ResourceState
 from resources.models import Queue
 from tests.api.pilots.credentials import CONFIG, CREDENTIALS, REGISTER, bearer, post, register_token
 from tests.factories import make_ce, make_pilot_token, make_queue, make_site, make_vo

@@ -11,7 +11,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets, secret_of
 from pilots.services.tokens import credential_of
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.enums import PilotType, ResourceState
 from resources.models import Site
 from tests.factories import NOW, make_ce, make_group, make_queue, make_user, make_vo
 

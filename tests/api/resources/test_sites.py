@@ -13,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.test import APIClient
 
 from resources.api.authentication import SiteCredential, SiteTokenAuthentication
-from resources.domain.words import ResourceState, SiteTokenPurpose
+from resources.domain.enums import ResourceState, SiteTokenPurpose
 from resources.gateway import wms_advertise
 from resources.models import SiteToken
-from resources.services import issue_site_token, set_site_token
+from resources.services.site_tokens import issue_site_token, set_site_token
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_token, make_user, make_vo
 from wms.accounts.models import VO
 

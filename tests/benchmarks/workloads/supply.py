@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from random import Random
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from resources.models import ComputingElement, Queue, RequirementDefinition, Site
 from wms.accounts.models import VO
 

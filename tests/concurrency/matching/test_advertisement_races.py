@@ -14,8 +14,8 @@ from matching.services.match import match
 from matching.services.offers import OfferRequest
 from matching.services.throttles import advertise, count
 from resources.domain.advertisements import Advertisement, of_numbers
+from resources.domain.enums import ThrottlePolicy
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
-from resources.domain.words import ThrottlePolicy
 from resources.models import Site, ThrottleState
 from resources.services.throttles import recompute
 from tests.concurrency.matching.test_match_races import drain

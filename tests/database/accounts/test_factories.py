@@ -2,7 +2,7 @@
 
 import pytest
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from taskqueues.models import QueuedJob
 from tests import factories
 from wms.accounts.models import ApiToken

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db import transaction
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from taskqueues.models import QueuedJob, SubmitPool, TaskQueue
 from taskqueues.services import queueing
 from tests.factories import NOW, make_job, make_queue, make_requirement_definition

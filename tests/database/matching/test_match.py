@@ -12,9 +12,9 @@ from matching.services.match import PilotNotWelcomeError, match
 from matching.services.offers import BadOfferError, NotYourQueueError, OfferRequest
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import Site
-from resources.queries import UnknownPlaceError
+from resources.queries.places import UnknownPlaceError
 from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.services import priorities, submit_pools

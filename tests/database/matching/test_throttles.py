@@ -20,9 +20,9 @@ from matching.services.site_throttle import ThrottleBusyError
 from matching.services.throttles import ExpiredAdvertisementError, TooManyGatewaysError, advertise, count
 from resources.domain.advertisements import Advertisement, of_classad, of_numbers
 from resources.domain.classad import ClassAd
+from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import MOST_GATEWAYS, gateway_states
 from resources.domain.throttles import CUR_MATCHES, CURRENT, GATHERING, MAX_SUBMITTING, NO_JOB, SUBMITTING, Throttle
-from resources.domain.words import ThrottlePolicy, WhenExpired
 from resources.models import Site, ThrottleState
 from resources.queries.throttles import standings, throttle_of
 from resources.services.throttles import recompute

@@ -14,9 +14,9 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.registration import PilotTypeRefusedError
 from pilots.services.reports import end_pilot
-from resources.domain.words import PilotType, ResourceState, ThrottlePolicy
+from resources.domain.enums import PilotType, ResourceState, ThrottlePolicy
 from resources.models import Queue, Site
-from resources.queries import UnknownPlaceError
+from resources.queries.places import UnknownPlaceError
 from taskqueues.models import Limit, QueuedJob
 from taskqueues.services import submit_pools
 from tests.factories import (

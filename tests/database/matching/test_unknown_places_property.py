@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from matching.services.offers import ANY, Bond, OfferRequest, of_pilot
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import Queue, Site
 from taskqueues.models import Limit, SubmitPool
 from taskqueues.services.index.shared import index

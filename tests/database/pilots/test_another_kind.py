@@ -11,7 +11,7 @@ from pytest_django import Settings
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Director, Pilot, PilotLog
 from pilots.services.ce_backends import backend_of, flaw_of_options
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.database.pilots import toy
 from tests.database.pilots.conftest import Fleet

@@ -12,9 +12,9 @@ from pilots.backends.interface import BackendError
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services import ce_cycle
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
-from resources.services import set_state
+from resources.services.states import set_state
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_task_queue
 from wms.stack.configuration.applying import configure

@@ -12,7 +12,7 @@ from pilots.domain.pilot import MAY_END, PilotStatus
 from pilots.models import Pilot
 from pilots.services.reports import end_pilot
 from pilots.services.tokens import credential_of
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.enums import PilotType, ResourceState
 from tests.factories import NOW, make_ce, make_group, make_pilot, make_queue, make_site, make_user, make_vo
 
 

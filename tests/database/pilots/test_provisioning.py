@@ -13,7 +13,7 @@ from pilots.backends.interface import PilotOrder, Slot, Submission
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets
-from resources.domain.words import PilotType, ResourceState
+from resources.domain.enums import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
 from taskqueues.models import TaskQueue
 from tests.database.pilots.conftest import Fleet, ScriptedBackend

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Director, Pilot
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob, TaskQueue
 from tests.database.pilots.conftest import Fleet, ScriptedBackend

@@ -14,7 +14,7 @@ from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
 from pilots.services import ce_cycle, exclusions, status_agent
 from pilots.services.batch_requests import slot_of
 from pilots.services.reports import leave
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
 from tests.database.pilots.conftest import Fleet, ScriptedBackend, ce_ids
 from tests.database.pilots.test_provisioning import sent_pilots

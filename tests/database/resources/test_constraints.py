@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from resources.models import ReportedPlatform
 from tests.constraints import broken_constraint, change, insert_again
 from tests.factories import NOW, make_ce, make_queue, make_requirement_definition, make_site

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from resources import queries
+from resources.domain.enums import RequirementKind, ResourceState
 from resources.domain.requirements import canonical
-from resources.domain.words import RequirementKind, ResourceState
 from resources.models import ComputingElement, Queue, Site
+from resources.queries import eligible_queues, known_names, places
 from tests.factories import (
     NOW,
     make_ce,
@@ -44,21 +44,21 @@ def test_the_known_names_are_those_of_sites_that_serve_the_vo(lhcb: VO, atlas: V
     for name, vos in (("Ours", [lhcb]), ("Theirs", [atlas]), ("All", []), ("Both", [lhcb, atlas])):
         make_queue(ce=make_ce(name=f"ce.{name}", site=make_site(name=name, vos=vos)))
 
-    assert queries.known_sites(lhcb) == {"Ours", "All", "Both"}
-    assert queries.known_ces(lhcb) == {"ce.Ours", "ce.All", "ce.Both"}
+    assert known_names.known_sites(lhcb) == {"Ours", "All", "Both"}
+    assert known_names.known_ces(lhcb) == {"ce.Ours", "ce.All", "ce.Both"}
 
 
 def test_platforms_are_known_from_nodes_jobs_and_queues() -> None:
     make_platform(name="el9", runs=["el8"])
     make_queue(platforms=["arm"])
-    assert queries.known_platforms() == {"el9", "el8", "arm"}
+    assert known_names.known_platforms() == {"el9", "el8", "arm"}
 
 
 def test_a_node_runs_jobs_of_its_own_and_of_compatible_platforms() -> None:
     make_platform(name="el9", runs=["el8", "el7"])
-    assert queries.compatible_platforms(["el9", "unknown"]) == ("el7", "el8", "el9", "unknown")
-    assert queries.compatible_platforms(["el8"]) == ("el8",)
-    assert queries.compatible_platforms([]) == ()
+    assert known_names.compatible_platforms(["el9", "unknown"]) == ("el7", "el8", "el9", "unknown")
+    assert known_names.compatible_platforms(["el8"]) == ("el8",)
+    assert known_names.compatible_platforms([]) == ()
 
 
 def test_requirement_names_come_from_definitions_and_every_level(lhcb: VO, atlas: VO) -> None:
@@ -69,18 +69,25 @@ def test_requirement_names_come_from_definitions_and_every_level(lhcb: VO, atlas
     make_queue(ce=make_ce(site=site, parameters={"OfCE": 1}), vo_parameters={"lhcb": {"OursOfQueue": 1}})
     make_site(vos=[atlas], parameters={"Elsewhere": 1})
 
-    assert queries.requirement_names(lhcb) == {"Defined", "DefinedForUs", "OfSite", "OursOfSite", "OfCE", "OursOfQueue"}
+    assert known_names.requirement_names(lhcb) == {
+        "Defined",
+        "DefinedForUs",
+        "OfSite",
+        "OursOfSite",
+        "OfCE",
+        "OursOfQueue",
+    }
 
 
 # ---- Eligible queues -------------------------------------------------------------------------------------------------
 
 
 def ids(vo: VO, **requirements: object) -> list[int]:
-    return queries.supply_of(vo).eligible(canonical(requirements))
+    return eligible_queues.supply_of(vo).eligible(canonical(requirements))
 
 
 def parameters(vo: VO, queue: Queue) -> Mapping[str, object]:
-    return queries.supply_of(vo).offered(queue.pk, ["memory", "scratch", "odd"])
+    return eligible_queues.supply_of(vo).offered(queue.pk, ["memory", "scratch", "odd"])
 
 
 def test_eligible_are_the_queues_whose_effective_parameters_meet_the_requirements(lhcb: VO, atlas: VO) -> None:
@@ -103,21 +110,23 @@ def test_eligible_queues_are_told_as_a_tree(lhcb: VO) -> None:
         make_queue(name=name, ce=ce)
     make_queue(name="small", ce=second, parameters={"Memory": 1})
 
-    assert queries.eligible_queues(lhcb, {"Memory": 4000.0}) == {"CERN": {"ce1": ("long", "short"), "ce2": ("long",)}}
-    assert list(queries.eligible_queues(lhcb, {})) == ["CERN", "PIC"]
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 4001})) == {}
+    assert eligible_queues.eligible_queues(lhcb, {"Memory": 4000.0}) == {
+        "CERN": {"ce1": ("long", "short"), "ce2": ("long",)}
+    }
+    assert list(eligible_queues.eligible_queues(lhcb, {})) == ["CERN", "PIC"]
+    assert eligible_queues.eligible_queues(lhcb, canonical({"Memory": 4001})) == {}
 
 
 def test_without_queues_the_tree_is_empty_and_what_changes_shows_at_once(lhcb: VO, atlas: VO) -> None:
-    assert queries.eligible_queues(lhcb, {}) == {}
+    assert eligible_queues.eligible_queues(lhcb, {}) == {}
     theirs = make_queue(ce=make_ce(site=make_site(vos=[atlas])))
-    assert queries.eligible_queues(lhcb, {}) == {}
+    assert eligible_queues.eligible_queues(lhcb, {}) == {}
     queue = make_queue(name='a "quoted", name', ce=make_ce(name="ce1", site=make_site(name="CERN")))
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == {}
+    assert eligible_queues.eligible_queues(lhcb, canonical({"Memory": 1})) == {}
     Queue.objects.filter(pk__in=(queue.pk, theirs.pk)).update(vo_parameters={"lhcb": {"Memory": 1}})
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == {"CERN": {"ce1": ('a "quoted", name',)}}
+    assert eligible_queues.eligible_queues(lhcb, canonical({"Memory": 1})) == {"CERN": {"ce1": ('a "quoted", name',)}}
     Queue.objects.filter(pk=queue.pk).update(vo_parameters={"atlas": {"Memory": 1}})
-    assert queries.eligible_queues(lhcb, canonical({"Memory": 1})) == {}
+    assert eligible_queues.eligible_queues(lhcb, canonical({"Memory": 1})) == {}
 
 
 def test_a_queue_has_its_own_parameters_and_those_that_it_inherits(lhcb: VO, atlas: VO) -> None:
@@ -151,7 +160,7 @@ def test_each_requirement_holds_its_own_queues_back(lhcb: VO) -> None:
     for memory in (1000, 2000, 3000):
         make_queue(parameters={"Memory": memory, "CPUModel": "Xeon"})
     make_queue(parameters={"CPUModel": "Epyc"})
-    supply = queries.supply_of(lhcb)
+    supply = eligible_queues.supply_of(lhcb)
     assert supply.held_back(canonical({"Memory": 2000, "CPUModel": "Xeon", "GPU": True})) == {
         "cpumodel": 1,
         "gpu": 4,
@@ -181,7 +190,7 @@ def test_a_thousand_sites_of_twenty_queues_are_searched_within_a_second(
     wanted = canonical({"SoftwareTag": ["v2", "v3"], "Memory": 2500})
     with django_assert_num_queries(4):
         begun = time.process_time()
-        found = queries.eligible_queues(lhcb, wanted)
+        found = eligible_queues.eligible_queues(lhcb, wanted)
         took_s = time.process_time() - begun
     assert len(found) == sum(1 for i in range(1000) if i % 7 in {2, 3})
     assert {(len(ces), *map(len, ces.values())) for ces in found.values()} == {(2, 5, 5)}
@@ -204,23 +213,23 @@ def grid(lhcb: VO, atlas: VO) -> dict[str, Queue]:
 
 def test_a_place_is_found_by_its_names(lhcb: VO, grid: dict[str, Queue]) -> None:
     queue = grid["CERN/ce2/long"]
-    place = queries.resolve_place(lhcb, site="CERN", ce="ce2", queue="long")
+    place = places.resolve_place(lhcb, site="CERN", ce="ce2", queue="long")
     assert (place.site, place.ce, place.queue) == (queue.ce.site, queue.ce, queue)
     assert place.innermost == queue
 
 
 def test_levels_that_are_left_out_stay_open(lhcb: VO, grid: dict[str, Queue]) -> None:
-    assert queries.resolve_place(lhcb) == queries.Place()
-    at_site = queries.resolve_place(lhcb, site="PIC")
+    assert places.resolve_place(lhcb) == places.Place()
+    at_site = places.resolve_place(lhcb, site="PIC")
     assert at_site.innermost == at_site.site == grid["PIC/ce1/short"].ce.site
-    short = queries.resolve_place(lhcb, queue="short")
+    short = places.resolve_place(lhcb, queue="short")
     assert (short.site, short.ce, short.queue) == (None, None, grid["PIC/ce1/short"])
 
 
 def test_a_name_that_several_have_is_known_but_no_place(lhcb: VO, grid: dict[str, Queue]) -> None:
-    assert queries.resolve_place(lhcb, ce="ce1") == queries.Place()
-    assert queries.resolve_place(lhcb, queue="long") == queries.Place()
-    assert queries.resolve_place(lhcb, ce="ce1", queue="short").queue == grid["PIC/ce1/short"]
+    assert places.resolve_place(lhcb, ce="ce1") == places.Place()
+    assert places.resolve_place(lhcb, queue="long") == places.Place()
+    assert places.resolve_place(lhcb, ce="ce1", queue="short").queue == grid["PIC/ce1/short"]
 
 
 @pytest.mark.parametrize(
@@ -237,8 +246,8 @@ def test_a_name_that_several_have_is_known_but_no_place(lhcb: VO, grid: dict[str
 def test_an_unknown_name_is_an_error_of_its_field(
     lhcb: VO, grid: dict[str, Queue], names: dict[str, str], field: str, hint: str
 ) -> None:
-    with pytest.raises(queries.UnknownPlaceError) as refusal:
-        queries.resolve_place(lhcb, **names)
+    with pytest.raises(places.UnknownPlaceError) as refusal:
+        places.resolve_place(lhcb, **names)
     ((sentence,),) = refusal.value.errors.values()
     assert list(refusal.value.errors) == [field]
     assert sentence.endswith(f'that serves your VO is called "{names[field]}" here.{hint}')
@@ -246,33 +255,33 @@ def test_an_unknown_name_is_an_error_of_its_field(
 
 def test_a_place_takes_jobs_while_all_its_levels_are_active(lhcb: VO) -> None:
     queue = make_queue()
-    assert queries.accepting(queue, vo=lhcb, now=NOW)
+    assert places.accepting(queue, vo=lhcb, now=NOW)
     for level in (queue, queue.ce, queue.ce.site):
         level.state, level.state_reason = ResourceState.DRAINING, "upgrade"
-        reason = queries.why_closed(queue, vo=lhcb, now=NOW)
+        reason = places.why_closed(queue, vo=lhcb, now=NOW)
         assert reason.endswith(f" {level} is draining: upgrade")
         level.state = ResourceState.ACTIVE
-    assert queries.why_closed(queue, vo=lhcb, now=NOW) == ""
+    assert places.why_closed(queue, vo=lhcb, now=NOW) == ""
 
 
 def test_a_ban_of_a_queue_leaves_its_site_open(lhcb: VO) -> None:
     queue = make_queue(state=ResourceState.BANNED)
-    assert not queries.accepting(queue, vo=lhcb, now=NOW)
-    assert queries.accepting(queue.ce, vo=lhcb, now=NOW)
-    assert queries.accepting(queue.ce.site, vo=lhcb, now=NOW)
+    assert not places.accepting(queue, vo=lhcb, now=NOW)
+    assert places.accepting(queue.ce, vo=lhcb, now=NOW)
+    assert places.accepting(queue.ce.site, vo=lhcb, now=NOW)
 
 
 def test_a_ban_ends_by_itself(lhcb: VO) -> None:
     site = make_site(name="CERN", state=ResourceState.BANNED, state_until=NOW)
-    assert queries.accepting(site, vo=lhcb, now=NOW)
+    assert places.accepting(site, vo=lhcb, now=NOW)
     just_before = NOW - timedelta(seconds=1)
-    assert queries.why_closed(site, vo=lhcb, now=just_before) == "site CERN is banned until 2026-06-01 12:00 UTC"
+    assert places.why_closed(site, vo=lhcb, now=just_before) == "site CERN is banned until 2026-06-01 12:00 UTC"
 
 
 def test_a_place_takes_no_jobs_of_a_vo_that_its_site_does_not_serve(lhcb: VO, atlas: VO) -> None:
     queue = make_queue(ce=make_ce(site=make_site(name="CERN", vos=[lhcb])))
-    assert queries.accepting(queue, vo=lhcb, now=NOW)
-    assert queries.why_closed(queue, vo=atlas, now=NOW) == "site CERN does not serve atlas"
+    assert places.accepting(queue, vo=lhcb, now=NOW)
+    assert places.why_closed(queue, vo=atlas, now=NOW) == "site CERN does not serve atlas"
 
 
 # ---- Visibility ------------------------------------------------------------------------------------------------------

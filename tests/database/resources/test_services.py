@@ -9,10 +9,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django import Settings
 
-from resources import queries
-from resources.domain.words import ResourceState, SiteTokenPurpose
+from resources.domain.enums import ResourceState, SiteTokenPurpose
 from resources.models import Queue, Site, SiteToken
-from resources.services import StateError, TokenTakenError, issue_site_token, set_site_token, set_state
+from resources.queries import visible_sites
+from resources.services.site_tokens import TokenTakenError, issue_site_token, set_site_token
+from resources.services.states import StateError, set_state
 from tests.factories import NOW, make_ce, make_queue, make_site, make_user
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 
@@ -61,18 +62,18 @@ def test_a_state_without_what_belongs_to_it_is_refused(
 def test_an_issued_token_is_recognised_and_only_its_digest_is_kept() -> None:
     site = make_site()
     token = issue_site_token(site, purpose=SiteTokenPurpose.ADVERTISE, now=NOW)
-    found = queries.site_token(token)
+    found = visible_sites.site_token(token)
     assert found is not None
     assert (found.site, found.purpose) == (site, SiteTokenPurpose.ADVERTISE)
     assert token.startswith("wmss_")
     assert token.encode() not in bytes(SiteToken.objects.get().digest)
-    assert queries.site_token(token + "x") is None
+    assert visible_sites.site_token(token + "x") is None
 
 
 def test_a_revoked_token_is_unknown() -> None:
     token = issue_site_token(make_site(), purpose=SiteTokenPurpose.REGISTER, now=timezone.now())
     SiteToken.objects.update(revoked_at=NOW)
-    assert queries.site_token(token) is None
+    assert visible_sites.site_token(token) is None
 
 
 def test_a_token_of_another_site_or_purpose_is_not_taken() -> None:
@@ -90,7 +91,7 @@ def test_the_command_prints_a_token() -> None:
     make_site(name="CERN")
     out = StringIO()
     call_command("site_token", "CERN", "--for", "register", stdout=out)
-    found = queries.site_token(out.getvalue().strip())
+    found = visible_sites.site_token(out.getvalue().strip())
     assert found is not None
     assert found.purpose == SiteTokenPurpose.REGISTER
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pilots.models import Director
-from resources.domain.words import ResourceState, SiteTokenPurpose
+from resources.domain.enums import ResourceState, SiteTokenPurpose
 from resources.models import (
     ComputingElement,
     Platform,
@@ -19,7 +19,7 @@ from resources.models import (
     SiteToken,
     StorageElement,
 )
-from resources.services import issue_site_token
+from resources.services.site_tokens import issue_site_token
 from taskqueues.models import ChangedGroup, Limit, SubmitPool
 from taskqueues.services import submit_pools
 from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply, counts, problems_of

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pilots.models import Director
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import (
     Platform,
     RequirementDefinition,

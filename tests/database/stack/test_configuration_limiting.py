@@ -4,8 +4,8 @@ import pytest
 
 from matching.services.throttles import advertise
 from resources.domain.advertisements import of_numbers
+from resources.domain.enums import ThrottlePolicy
 from resources.domain.throttles import SUBMITTING
-from resources.domain.words import ThrottlePolicy
 from resources.models import (
     Site,
     ThrottleState,

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.expressions import RawSQL
 
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from resources.models import Queue
 from taskqueues.models import StaleSubmitPools, SubmitPool
 from taskqueues.services import submit_pools

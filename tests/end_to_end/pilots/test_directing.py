@@ -23,7 +23,7 @@ from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services.ce_cycle import serve
 from pilots.services.director_cycle import begin_rounds, direct
-from resources.domain.words import ResourceState
+from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.agent.running import marker, processes_with
 from tests.factories import make_ce, make_group, make_job, make_queue, make_site, make_user

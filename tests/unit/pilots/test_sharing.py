@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pilots.domain.allocation import Bound, Crowd, Places, Sent, covered, share_out
 from pilots.domain.empty_pilot_throttle import NONE, Pressure, pressure_of
 from pilots.domain.pilot_demand import Chance
-from resources.domain.words import PilotType
+from resources.domain.enums import PilotType
 from taskqueues.domain.columns import Mask
 
 #: Of task queues and of batch queues; the numbers begin with 0.

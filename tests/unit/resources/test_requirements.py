@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.domain.eligibility import LevelSayings, Supply
+from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Value, canonical_name, effective
 from resources.domain.requirements import (
     Kinds,
@@ -23,7 +24,6 @@ from resources.domain.requirements import (
     submit_pool_id,
     unmet,
 )
-from resources.domain.words import RequirementKind
 
 CAPACITY = {"memory": RequirementKind.CAPACITY}
 EXACT = {"memory": RequirementKind.EXACT}

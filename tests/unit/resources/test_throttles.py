@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from resources.domain.advertisements import Advertisement, of_classad, of_numbers
 from resources.domain.classad import ClassAdError, classad_of
+from resources.domain.enums import ThrottlePolicy
 from resources.domain.throttles import (
     CUR_MATCHES,
     CURRENT,
@@ -23,7 +24,6 @@ from resources.domain.throttles import (
     Numbers,
     Throttle,
 )
-from resources.domain.words import ThrottlePolicy
 from taskqueues.services.classads import NAMES
 
 

@@ -11,14 +11,9 @@ from rest_framework.views import APIView
 
 from resources.domain.parameters import canonical_name
 from resources.domain.requirements import Misses, canonical, check, in_words, submit_pool_id
-from resources.queries import (
-    eligible_queues,
-    ineligible_queues,
-    requirement_kinds,
-    requirement_names,
-    requirement_units,
-)
-from resources.queries.described import LEVELS, UnmetRequirement
+from resources.queries.eligible_queues import eligible_queues, ineligible_queues
+from resources.queries.known_names import requirement_kinds, requirement_names, requirement_units
+from resources.queries.queue_parameters import LEVELS, UnmetRequirement
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.accounts.models import VO, User
 from wms.jobs.domain.jdl import field_hint

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.db import transaction
 
-from resources.queries import known_sites
+from resources.queries.known_names import known_sites
 from taskqueues.services import queueing
 from wms.accounts.models import VO, User
 from wms.jobs.domain import description as descriptions

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from resources.queries import place_in_words
+from resources.queries.places import place_in_words
 from taskqueues.domain.held_back import HeldBack
 from taskqueues.services import avoided_places
 from taskqueues.services.avoided_places import GivenBack

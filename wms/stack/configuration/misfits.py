@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
-from resources.domain.words import RequirementKind
+from resources.domain.enums import RequirementKind
 from wms.kernel.names import listed
 from wms.stack.configuration.plan import Plan, World, entries_after
 from wms.stack.configuration.problems import Remark

@@ -10,7 +10,7 @@ import yaml
 from django.conf import settings
 
 from pilots.services.ce_backends import flaw_of_options
-from resources.domain.words import SiteTokenPurpose
+from resources.domain.enums import SiteTokenPurpose
 from resources.services.ce_rules import refusal
 from wms.accounts.domain import digest_of
 from wms.kernel.names import did_you_mean, listed

@@ -13,9 +13,7 @@ from typing import Annotated, ClassVar, Self
 from django.conf import settings
 
 from resources.domain.classad import MAX_BYTES, ClassAdError, parse_expression
-from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT
-from resources.domain.throttles import needed_by
-from resources.domain.words import (
+from resources.domain.enums import (
     Identity,
     PilotType,
     RequirementKind,
@@ -23,6 +21,8 @@ from resources.domain.words import (
     ThrottlePolicy,
     WhenExpired,
 )
+from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT
+from resources.domain.throttles import needed_by
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S, GroupProperty
 from wms.stack.configuration.kinds import (

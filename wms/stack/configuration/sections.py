@@ -8,8 +8,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from django.db.models import Model
 
+from resources.domain.enums import ResourceState
 from resources.domain.parameters import ValueProblem, canonical_value
-from resources.domain.words import ResourceState
 from resources.models import Level
 from wms.stack.configuration.records import Entry
 from wms.stack.configuration.schema import CEEntry, QueueEntry, SiteEntry, StatusEntry
@@ -111,7 +111,7 @@ def status_of(level: Level) -> StatusEntry:
 def put_level(level: Level, change: Change[SiteEntry] | Change[CEEntry] | Change[QueueEntry]) -> None:
     """Set what site, computing element and queue have in common; the caller saves.
 
-    NB: not by services.set_state, which refuses an end that is past: a file does not become wrong by growing old.
+    NB: not by states.set_state, which refuses an end that is past: a file does not become wrong by growing old.
     """
     entry = change.entry
     level.state, level.state_reason, level.state_until = entry.status.state, entry.status.reason, entry.status.until

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from resources.domain import words
-from resources.domain.words import (
+from resources.domain import enums
+from resources.domain.enums import (
     RequirementKind,
     SiteTokenPurpose,
     ThrottlePolicy,
@@ -19,7 +19,7 @@ from resources.models import (
     SiteToken,
     StorageElement,
 )
-from resources.services import set_site_token
+from resources.services.site_tokens import set_site_token
 from resources.services.throttles import recompute
 from wms.accounts.domain import digest_of
 from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
@@ -253,7 +253,7 @@ class CESection(Section[CEEntry, ComputingElement]):
             middleware=row.middleware,
             options=options_of(row.options),
             pilot_types=sorted_names(row.pilot_types),
-            identity=words.Identity(row.identity),
+            identity=enums.Identity(row.identity),
             status=status_of(row),
             parameters=free(row.parameters),
             vo_parameters=free(row.vo_parameters),

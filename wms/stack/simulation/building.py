@@ -4,9 +4,9 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from itertools import chain
 
 from matching.domain.simulation.scenario import RunTime, Scenario, SimulatedGroup, SimulatedVO, Slots, Work
+from resources.domain.enums import PilotType, ResourceState
 from resources.domain.parameters import LevelParameters, effective
 from resources.domain.software import PARAMETER, PublishedSoftware, software_of_queue
-from resources.domain.words import PilotType, ResourceState
 from taskqueues.domain.definition import Rounding, define
 from taskqueues.domain.offer import ResourceOffer
 from wms.accounts.domain import GroupProperty

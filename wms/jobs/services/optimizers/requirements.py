@@ -4,11 +4,7 @@ import json
 from typing import Final
 
 from resources.domain.requirements import check
-from resources.queries import (
-    requirement_kinds,
-    requirement_names,
-    requirement_units,
-)
+from resources.queries.known_names import requirement_kinds, requirement_names, requirement_units
 from taskqueues.services import submit_pools
 from wms.jobs.domain.description import JobDescription
 from wms.jobs.domain.jdl import field_hint

@@ -4,12 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from resources.queries import (
-    known_ces,
-    known_elements,
-    known_platforms,
-    known_sites,
-)
+from resources.queries.known_names import known_ces, known_elements, known_platforms, known_sites
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import is_own, lfn_of_output

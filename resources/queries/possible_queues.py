@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from resources.domain.words import PilotType, ResourceState, ThrottlePolicy
+from resources.domain.enums import PilotType, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Queue, Site
-from resources.queries import LEVEL_NAMES, ces_of, queues_of
+from resources.queries.places import LEVEL_NAMES, ces_of, queues_of
 from wms.accounts.models import VO
 
 _PARAMETERS = ("parameters", "vo_parameters")

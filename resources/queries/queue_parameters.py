@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.domain.eligibility import Indexes, LevelSayings, Supply
+from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Parameters, Value, inherit
 from resources.domain.requirements import Misses, Requirements, how_missed
-from resources.domain.words import RequirementKind
 from resources.sql import Sayings
 
 #: Queues by site and CE.

@@ -12,7 +12,7 @@ from django.utils import timezone
 from resources.admin.rights import sites_serving_only
 from resources.domain.files import BEARER, BEARER_HINT, STORAGE_URL, STORAGE_URL_HINT, canonical_lfn
 from resources.models import Platform, Replica, SiteToken, StorageElement
-from resources.services import revoke_site_token
+from resources.services.site_tokens import revoke_site_token
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.accounts.domain import SecurityEventKind
 from wms.kernel.admin import SeenRelatedFilter

@@ -1,0 +1,52 @@
+"""The queues of a VO that satisfy requirements, and why others do not (RFC7)."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from resources import sql
+from resources.domain.eligibility import Supply
+from resources.domain.requirements import canonical
+from resources.models import (
+    ComputingElement,
+    Queue,
+    Site,
+)
+from resources.queries.known_names import requirement_kinds
+from resources.queries.queue_parameters import Described, IneligibleQueue, Tree, described
+from wms.accounts.models import VO
+
+
+def supply_of(vo: VO) -> Supply:
+    """Return the queues that serve *vo*, for who has many requirements to compare with them."""
+    return _described(vo).supply
+
+
+def eligible_queues(vo: VO, requirements: Mapping[str, object]) -> Tree:
+    """Return the queues that serve *vo* and meet *requirements*, as site > CE > queues, sorted by name.
+
+    Whether they take jobs at the moment is another question: a ban passes, eligibility is a fact of the resource.
+
+    Raises:
+        RequirementsError: they are no record of values.
+
+    Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
+    """
+    return _described(vo).tree(canonical(requirements))
+
+
+def ineligible_queues(vo: VO, requirements: Mapping[str, object], *, at_most: int) -> list[IneligibleQueue]:
+    """Return the other queues that serve *vo*, each with what it does not meet; those that miss the fewest first.
+
+    Raises:
+        RequirementsError: they are no record of values.
+    """
+    return _described(vo).ineligible(canonical(requirements), at_most=at_most)
+
+
+def _described(vo: VO) -> Described:
+    told = sql.sayings(vo_id=vo.pk, vo=vo.name)
+    return described(told, kinds=tuple(sorted(requirement_kinds(vo).items())))
+
+
+RowT = TypeVar("RowT", Site, ComputingElement, Queue)
+#: Long columns that only requirements are compared with.

@@ -1,0 +1,167 @@
+"""Sites, computing elements and queues: found by name, told in sentences, and whether they take jobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import TypeVar
+
+from django.db.models import QuerySet
+
+from resources.domain.enums import ResourceState
+from resources.models import (
+    ComputingElement,
+    Queue,
+    Site,
+)
+from wms.accounts.models import VO
+from wms.kernel.errors import RejectedError
+from wms.kernel.memo import FORGETFUL, Remembered
+from wms.kernel.names import did_you_mean
+
+_PARAMETERS = ("parameters", "vo_parameters")
+RowT = TypeVar("RowT", Site, ComputingElement, Queue)
+LEVEL_NAMES: Mapping[str, str] = MappingProxyType({"site": "site", "ce": "computing element", "queue": "queue"})
+
+
+def ces_of(vo: VO) -> QuerySet[ComputingElement]:
+    """Return the computing elements at the sites that serve *vo*."""
+    return ComputingElement.objects.filter(site__in=Site.objects.serving(vo))
+
+
+def queues_of(vo: VO) -> QuerySet[Queue]:
+    """Return the queues at the sites that serve *vo*."""
+    return Queue.objects.filter(ce__site__in=Site.objects.serving(vo))
+
+
+class UnknownPlaceError(RejectedError):
+    """No site, computing element or queue that serves the VO has this name."""
+
+    code = "unknown_place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a pilot runs, as far as it said; None: it did not, or several have that name."""
+
+    site: Site | None = None
+    ce: ComputingElement | None = None
+    queue: Queue | None = None
+
+    @property
+    def innermost(self) -> Site | ComputingElement | Queue | None:
+        """The most exact level that is known."""
+        return self.queue or self.ce or self.site
+
+    @property
+    def its_site(self) -> Site | None:
+        """The site of the innermost level that is known."""
+        match self.innermost:
+            case Queue() as queue:
+                return queue.ce.site
+            case ComputingElement() as ce:
+                return ce.site
+            case site:
+                return site
+
+    @property
+    def ids(self) -> tuple[int | None, int | None, int | None]:
+        """Primary keys of the site, CE and queue of the innermost level that is known; None further inwards."""
+        levels = {} if self.innermost is None else _outwards(self.innermost)
+        site, ce, queue = (levels[name].pk if name in levels else None for name in LEVEL_NAMES)
+        return site, ce, queue
+
+
+def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> Place:
+    """Return the rows of the names that a pilot or a preview gives; None leaves a level open.
+
+    A CE without its site, or a queue without its CE, is found when only one has that name.
+
+    Raises:
+        UnknownPlaceError: field errors on ``site``, ``ce`` or ``queue``, with the nearest known name.
+    """
+    sites, ces, queues = Site.objects.serving(vo), ces_of(vo), queues_of(vo)
+    found_site = found_ce = found_queue = None
+    if site is not None:
+        (found_site,) = _named("site", site, sites)
+        ces, queues = ces.filter(site=found_site), queues.filter(ce__site=found_site)
+    if ce is not None:
+        named = _named("ce", ce, ces.select_related("site"))
+        found_ce, queues = _only(named), queues.filter(ce__in=named)
+    if queue is not None:
+        found_queue = _only(_named("queue", queue, queues.select_related("ce__site")))
+    return Place(site=found_site, ce=found_ce, queue=found_queue)
+
+
+def queues_at_hand(vo: VO) -> list[Queue]:
+    """Return every queue at the sites that serve *vo*, by site, CE and name; without their parameters.
+
+    CEs and sites are at hand. Three statements: a join would make the row of a site anew for each of its queues.
+    """
+    sites = {site.pk: site for site in Site.objects.serving(vo).defer(*_PARAMETERS)}
+    ces = {ce.pk: ce for ce in ces_of(vo).defer("options", *_PARAMETERS) if ce.site_id in sites}
+    for ce in ces.values():
+        ce.site = sites[ce.site_id]
+    # What came between the statements is left out.
+    queues = [queue for queue in queues_of(vo).defer(*_PARAMETERS) if queue.ce_id in ces]
+    for queue in queues:
+        queue.ce = ces[queue.ce_id]
+    return sorted(queues, key=lambda queue: (queue.ce.site.name, queue.ce.name, queue.name))
+
+
+def place_in_words(queue_id: int, *, host: str | None = None) -> str:
+    """Return such as "LCG.CERN.ch/ce01/grid", or "node7 of LCG.CERN.ch/ce01/grid"; a queue that is gone is told so."""
+    queue = Queue.objects.select_related("ce__site").filter(pk=queue_id).first()
+    name = "a queue that is no longer configured" if queue is None else f"{queue.ce.site}/{queue.ce}/{queue}"
+    return f"{host} of {name}" if host else name
+
+
+def _named(field: str, name: str, rows: QuerySet[RowT]) -> list[RowT]:
+    found = list(rows.filter(name=name))
+    if not found:
+        hint = did_you_mean(name, sorted(rows.values_list("name", flat=True).distinct()))
+        sentence = f'No {LEVEL_NAMES[field]} that serves your VO is called "{name}" here.{hint}'
+        raise UnknownPlaceError(sentence, errors={field: [sentence]})
+    return found
+
+
+def _only(rows: list[RowT]) -> RowT | None:
+    return rows[0] if len(rows) == 1 else None
+
+
+def serves(site: Site, vo: VO) -> bool:
+    """Return whether *site* serves *vo*."""
+    return Site.objects.serving(vo).filter(pk=site.pk).exists()
+
+
+def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> str:
+    """Return why *level* gives jobs to no pilot of *vo* at *now*; empty: it does.
+
+    All levels from it outwards must be active, and the site must serve the VO.
+    """
+    chain = _outwards(level)
+    for kind, row in chain.items():
+        if row.state_at(now) is not ResourceState.ACTIVE:
+            until = f" until {row.state_until:%Y-%m-%d %H:%M %Z}" if row.state_until else ""
+            # A part of other sentences, which have full stops of their own.
+            reason = f": {row.state_reason.rstrip(' .')}" if row.state_reason else ""
+            return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
+    site = chain["site"]
+    if not known.ask(serves, site, vo):
+        return f"site {site} does not serve {vo}"
+    return ""
+
+
+def accepting(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> bool:
+    """Return whether *level* gives jobs to pilots of *vo* at *now*."""
+    return not why_closed(level, vo=vo, now=now, known=known)
+
+
+def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | ComputingElement | Queue]:
+    match level:
+        case Queue():
+            return {"site": level.ce.site, "ce": level.ce, "queue": level}
+        case ComputingElement():
+            return {"site": level.site, "ce": level}
+        case _:
+            return {"site": level}

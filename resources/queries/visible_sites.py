@@ -1,0 +1,42 @@
+"""What the pages and endpoints of sites show, and the token by which a site is recognised."""
+
+from django.db.models import Prefetch, QuerySet
+from django.utils import timezone
+
+from resources.models import (
+    ComputingElement,
+    Queue,
+    Site,
+    SiteToken,
+)
+from wms.accounts.domain import digest_of
+from wms.accounts.models import VO, User
+
+
+def site_token(token: str) -> SiteToken | None:
+    """Return the row of a site's token with its site, or None if it is unknown or revoked."""
+    tokens = SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True)
+    return tokens.exclude(expires_at__lte=timezone.now()).select_related("site").first()
+
+
+def site_trees(actor: User, *, vo: str | None = None) -> QuerySet[Site]:
+    """Return the sites that the actor may see, each with its CEs and their queues at hand.
+
+    Args:
+        actor: whose VOs count.
+        vo: only the sites that serve this one of them.
+    """
+    queues = Prefetch("queues", Queue.objects.order_by("name"))
+    ces = Prefetch("ces", ComputingElement.objects.order_by("name").prefetch_related(queues))
+    vos = Prefetch("vos", VO.objects.visible_to(actor).order_by("name"))
+    sites = Site.objects.visible_to(actor).prefetch_related(vos, ces)
+    if vo is None:
+        return sites
+    chosen = VO.objects.visible_to(actor).filter(name=vo).first()
+    return sites.none() if chosen is None else sites.serving(chosen)
+
+
+def visible_vos(actor: User, *, vo: str | None = None) -> list[str]:
+    """Return the names, sorted, of the VOs that the actor may see, or of only this one of them."""
+    visible = VO.objects.visible_to(actor)
+    return sorted((visible if vo is None else visible.filter(name=vo)).values_list("name", flat=True))

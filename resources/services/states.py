@@ -1,0 +1,82 @@
+"""States of sites, computing elements and queues: active, draining or banned, each with a reason and an end."""
+
+from datetime import datetime
+
+from resources.domain.enums import ResourceState
+from resources.models import ComputingElement, Queue, Site
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.models import User
+from wms.accounts.security_log import record
+from wms.kernel.errors import RejectedError
+
+#: Of tokens that are made here; one that a configuration file sets may have any spelling.
+MAX_REASON_LENGTH = 255
+
+
+class StateError(RejectedError):
+    """A resource cannot be put into this state with these words."""
+
+    code = "bad_state"
+
+
+def set_state(
+    level: Site | ComputingElement | Queue,
+    *,
+    state: ResourceState,
+    reason: str,
+    until: datetime | None,
+    by: User | None,
+    now: datetime,
+) -> None:
+    """Put a site, a computing element or a queue into *state*; *level* carries it afterwards.
+
+    Args:
+        level: what is changed; what is below it follows by itself, for a queue needs all three levels active.
+        state: the new one.
+        reason: shown to physicists; required unless the new state is active.
+        until: from then on it is active again; None: until somebody changes it.
+        by: whoever decided; None: the configuration file.
+        now: the edge's clock.
+
+    Raises:
+        StateError: no reason, too long a reason, or an end that is past or that nothing has to end.
+    """
+    reason = reason.strip()
+    _check_state(state=state, reason=reason, until=until, now=now)
+    level.state, level.state_reason, level.state_until = state, reason, until
+    level.state_changed_by, level.state_changed_at = by, now
+    level.save(update_fields=["state", "state_reason", "state_until", "state_changed_by", "state_changed_at"])
+    record(
+        SecurityEventKind.RESOURCE_STATE_CHANGED,
+        actor=by,
+        target=full_name(level),
+        state=state,
+        reason=reason,
+        until=until,
+    )
+
+
+def full_name(level: Site | ComputingElement | Queue) -> str:
+    """Return which level it is, such as "computing element ce1 at site LCG.CERN.ch"."""
+    match level:
+        case Site():
+            return f"site {level.name}"
+        case ComputingElement():
+            return f"computing element {level.name} at {full_name(level.site)}"
+        case Queue():
+            return f"queue {level.name} of {full_name(level.ce)}"
+
+
+def _check_state(*, state: ResourceState, reason: str, until: datetime | None, now: datetime) -> None:
+    problems = {}
+    if state is not ResourceState.ACTIVE and not reason:
+        problems["reason"] = f"say why it is {state}; physicists see it."
+    if len(reason) > MAX_REASON_LENGTH:
+        problems["reason"] = f"use at most {MAX_REASON_LENGTH} characters."
+    if until is not None and state is ResourceState.ACTIVE:
+        problems["until"] = "what is active has no end; leave it out."
+    elif until is not None and until <= now:
+        problems["until"] = "this is past; name a time to come, or leave it out."
+    if problems:
+        field, sentence = next(iter(problems.items()))
+        raise StateError(f"{field}: {sentence}", errors={field: [text] for field, text in problems.items()})
