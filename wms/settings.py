@@ -313,7 +313,10 @@ INSTALLED_APPS = [
     "pilots",
     "matching",
     "wms.portal",
+    "wms.configuration",
+    "wms.simulation",
     "wms.stack",
+    "wms.demo",
 ]
 MIDDLEWARE = [
     "wms.kernel.middleware.PrivateAnswers",

@@ -8,8 +8,8 @@ from django.test import Client
 from taskqueues.models import Limit, LimitSlot
 from tests.admin.conftest import Shared, World, add, change, changelist, errors_of
 from tests.factories import NOW, make_job, make_user
-from wms.stack.configuration.applying import configure
-from wms.stack.configuration.exporting import export
+from wms.configuration.configure import configure
+from wms.configuration.export import export
 
 pytestmark = pytest.mark.django_db
 

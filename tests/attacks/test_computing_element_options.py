@@ -14,8 +14,8 @@ from pilots.services.ce_cycle import serve
 from resources.models import ComputingElement, Queue
 from tests.admin.conftest import World, act, add, change, changelist, client_of, errors_of, make_world
 from tests.factories import make_ce, make_queue, make_site, make_user
-from wms.stack.configuration.applying import configure
-from wms.stack.configuration.problems import ConfigurationError
+from wms.configuration.configure import configure
+from wms.configuration.problems import ConfigurationError
 
 pytestmark = pytest.mark.django_db
 

@@ -257,7 +257,7 @@ def _beat(system: System) -> Service:
 def _pilots(system: System) -> Service:
     return Service(
         name="pilots",
-        command=system.python("-m", "wms.stack.farewell", str(system.directory.path / "pilots")),
+        command=system.python("-m", "wms.stack.pilot_drain", str(system.directory.path / "pilots")),
         environment=system.environment,
         stop_within_s=_LEAVING_S,
     )

@@ -24,10 +24,10 @@ from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_explain import explained, of_alice
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
+from wms.configuration.configure import configure
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
-from wms.stack.configuration.applying import configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slot")]
 

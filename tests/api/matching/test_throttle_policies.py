@@ -22,9 +22,9 @@ from tests.api.matching.conftest import World, bearer, offer
 from tests.api.matching.test_advertisements import advertise
 from tests.clock import pass_time, stop_clock
 from wms.accounts.models import User
+from wms.configuration.configure import configure
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.stack.configuration.applying import configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("clock", "large_slot")]
 

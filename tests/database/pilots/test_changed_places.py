@@ -17,7 +17,7 @@ from resources.models import ComputingElement, Queue, Site
 from resources.services.states import set_state
 from tests.database.pilots.conftest import Fleet, ScriptedBackend
 from tests.factories import NOW, make_ce, make_group, make_queue, make_task_queue
-from wms.stack.configuration.applying import configure
+from wms.configuration.configure import configure
 
 pytestmark = pytest.mark.django_db
 

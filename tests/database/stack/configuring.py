@@ -18,8 +18,8 @@ from resources.models import (
 from taskqueues.models import Limit
 from tests.factories import NOW
 from wms.accounts.models import VO, Group, User
-from wms.stack.configuration.applying import Outcome, configure
-from wms.stack.configuration.problems import ConfigurationError
+from wms.configuration.configure import Outcome, configure
+from wms.configuration.problems import ConfigurationError
 
 EXAMPLE = (Path(__file__).parents[3] / "docs" / "configuration.example.yaml").read_text()
 ENVIRON = {

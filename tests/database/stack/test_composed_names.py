@@ -12,8 +12,8 @@ from taskqueues.models import Limit, SubmitPool, TaskQueue
 from tests import factories
 from tests.factories import NOW, make_token
 from wms.accounts.models import VO, User
+from wms.configuration.configure import configure
 from wms.jobs.models import Job
-from wms.stack.configuration.applying import configure
 
 pytestmark = pytest.mark.django_db
 

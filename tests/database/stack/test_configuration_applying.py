@@ -26,8 +26,8 @@ from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply, counts, pr
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, Group, User
+from wms.configuration.export import export
 from wms.kernel.secrets import decrypt
-from wms.stack.configuration.exporting import export
 
 pytestmark = pytest.mark.django_db
 

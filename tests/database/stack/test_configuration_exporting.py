@@ -16,7 +16,7 @@ from taskqueues.models import Limit
 from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply
 from tests.factories import make_ce, make_site
 from wms.accounts.models import VO, Group, User
-from wms.stack.configuration.exporting import export
+from wms.configuration.export import export
 
 pytestmark = pytest.mark.django_db
 

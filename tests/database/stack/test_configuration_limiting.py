@@ -13,7 +13,7 @@ from resources.models import (
 from taskqueues.models import Limit, LimitCount
 from tests.database.stack.configuring import apply
 from tests.factories import NOW, make_throttled_site, make_user
-from wms.stack.configuration.exporting import export
+from wms.configuration.export import export
 
 pytestmark = pytest.mark.django_db
 

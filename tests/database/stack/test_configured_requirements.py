@@ -12,8 +12,8 @@ from taskqueues.models import SubmitPool
 from taskqueues.services import submit_pools
 from tests.factories import NOW, make_token
 from wms.accounts.models import VO, User
-from wms.stack.configuration.applying import configure
-from wms.stack.configuration.problems import ConfigurationError
+from wms.configuration.configure import configure
+from wms.configuration.problems import ConfigurationError
 
 pytestmark = pytest.mark.django_db
 

@@ -6,8 +6,8 @@ import pytest
 
 from resources.models import ComputingElement, Platform, Queue, Site
 from wms.accounts.models import VO, Group, User
-from wms.stack.configuration.applying import configure
-from wms.stack.demo import sample
+from wms.configuration.configure import configure
+from wms.demo import sample
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

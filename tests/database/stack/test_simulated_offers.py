@@ -9,11 +9,11 @@ from django.utils import timezone
 from resources.models import Queue
 from taskqueues.domain.definition import Rounding
 from taskqueues.services.offers import offer_of_queue
+from wms import demo
 from wms.accounts.models import VO
-from wms.stack import demo
-from wms.stack.configuration.applying import configure
-from wms.stack.simulation.building import scenario_of
-from wms.stack.simulation.reading import read_scenario
+from wms.configuration.configure import configure
+from wms.simulation.scenario import scenario_of
+from wms.simulation.scenario_file import read_scenario
 
 EXACTLY = Rounding(cpu_segments_s=(1,), memory_step_mb=1, wall_time_step_s=1, disk_step_mb=1)
 SAMPLE = Path(demo.__file__).with_name("sample.yaml")

@@ -190,11 +190,11 @@ def test_pilots_of_a_system_that_stops_hand_their_jobs_back(
     mark = marker()
     job = submit(group, f"-c 'exec sleep {mark}'")
     until(lambda: status_of(job) == JobStatus.RUNNING and processes_with(mark), meanwhile=direction.cycle)
-    command = [sys.executable, "-m", "wms.stack.farewell", str(tmp_path / "pilots")]
-    with subprocess.Popen(command) as farewell:
-        until(lambda: sleeps(farewell.pid))
-        farewell.terminate()
-        assert farewell.wait(timeout=within(WITHIN_S)) == 0
+    command = [sys.executable, "-m", "wms.stack.pilot_drain", str(tmp_path / "pilots")]
+    with subprocess.Popen(command) as drain:
+        until(lambda: sleeps(drain.pid))
+        drain.terminate()
+        assert drain.wait(timeout=within(WITHIN_S)) == 0
 
     assert processes_with(mark) == []
     assert processes_with(str(tmp_path)) == []

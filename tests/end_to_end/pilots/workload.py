@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.end_to_end.pilots.grid import FIRST, PLAIN, SECOND, System
-from wms.stack.demo.workload import open_python
+from wms.demo.workload import open_python
 
 PAYLOAD = Path(__file__).with_name("payload.py")
 #: The file that the held jobs wait for.

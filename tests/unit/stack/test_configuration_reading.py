@@ -9,11 +9,11 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wms.stack.configuration.document import MAX_BYTES, parse
-from wms.stack.configuration.problems import ConfigurationError, Unreadable
-from wms.stack.configuration.reading import Place, Reading
-from wms.stack.configuration.records import RecordOf
-from wms.stack.configuration.schema import Configuration
+from wms.configuration.document import MAX_BYTES, parse
+from wms.configuration.problems import ConfigurationError, Unreadable
+from wms.configuration.reading import Place, Reading
+from wms.configuration.records import RecordOf
+from wms.configuration.schema import Configuration
 
 
 def reading_of(source: bytes, environ: dict[str, str]) -> Reading:

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from wms.demo import display, sample
+from wms.demo.expectations import Expected, Happened, faults
+from wms.demo.job_table import Row, WatchedJob
+from wms.demo.payloads.pi import estimate
+from wms.demo.rest import path_of
+from wms.demo.workload import PI_JOBS, submissions
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.domain.request import parse_submission
-from wms.stack.demo import display, sample
-from wms.stack.demo.judging import Expected, Happened, faults
-from wms.stack.demo.payloads.pi import estimate
-from wms.stack.demo.rest import path_of
-from wms.stack.demo.watched import Row, WatchedJob
-from wms.stack.demo.workload import PI_JOBS, submissions
 
 CERN, RAL = "LCG.CERN.ch", "LCG.RAL.uk"
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -1,0 +1,68 @@
+"""`manage.py export_configuration`: the database as the file that would make it so."""
+
+from dataclasses import replace
+
+import yaml
+
+from wms.configuration.document import Ambiguous, value_of
+from wms.configuration.plan import World
+from wms.configuration.records import RecordOf
+from wms.configuration.schema import CEEntry, Configuration, SiteEntry
+
+HEAD = "# Exported configuration. Secrets (passwords, tokens, credentials) are never exported.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that the reader of configuration files would take for something else."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
+        """Return True: the reader takes no aliases."""
+        return True
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _is_taken_for_more(text) else None)
+
+
+def _is_taken_for_more(text: str) -> bool:
+    try:
+        return value_of(text) != text
+    except Ambiguous:
+        return True
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def export() -> str:
+    """Return the whole configuration; applying it where it comes from changes nothing."""
+    plain = RecordOf(Configuration).plain(_stored(World()))
+    text: str = yaml.dump(
+        plain, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )
+    return HEAD + text
+
+
+def _stored(world: World) -> Configuration:
+    queues: dict[tuple[str, ...], list[str]] = {}
+    for identity in world.queues.entries:
+        queues.setdefault(identity[:2], []).append(identity[2])
+    ces: dict[tuple[str, ...], list[CEEntry]] = {}
+    for identity, ce in world.ces.entries.items():
+        below = tuple(world.queues.entries[*identity, name] for name in queues.get(identity, []))
+        ces.setdefault(identity[:1], []).append(replace(ce, queues=below))
+    sites: list[SiteEntry] = [
+        replace(site, ces=tuple(ces.get(identity, []))) for identity, site in world.sites.entries.items()
+    ]
+    return Configuration(
+        vos=tuple(world.vos.entries.values()),
+        groups=tuple(world.groups.entries.values()),
+        users=tuple(world.users.entries.values()),
+        requirement_definitions=tuple(world.definitions.entries.values()),
+        platforms=tuple(world.platforms.entries.values()),
+        storage_elements=tuple(world.storage_elements.entries.values()),
+        sites=tuple(sites),
+        directors=tuple(world.directors.entries.values()),
+        # Of those that say the same, one: together they do what it does, and no file states it twice.
+        limits=tuple(dict.fromkeys(world.limits.entries.values())),
+    )

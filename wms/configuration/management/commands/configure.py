@@ -1,0 +1,47 @@
+"""`manage.py configure FILE [--dry-run | --migrate]`: make the database say what a configuration file says."""
+
+import os
+from pathlib import Path
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from wms.configuration.configure import configure
+from wms.configuration.document import MAX_BYTES
+from wms.configuration.problems import ConfigurationError
+
+
+class Command(BaseCommand):
+    help = "Apply a configuration file. It is validated whole before anything is written; twice changes nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", metavar="FILE", type=Path, help="YAML, see docs/configuration.example.yaml")
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument("--dry-run", action="store_true", help="print what would change, and change nothing")
+        how.add_argument("--migrate", action="store_true", help="bring the database's tables up to date first")
+
+    def handle(self, *, file: Path, dry_run: bool, migrate: bool, **options: object) -> None:  # noqa: ARG002 - Django's
+        try:
+            with file.open("rb") as stream:
+                source = stream.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
+        if migrate:
+            call_command("migrate", interactive=False, verbosity=0)
+        try:
+            outcome = configure(source, environ=os.environ, now=timezone.now(), dry_run=dry_run)
+        except ConfigurationError as error:
+            count = len(error.problems)
+            raise CommandError(
+                f"{file} is not accepted; nothing was changed. "
+                f"{count} {'problems' if count > 1 else 'problem'}:\n{error.detail}"
+            ) from error
+        for warning in outcome.warnings:
+            self.stderr.write(f"warning: {warning}")
+        for difference in outcome.differences:
+            self.stdout.write(difference)
+        if not outcome.differences:
+            self.stdout.write("nothing to change")
+        elif dry_run:
+            self.stdout.write("dry run: nothing was changed")

@@ -1,0 +1,12 @@
+"""`manage.py export_configuration`: print the configuration as the file that would make it so."""
+
+from django.core.management.base import BaseCommand
+
+from wms.configuration.export import export
+
+
+class Command(BaseCommand):
+    help = "Print the whole configuration as YAML, without secrets."
+
+    def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature
+        self.stdout.write(export(), ending="")

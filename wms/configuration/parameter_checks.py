@@ -1,0 +1,121 @@
+"""Values of parameters that their definitions do not allow, wherever the file or the database says them (ADR 31)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from resources.domain.definitions import Definition, MisfitValue, by_folded_name, misfit_values
+from resources.domain.enums import RequirementKind
+from wms.configuration.plan import Plan, World, entries_after
+from wms.configuration.problems import Remark
+from wms.configuration.reading import Reading
+from wms.configuration.schema import CEEntry, Configuration, DefinitionEntry, QueueEntry, SiteEntry
+from wms.configuration.sections import Identity
+from wms.kernel.names import listed
+
+LevelEntry = SiteEntry | CEEntry | QueueEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Misfit:
+    """One value that does not fit, and where it is said."""
+
+    #: Such as "queue LCG.CERN.ch/ce01/grid".
+    place: str
+    #: As the file states the level; None: the file does not.
+    stated: LevelEntry | None
+    site: SiteEntry | None
+    value: MisfitValue
+
+
+def note_misfits(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
+    """Refuse what this file makes unfit, by a value or by a definition; warn of values that were unfit before it.
+
+    Args:
+        file: as it was read.
+        made: what it changes; its problems grow.
+        world: what is stored.
+        reading: its warnings grow.
+    """
+    definitions = entries_after(made, world.definitions)
+    changed = {
+        change.identity: change.entry
+        for section, change in made.changes
+        if section is world.definitions and (change.is_new or change.changed & {"kind", "vos"})
+    }
+    of_definition: dict[Identity, list[str]] = {}
+    for misfit in _misfits(file, made, world=world, definitions=definitions):
+        key: Identity = (misfit.value.definition.name.casefold(),)
+        line = None if misfit.stated is None else _line(misfit.stated, misfit.value, reading)
+        if line is not None:
+            made.problems.append(line)
+        elif key in changed:
+            of_definition.setdefault(key, []).append(misfit.place)
+        elif misfit.site is not None and "vos" in misfit.site.source.lines and _serves_others(misfit, made, world):
+            sentence = f"{misfit.place} has a {misfit.value.name} that {misfit.value.problem}"
+            made.problems.append(misfit.site.remark("vos", sentence))
+        else:
+            sentence = f"{misfit.place}: {misfit.value.name} {misfit.value.problem}. No job that asks for it runs there"
+            reading.warnings.append(Remark(1, "", sentence))
+    for key, places in of_definition.items():
+        entry: DefinitionEntry = changed[key]
+        sentence = f"{entry.name} is no number of 0 or more at {listed(places)}; correct the parameters there too"
+        made.problems.append(entry.remark("kind", sentence))
+
+
+def _misfits(
+    file: Configuration, made: Plan, *, world: World, definitions: Mapping[Identity, object]
+) -> Iterator[_Misfit]:
+    by_name = by_folded_name(
+        Definition(name=entry.name, kind=RequirementKind(entry.kind), unit=entry.unit, vos=frozenset(entry.vos))
+        for entry in definitions.values()
+        if isinstance(entry, DefinitionEntry)
+    )
+    if not any(definition.kind is RequirementKind.CAPACITY for definition in by_name.values()):
+        return
+    stated = _stated(file)
+    sites = entries_after(made, world.sites)
+    for section in (world.sites, world.ces, world.queues):
+        for identity, entry in entries_after(made, section).items():
+            site = sites[identity[:1]]
+            if not isinstance(entry, LevelEntry) or not isinstance(site, SiteEntry):
+                continue
+            found = misfit_values(entry.parameters, entry.vo_parameters, serves=site.vos, definitions=by_name)
+            for value in found:
+                of_site = stated.get(identity[:1])
+                yield _Misfit(
+                    place=f"{section.record.noun} {'/'.join(identity)}",
+                    stated=stated.get(identity),
+                    site=of_site if isinstance(of_site, SiteEntry) else None,
+                    value=value,
+                )
+
+
+def _stated(file: Configuration) -> Mapping[Identity, LevelEntry]:
+    found: dict[Identity, LevelEntry] = {}
+    for site in file.sites:
+        found[site.name,] = site
+        for ce in site.ces:
+            found[site.name, ce.name] = ce
+            found |= {(site.name, ce.name, queue.name): queue for queue in ce.queues}
+    return found
+
+
+def _line(stated: LevelEntry, value: MisfitValue, reading: Reading) -> Remark | None:
+    """Return the problem at the parameter's own line; None: the file does not state it."""
+    key = "parameters" if value.vo is None else "vo_parameters"
+    if key not in stated.source.lines:
+        return None
+    path = f"{stated.source.path}.{key}.{'' if value.vo is None else value.vo + '.'}{value.name}"
+    line = reading.lines.get(path, stated.source.lines[key])
+    return Remark(line, path, f"{value.name} {value.problem}")
+
+
+def _serves_others(misfit: _Misfit, made: Plan, world: World) -> bool:
+    """Return whether the file changes which VOs the site serves."""
+    return any(
+        section is world.sites
+        and "vos" in change.changed
+        and misfit.site is not None
+        and change.entry.name == misfit.site.name
+        for section, change in made.changes
+    )

@@ -1,0 +1,322 @@
+"""What a file would change, worked out wholly before anything is written."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import yaml
+from django.conf import settings
+
+from pilots.services.ce_backends import flaw_of_options
+from resources.domain.enums import SiteTokenPurpose
+from resources.services.ce_rules import refusal
+from wms.accounts.domain import digest_of
+from wms.configuration.account_sections import GroupSection, UserSection, VOSection
+from wms.configuration.director_sections import DirectorSection, LimitSection, told_apart
+from wms.configuration.problems import Remark
+from wms.configuration.reading import Reading, Use
+from wms.configuration.records import Entry, EntryT, Key, keys_of
+from wms.configuration.resource_sections import (
+    CESection,
+    DefinitionSection,
+    PlatformSection,
+    QueueSection,
+    SiteSection,
+    StorageElementSection,
+    tokens_in_use,
+    tokens_of,
+)
+from wms.configuration.schema import CEEntry, Configuration, LimitEntry, SiteEntry, StorageElementEntry
+from wms.configuration.sections import Change, Identity, Section
+from wms.kernel.names import did_you_mean, listed
+
+#: NB: Any: the sections differ in type, and each change goes back to the section that it came from.
+AnySection = Section[Any, Any]
+
+
+class World:
+    """All that is stored, section by section, in the order in which they refer to one another."""
+
+    def __init__(self) -> None:
+        self.vos = VOSection()
+        self.groups = GroupSection(self.vos)
+        self.users = UserSection(self.groups)
+        self.definitions = DefinitionSection(self.vos)
+        self.platforms = PlatformSection()
+        self.storage_elements = StorageElementSection(self.vos)
+        self.sites = SiteSection(self.vos, self.storage_elements)
+        self.ces = CESection(self.sites)
+        self.queues = QueueSection(self.ces)
+        self.directors = DirectorSection(self.sites)
+        self.limits = LimitSection(vos=self.vos, groups=self.groups, users=self.users, sites=self.sites, ces=self.ces)
+
+    def of_resources(self) -> tuple[AnySection, ...]:
+        """Return the sections on which it depends where a job is eligible."""
+        return (self.definitions, self.sites, self.ces, self.queues)
+
+    def named(self) -> Mapping[str, AnySection]:
+        """Return the sections whose objects others refer to, by noun."""
+        sections = (self.vos, self.groups, self.users, self.storage_elements, self.sites, self.ces)
+        return {section.record.noun: section for section in sections}
+
+
+@dataclass(slots=True)
+class Plan:
+    """Every change, in an order in which it can be written."""
+
+    changes: list[tuple[AnySection, Change[Any]]] = field(default_factory=list)
+    removed_limits: list[Identity] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    problems: list[Remark] = field(default_factory=list)
+
+
+def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) -> Plan:
+    """Return what *file* changes in *world*; the reading's problems and warnings grow by those of references."""
+    _check_uses(reading, world=world)
+    made = Plan()
+    _check_options(file, made, world=world, reading=reading)
+    for section, identity, entry in _entries(file, world=world):
+        _compare(made, section, identity, entry, now=now)
+    if "limits" in file.source.lines:
+        _compare_limits(made, file, world=world, reading=reading, now=now)
+    made.problems += [*_taken_dns(made, world=world), *_taken_tokens(file)]
+    _check_attached_elements(made, file, world=world, reading=reading)
+    return made
+
+
+def _entries(file: Configuration, *, world: World) -> Iterator[tuple[AnySection, Identity, Entry]]:
+    """Yield every named entry of the file with its section, what others refer to first."""
+    for vo in file.vos:
+        yield world.vos, (vo.name,), replace(vo, managers=_known_managers(vo.managers, file, world=world))
+    simple: tuple[tuple[AnySection, tuple[Entry, ...]], ...] = (
+        (world.groups, file.groups),
+        (world.users, file.users),
+        (world.definitions, file.requirement_definitions),
+        (world.platforms, file.platforms),
+        (world.storage_elements, file.storage_elements),
+    )
+    for section, entries in simple:
+        for entry in entries:
+            yield section, (entry.name_of(),), entry
+    for site in file.sites:
+        yield world.sites, (site.name,), site
+        for ce in site.ces:
+            yield world.ces, (site.name, ce.name), ce
+            for queue in ce.queues:
+                yield world.queues, (site.name, ce.name, queue.name), queue
+    for director in file.directors:
+        yield world.directors, (director.name,), director
+
+
+def _known_managers(managers: Iterable[str], file: Configuration, *, world: World) -> tuple[str, ...]:
+    users = {user.username for user in file.users}
+    return tuple(name for name in managers if name in users or (name,) in world.users.rows)
+
+
+# ---- References ------------------------------------------------------------------------------------------------------
+
+
+def _check_uses(reading: Reading, *, world: World) -> None:
+    known = {
+        noun: {identity[-1] for identity in section.rows} | reading.names.get(noun, set())
+        for noun, section in world.named().items()
+    }
+    for use in reading.uses:
+        if use.name not in known[use.of]:
+            _note_unknown(use, sorted(known[use.of]), reading)
+
+
+def _note_unknown(use: Use, known: list[str], reading: Reading) -> None:
+    hint = did_you_mean(use.name, known)
+    sentence = f'there is no {use.of} "{use.name}", neither in the file nor in the database'
+    if use.may_be_missing:
+        reading.warnings.append(Remark(use.line, use.path, f"{sentence}; it is left out until there is.{hint}"))
+    else:
+        reading.problems.append(Remark(use.line, use.path, f"{sentence}.{hint}"))
+
+
+def _check_options(file: Configuration, made: Plan, *, world: World, reading: Reading) -> None:
+    """Refuse CEs that this server would not serve, and warn of options that their backends would refuse.
+
+    They are checked as they will be stored: an entry that leaves out the type of a CE leaves it as it is.
+    """
+    for site in file.sites:
+        for stated in site.ces:
+            ce = _merged(world.ces.entries.get((site.name, stated.name)), stated, CEEntry)
+            if not ce.type:
+                if not stated.source.broken:
+                    kinds = ", ".join(settings.WMS_BACKENDS)
+                    made.problems.append(stated.remark("", f"type is missing; say how pilots get there: {kinds}"))
+                continue
+            if (refused := refusal(ce.type, ce.options, ce.identity)) is not None:
+                field, sentence = refused
+                made.problems.append(stated.remark(field, sentence.rstrip(".")))
+            elif flaw := flaw_of_options(site.name, ce.name, ce.type, ce.options, ce.identity):
+                sentence = f"{flaw} Until that is mended no pilots are sent there."
+                reading.warnings.append(stated.remark("options", sentence))
+
+
+# ---- Differences -----------------------------------------------------------------------------------------------------
+
+
+def _compare(made: Plan, section: AnySection, identity: Identity, entry: Entry, *, now: datetime) -> None:
+    stored: Entry | None = section.entries.get(identity)
+    keys = [key for key in keys_of(section.record) if key.name != section.record.children]
+    merged = _merged(stored, entry, section.record).settled()
+    changed = frozenset(key.name for key in keys if stored is None or _differ(stored, merged, key))
+    secrets = frozenset(section.changed_secrets(identity, entry))
+    if stored is not None:
+        changed = changed - section.record.secrets | secrets
+    if not changed:
+        return
+    if not entry.source.broken:
+        made.problems += [merged.remark(key, sentence) for key, sentence in merged.mistakes()]
+        made.problems += _moved_group(section, stored, merged)
+    change = Change(identity=identity, entry=merged, changed=changed, is_new=stored is None, now=now)
+    made.changes.append((section, change))
+    made.differences.append(_difference(section, identity, stored, merged, changed=changed))
+
+
+def _merged(stored: EntryT | None, entry: EntryT, record: type[Entry]) -> EntryT:
+    """Return the stored entry with what the file states; what it leaves out stays as it is."""
+    if stored is None:
+        return entry
+    # NB: Any: each value has been read by the kind that stands beside its annotation.
+    stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines if name != record.children}
+    return replace(stored, source=entry.source, **stated)
+
+
+def _differ(stored: Entry, merged: Entry, key: Key) -> bool:
+    before, after = getattr(stored, key.name), getattr(merged, key.name)
+    if isinstance(before, Mapping):  # NB: for Python True equals 1, for a resource it does not
+        return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
+    return bool(before != after)
+
+
+def _moved_group(section: AnySection, stored: Entry | None, merged: Entry) -> Iterator[Remark]:
+    if isinstance(section, GroupSection) and stored is not None:
+        before, after = getattr(stored, "vo", ""), getattr(merged, "vo", "")
+        if before != after:
+            yield merged.remark("vo", f"a group stays in its VO, which is {before}; make another group for {after}")
+
+
+def _difference(
+    section: AnySection, identity: Identity, stored: Entry | None, merged: Entry, *, changed: frozenset[str]
+) -> str:
+    label = f"{section.record.noun} {'/'.join([*identity[:-1], getattr(merged, section.record.named_by)])}"
+    if stored is None:
+        return f"+ {label}"
+    parts = [
+        f"{key.name} changed"
+        if key.name in section.record.secrets
+        else f"{key.name} {_shown(key, stored)} → {_shown(key, merged)}"
+        for key in keys_of(section.record)
+        if key.name in changed
+    ]
+    return f"~ {label}: {', '.join(parts)}"
+
+
+def _shown(key: Key, entry: Entry) -> str:
+    value = key.kind.plain(getattr(entry, key.name))
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+# ---- Limits ----------------------------------------------------------------------------------------------------------
+
+
+def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: Reading, now: datetime) -> None:
+    # Stated twice, it is one.
+    stated = dict.fromkeys(_placed(entry, file, world=world, reading=reading) for entry in file.limits)
+    wanted = dict(zip(told_apart(stated), stated, strict=True))
+    names = frozenset(key.name for key in keys_of(LimitEntry))
+    gone = {identity: entry for identity, entry in world.limits.entries.items() if identity not in wanted}
+    made.differences += [f"+ limit {_limit_shown(new)}" for one, new in wanted.items() if one not in world.limits.rows]
+    made.differences += [f"- limit {_limit_shown(entry)}" for entry in gone.values()]
+    for identity, entry in wanted.items():
+        if identity not in world.limits.rows:
+            # One that says something else of the same jobs is changed: what they have used counts still.
+            old = next((old for old, before in gone.items() if before.scope == entry.scope), None)
+            change = Change(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
+            made.changes.append((world.limits, change))
+            gone.pop(change.identity, None)
+    made.removed_limits += gone
+
+
+def _placed(entry: LimitEntry, file: Configuration, *, world: World, reading: Reading) -> LimitEntry:
+    """Return the limit with the site of the CE that it names."""
+    ce, site = entry.scope.ce, entry.scope.site
+    if ce is None:
+        return entry
+    in_file = {(site.name, ce.name) for site in file.sites for ce in site.ces}
+    sites = sorted({identity[0] for identity in in_file | world.ces.rows.keys() if identity[1] == ce})
+    if site is None and len(sites) == 1:
+        return replace(entry, scope=replace(entry.scope, site=sites[0]))
+    if site is None and sites:
+        reading.problems.append(
+            entry.scope.remark("ce", f"name its site too: {', '.join(sites)} have one of that name")
+        )
+    elif site is not None and sites and site not in sites:
+        reading.problems.append(entry.scope.remark("ce", f'the site {site} has no ce "{ce}"'))
+    return entry
+
+
+def _limit_shown(entry: LimitEntry) -> str:
+    return " ".join(
+        f"{key.name} {_shown(key, entry)}" for key in keys_of(LimitEntry) if getattr(entry, key.name) is not None
+    )
+
+
+# ---- What may exist once only ----------------------------------------------------------------------------------------
+
+
+def _taken_dns(made: Plan, *, world: World) -> Iterator[Remark]:
+    users = dict(world.users.entries)
+    planned = {change.identity: change.entry for section, change in made.changes if section is world.users}
+    owner: dict[str, str] = {}
+    for identity, entry in (users | planned).items():
+        for dn in entry.dns:
+            if owner.setdefault(dn, entry.username) != entry.username:
+                of_file = entry if identity in planned else planned[owner[dn],]
+                other = owner[dn] if of_file is entry else entry.username
+                yield of_file.remark("dns", f'"{dn}" is a DN of {other}; it can be of one user only')
+
+
+def _check_attached_elements(made: Plan, file: Configuration, *, world: World, reading: Reading) -> None:
+    """Refuse storage elements that a site has and that serve none of its VOs; warn of those that serve nobody yet."""
+    elements: Mapping[Identity, StorageElementEntry] = entries_after(made, world.storage_elements)
+    sites: Mapping[Identity, SiteEntry] = entries_after(made, world.sites)
+    for entry in file.storage_elements:
+        element = elements.get((entry.name,))
+        if element is not None and not element.vos:
+            reading.warnings.append(entry.remark("", "it serves nobody; name the VOs that may use it by vos"))
+    for stated in file.sites:
+        site = sites.get((stated.name,))
+        for name in stated.storage_elements:
+            element = elements.get((name,))
+            if site is None or element is None or not site.vos or not element.vos:
+                continue
+            if {*site.vos}.isdisjoint(element.vos):
+                sentence = f"{name} serves {listed(element.vos)} and none of the site's VOs ({listed(site.vos)})"
+                made.problems.append(stated.remark("storage_elements", sentence))
+
+
+def entries_after(made: Plan, section: AnySection) -> Mapping[Identity, Any]:
+    """Return the entries of a section as they are to be."""
+    return {**section.entries, **{change.identity: change.entry for of, change in made.changes if of is section}}
+
+
+def _taken_tokens(file: Configuration) -> Iterator[Remark]:
+    used = tokens_in_use()
+    for site in file.sites:
+        for purpose, plain in tokens_of(site):
+            use = (site.name, str(purpose), False)
+            if used.setdefault(digest_of(plain), use) != use:
+                yield _taken(site.tokens, purpose)
+
+
+def _taken(tokens: Entry | None, purpose: SiteTokenPurpose) -> Remark:
+    sentence = "this token is in use elsewhere, or was revoked; choose another one"
+    return tokens.remark(purpose, sentence) if tokens is not None else Remark(1, "", sentence)

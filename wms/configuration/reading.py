@@ -1,0 +1,170 @@
+"""What has been learnt while reading a file, and how its nodes are opened."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from wms.configuration.document import Ambiguous, Atom, Items, Node, Pairs, Word, value_of
+from wms.configuration.problems import Remark, Unreadable
+
+_VARIABLE = re.compile(r"\$(?:\$\{|\{([^{}]*)\}|\{)")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+MAX_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One place that names something which the file or the database must hold."""
+
+    line: int
+    path: str
+    #: What is named, by the noun of its entries.
+    of: str
+    name: str
+    may_be_missing: bool = False
+
+
+@dataclass(slots=True)
+class Reading:
+    """What has been learnt while reading one file."""
+
+    environ: Mapping[str, str]
+    problems: list[Remark] = field(default_factory=list)
+    warnings: list[Remark] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    #: What the file itself defines, by what it is.
+    names: dict[str, set[str]] = field(default_factory=dict)
+    #: The line of each free parameter, by its path: entries know only the lines of their own keys.
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, line: int, path: str, sentence: str) -> Unreadable:
+        """Note a problem, and return the exception that ends the reading of the value."""
+        self.problems.append(Remark(line, path, sentence))
+        return Unreadable()
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Go on with the next value after one that is unreadable: every problem is to be reported."""
+        try:
+            yield
+        except Unreadable:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands, and with whom to report."""
+
+    reading: Reading
+    path: str
+
+    def key(self, name: str) -> "Place":
+        """Return the place of a key below this one."""
+        return Place(self.reading, f"{self.path}.{name}" if self.path else name)
+
+    def item(self, position: int) -> "Place":
+        """Return the place of an item of this list."""
+        return Place(self.reading, f"{self.path}[{position}]")
+
+    def refuse(self, node: Node, sentence: str) -> Unreadable:
+        """Note a problem with *node*."""
+        return self.reading.refuse(node.line, self.path, sentence)
+
+
+class Kind(ABC):
+    """A kind of value."""
+
+    @abstractmethod
+    def read(self, node: Node, at: Place) -> object:
+        """Return the value; note what is wrong and raise Unreadable."""
+
+    def plain(self, value: object) -> object:
+        """Return *value* as YAML writes it."""
+        return value
+
+
+def shown(node: Node) -> str:
+    """Return a word as errors repeat it; NB: before ${…} is replaced, for that may be a secret."""
+    text = node.text if isinstance(node, Word) else ""
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def what(node: Node) -> str:
+    """Return what stands there, for "use a number, not …"."""
+    if isinstance(node, Word):
+        return f'"{shown(node)}"' if node.text else "nothing"
+    return "a list" if isinstance(node, Items) else "a mapping"
+
+
+def atom(node: Node, at: Place) -> Atom:
+    """Return the value of a single word, with ${NAME} replaced from the environment ($${ stands for ${)."""
+    if not isinstance(node, Word):
+        raise at.refuse(node, f"use a single value, not {what(node)}")
+    expanded = _expanded(node, at)
+    if expanded is not None:
+        return expanded
+    try:
+        return node.value()
+    except Ambiguous as problem:
+        raise at.refuse(node, str(problem)) from problem
+
+
+def _expanded(word: Word, at: Place) -> str | None:
+    """Return the text with variables replaced, or None if there are none."""
+    if "${" not in word.text:
+        return None
+    pieces, end = [], 0
+    for match in _VARIABLE.finditer(word.text):
+        pieces += [word.text[end : match.start()], _variable(match, word, at)]
+        end = match.end()
+    return "".join([*pieces, word.text[end:]])
+
+
+def _variable(match: re.Match[str], word: Word, at: Place) -> str:
+    if match.group() == "$${":
+        return "${"
+    name = match.group(1)
+    if name is None or not _VARIABLE_NAME.match(name):
+        raise at.refuse(word, "after ${ comes the name of an environment variable and }; write $${ for ${ itself")
+    if name not in at.reading.environ:
+        raise at.refuse(word, f"the environment variable {name} is not set; set it, or write the value here")
+    return at.reading.environ[name]
+
+
+def escaped(text: str) -> str:
+    """Return *text* so that reading it gives it back."""
+    return text.replace("${", "$${")
+
+
+def number(node: Node, at: Place) -> Atom:
+    """Return the value; what comes from the environment is read as if it stood in the file without quotes."""
+    value = atom(node, at)
+    if isinstance(value, str) and isinstance(node, Word) and "${" in node.text:
+        try:
+            return value_of(value)
+        except Ambiguous:
+            return value
+    return value
+
+
+def items(node: Node, at: Place) -> list[Node]:
+    """Return the nodes of a list."""
+    if not isinstance(node, Items):
+        raise at.refuse(node, f"use a list, such as [a, b], not {what(node)}")
+    return node.nodes
+
+
+def pairs(node: Node, at: Place, *, same: Callable[[str], str] = str) -> list[tuple[str, Word, Node]]:
+    """Return the (name, key, value) of a mapping, each name once; *same* tells what equal names have in common."""
+    if not isinstance(node, Pairs):
+        raise at.refuse(node, f"use a mapping of names to values, not {what(node)}")
+    found: dict[str, tuple[str, Word, Node]] = {}
+    for key, value in node.nodes:
+        identity = same(key.text)
+        if identity in found:
+            at.key(shown(key)).refuse(key, f"given twice; first in line {found[identity][1].line}")
+            continue
+        found[identity] = (key.text, key, value)
+    return list(found.values())

@@ -1,0 +1,69 @@
+"""What a configuration file changed, for the security log: by names of keys, never by values that may be secrets."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from wms.accounts.domain import SecurityEventKind
+from wms.accounts.security_log import record
+from wms.configuration.plan import AnySection, Plan, World
+from wms.configuration.sections import Change
+from wms.kernel.log_lines import changed_names
+
+#: Which kind of event the change of a key is, by the noun of its section; others are only counted.
+_KINDS: Final[Mapping[str, Mapping[str, SecurityEventKind]]] = MappingProxyType(
+    {
+        "user": {
+            **dict.fromkeys(("operator", "staff", "superuser", "groups", "dns"), SecurityEventKind.RIGHTS_CHANGED),
+            "password": SecurityEventKind.PASSWORD_CHANGED,
+        },
+        "vo": {"managers": SecurityEventKind.RIGHTS_CHANGED},
+        "group": {"properties": SecurityEventKind.RIGHTS_CHANGED},
+        "ce": dict.fromkeys(("type", "options", "identity"), SecurityEventKind.COMPUTING_ELEMENT_CHANGED),
+        "site": {"storage_elements": SecurityEventKind.STORAGE_ELEMENT_CHANGED},
+        "storage element": dict.fromkeys(("url", "credential", "vos"), SecurityEventKind.STORAGE_ELEMENT_CHANGED),
+    }
+)
+
+
+def record_changes(made: Plan, *, world: World) -> None:
+    """Write one event for the file, and one for each change of rights, computing elements and storage elements."""
+    if not made.differences:
+        return
+    labels = [f"{'+' if change.is_new else '~'}{_label(section, change)}" for section, change in made.changes]
+    record(SecurityEventKind.CONFIGURATION_APPLIED, target="configuration file", changes=len(labels), objects=labels)
+    for section, change in made.changes:
+        changed = dict(_kinds_of(section, change, world=world))
+        for kind in dict.fromkeys(changed.values()):
+            keys = sorted(key for key, of_kind in changed.items() if of_kind is kind)
+            what = "added" if change.is_new else "changed"
+            record(kind, target=_label(section, change), what=what, changes=_shown(section, change, keys))
+
+
+def _kinds_of(section: AnySection, change: Change[Any], *, world: World) -> Iterator[tuple[str, SecurityEventKind]]:
+    kinds = _KINDS.get(section.record.noun, {})
+    for key in change.changed:
+        if section is world.users and key == "suspended":
+            if change.entry.suspended or not change.is_new:
+                suspended = change.entry.suspended
+                yield key, SecurityEventKind.USER_SUSPENDED if suspended else SecurityEventKind.USER_RESTORED
+        elif section is world.users and change.is_new:
+            yield key, SecurityEventKind.USER_ADDED
+        elif key in kinds:
+            yield key, kinds[key]
+
+
+def _label(section: AnySection, change: Change[Any]) -> str:
+    return f"{section.record.noun} {'/'.join(change.identity)}"
+
+
+def _shown(section: AnySection, change: Change[Any], keys: list[str]) -> dict[str, object]:
+    stored = section.entries.get(change.identity)
+    return {key: _change_of(getattr(stored, key, None), getattr(change.entry, key)) for key in keys}
+
+
+def _change_of(before: object, after: object) -> object:
+    if isinstance(after, bool):
+        return after
+    names = changed_names(before, after)
+    return "changed" if names is None else names

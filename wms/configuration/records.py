@@ -1,0 +1,207 @@
+"""Records: classes whose annotations say which keys a mapping of the file has, and how they are read and written."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, get_origin, get_type_hints
+
+from wms.configuration.document import Node, Word
+from wms.configuration.problems import Remark, Unreadable
+from wms.configuration.reading import Kind, Place, items, pairs, shown
+from wms.kernel.names import did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where an entry stands in the file; an entry made from the database stands nowhere."""
+
+    line: int = 0
+    path: str = ""
+    #: Of each key that is stated.
+    lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    #: Some key could not be read, so that the entry is not all that was meant.
+    broken: bool = False
+
+
+NOWHERE = Source()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Base of all records; equal when they say the same, wherever they stand."""
+
+    #: What a named entry is, such as "site"; empty: a part of another entry, which counts as one value.
+    noun: ClassVar[str] = ""
+    #: The key by which a named entry is found again; empty: it is as it says.
+    named_by: ClassVar[str] = "name"
+    ignores_case: ClassVar[bool] = False
+    #: The key of the named entries below it.
+    children: ClassVar[str] = ""
+    #: Keys that are written and never read again.
+    secrets: ClassVar[frozenset[str]] = frozenset()
+    #: Keys at their default are not exported.
+    terse: ClassVar[bool] = False
+
+    source: Source = field(default=NOWHERE, compare=False, repr=False)
+
+    def mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, sentence) for what does not go together; '' is the entry itself."""
+        return iter(())
+
+    def settled(self) -> Self:
+        """Return the entry with what follows from it filled in."""
+        return self
+
+    def name_of(self) -> str:
+        """Return the name by which it is found again."""
+        found = str(getattr(self, self.named_by))
+        return found.casefold() if self.ignores_case else found
+
+    def remark(self, key: str, sentence: str) -> Remark:
+        """Return a problem with one key of the entry."""
+        line = self.source.lines.get(key, self.source.line)
+        dot = "." if self.source.path and key else ""
+        return Remark(line, f"{self.source.path}{dot}{key}", sentence)
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of a record."""
+
+    name: str
+    kind: Kind
+    required: bool
+    default: object
+
+
+_KEYS: dict[type[Entry], tuple[Key, ...]] = {}
+
+
+def keys_of(record: type[Entry]) -> tuple[Key, ...]:
+    """Return the keys that *record* declares, in their order."""
+    if record not in _KEYS:
+        hints = get_type_hints(record, include_extras=True)
+        _KEYS[record] = tuple(_key(part, hints[part.name]) for part in fields(record) if part.name != "source")
+    return _KEYS[record]
+
+
+def _key(declared: "Field[object]", hint: object) -> Key:
+    notes = getattr(hint, "__metadata__", ()) if get_origin(hint) is Annotated else ()
+    (kind,) = (note for note in notes if isinstance(note, Kind))
+    required = declared.default is MISSING and declared.default_factory is MISSING
+    return Key(
+        name=declared.name,
+        kind=kind,
+        required=required,
+        default=None if required else _default(declared),
+    )
+
+
+def _default(declared: "Field[object]") -> object:
+    return declared.default if declared.default_factory is MISSING else declared.default_factory()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOf(Kind, Generic[EntryT]):
+    """A mapping with the keys of a record."""
+
+    record: type[EntryT]
+
+    def read(self, node: Node, at: Place) -> EntryT:
+        """Return the entry; raise Unreadable only if what makes it an entry is missing."""
+        known = {key.name: key for key in keys_of(self.record)}
+        # NB: Any: each value has been read by the kind that stands beside its annotation.
+        values: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        before = len(at.reading.problems)
+        for spelt, word, value in pairs(node, at):
+            key = known.get(spelt)
+            if key is None:
+                at.key(shown(word)).refuse(word, f"unknown key.{did_you_mean(spelt[:64], known)}")
+                continue
+            lines[key.name] = word.line
+            with at.reading.going_on():
+                values[key.name] = key.kind.read(value, at.key(key.name))
+        for key in known.values():
+            if key.required and key.name not in lines:
+                at.refuse(node, f"{key.name} is missing")
+        self._register(values, at)
+        if any(key.required and key.name not in values for key in known.values()):
+            raise Unreadable
+        broken = len(at.reading.problems) > before
+        source = Source(line=node.line, path=at.path, lines=MappingProxyType(lines), broken=broken)
+        entry = self.record(**values, source=source)
+        if not broken and (not entry.noun or not entry.named_by):
+            # What counts as one value is checked here; named entries when they are joined with what is stored.
+            at.reading.problems += [entry.remark(key, sentence) for key, sentence in entry.mistakes()]
+        return entry
+
+    def _register(self, values: Mapping[str, object], at: Place) -> None:
+        if self.record.noun and self.record.named_by in values:
+            at.reading.names.setdefault(self.record.noun, set()).add(str(values[self.record.named_by]))
+
+    def plain(self, value: object) -> object:
+        """Return the keys with their values, secrets left out."""
+        return {
+            key.name: key.kind.plain(getattr(value, key.name))
+            for key in keys_of(self.record)
+            if key.name not in self.record.secrets
+            and not (self.record.terse and getattr(value, key.name) == key.default)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Kind, Generic[EntryT]):
+    """A list of records, none of them twice."""
+
+    record: type[EntryT]
+
+    def read(self, node: Node, at: Place) -> tuple[EntryT, ...]:
+        """Return the entries that can be used."""
+        found: dict[object, EntryT] = {}
+        for position, item in enumerate(items(node, at)):
+            with at.reading.going_on():
+                entry = RecordOf(self.record).read(item, at.item(position))
+                same = found.setdefault(entry.name_of() if entry.named_by else repr(entry), entry)
+                if same is not entry:
+                    at.reading.problems.append(
+                        entry.remark(entry.named_by, f"given twice; first in line {same.source.line}")
+                    )
+        return tuple(found.values())
+
+    def plain(self, value: object) -> object:
+        """Return a list of mappings."""
+        return [RecordOf(self.record).plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLists(Kind, Generic[EntryT]):
+    """A mapping of names to lists, each of which makes one record with two keys: the name, and the list."""
+
+    record: type[EntryT]
+
+    def read(self, node: Node, at: Place) -> tuple[EntryT, ...]:
+        """Return the entries that can be used."""
+        name, content = keys_of(self.record)
+        found = []
+        for spelt, word, value in pairs(node, at):
+            inner = at.key(shown(word))
+            with at.reading.going_on():
+                values: dict[str, Any] = {
+                    name.name: name.kind.read(Word(word.line, spelt, quoted=True), inner),
+                    content.name: content.kind.read(value, inner),
+                }
+                lines = MappingProxyType({name.name: word.line, content.name: word.line})
+                found.append(self.record(**values, source=Source(line=word.line, path=inner.path, lines=lines)))
+        return tuple(found)
+
+    def plain(self, value: object) -> object:
+        """Return a mapping."""
+        name, content = keys_of(self.record)
+        return {
+            getattr(entry, name.name): content.kind.plain(getattr(entry, content.name))
+            for entry in (value if isinstance(value, tuple) else ())
+        }

@@ -1,0 +1,120 @@
+"""How entries of the file and rows of the database become one another: what all sections share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Generic, TypeVar
+
+from django.db.models import Model
+
+from resources.domain.enums import ResourceState
+from resources.domain.parameters import ValueProblem, canonical_value
+from resources.models import Level
+from wms.configuration.records import Entry
+from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, StatusEntry
+
+EntryT = TypeVar("EntryT", bound=Entry)
+RowT = TypeVar("RowT", bound=Model)
+
+#: What tells the rows of a section apart: a name, after the names of the levels above it.
+Identity = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[EntryT]):
+    """One object that is to be made or changed."""
+
+    identity: Identity
+    #: All that the object is to be, what stays as it is included.
+    entry: EntryT
+    #: Keys that differ from what is stored; of a new object all.
+    changed: frozenset[str]
+    is_new: bool
+    now: datetime
+
+
+class Section(ABC, Generic[EntryT, RowT]):
+    """One kind of configured object: its rows, and the entries that say the same."""
+
+    record: ClassVar[type[Entry]]
+
+    def __init__(self) -> None:
+        self.rows: dict[Identity, RowT] = dict(self.load())
+        self.entries: dict[Identity, EntryT] = {identity: self.entry_of(row) for identity, row in self.rows.items()}
+
+    @abstractmethod
+    def load(self) -> Iterator[tuple[Identity, RowT]]:
+        """Yield every row, by identity, with what ``entry_of`` reads at hand."""
+
+    @abstractmethod
+    def entry_of(self, row: RowT) -> EntryT:
+        """Return what the file would say of *row*; without its secrets and without what is below it."""
+
+    @abstractmethod
+    def write(self, change: Change[EntryT]) -> None:
+        """Write the entry into its row, which is made if there is none."""
+
+    def link(self, change: Change[EntryT]) -> None:
+        """Write what refers to rows that other sections write after this one."""
+
+    def changed_secrets(self, identity: Identity, entry: EntryT) -> Iterable[str]:  # noqa: ARG002 - for sections without
+        """Return the keys of secrets that *entry* states and that are not as stored."""
+        return ()
+
+
+def sorted_names(names: Iterable[object]) -> tuple[str, ...]:
+    """Return the names as an entry has them."""
+    return tuple(sorted({str(name) for name in names}))
+
+
+def free(stored: object) -> Mapping[str, object]:
+    """Return stored parameters, options and the like as an entry has them: in canonical form, sorted by name."""
+    found = _free(stored)
+    return found if isinstance(found, dict) else {}
+
+
+def _free(stored: object) -> object:
+    if isinstance(stored, Mapping):
+        return {name: _free(stored[name]) for name in sorted(stored)}
+    try:
+        value = canonical_value(stored)
+    except ValueProblem:
+        return stored
+    return list(value) if isinstance(value, tuple) else value
+
+
+def options_of(stored: object) -> Mapping[str, object]:
+    """Return the stored options of a computing element as an entry has them.
+
+    Unlike a parameter, a list of theirs is no set: its order matters, and a list of one value is a list.
+    """
+    found = _option(stored)
+    return found if isinstance(found, dict) else {}
+
+
+def _option(stored: object) -> object:
+    if isinstance(stored, Mapping):
+        return {name: _option(stored[name]) for name in sorted(stored)}
+    return [_option(item) for item in stored] if isinstance(stored, list) else _free(stored)
+
+
+def status_of(level: Level) -> StatusEntry:
+    """Return the stored status of a level."""
+    return StatusEntry(
+        state=ResourceState(level.state),
+        reason=level.state_reason,
+        until=level.state_until,
+    )
+
+
+def put_level(level: Level, change: Change[SiteEntry] | Change[CEEntry] | Change[QueueEntry]) -> None:
+    """Set what site, computing element and queue have in common; the caller saves.
+
+    NB: not by states.set_state, which refuses an end that is past: a file does not become wrong by growing old.
+    """
+    entry = change.entry
+    level.state, level.state_reason, level.state_until = entry.status.state, entry.status.reason, entry.status.until
+    level.parameters, level.vo_parameters = dict(entry.parameters), dict(entry.vo_parameters)
+    if "status" in change.changed:
+        level.state_changed_at, level.state_changed_by = change.now, None

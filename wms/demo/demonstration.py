@@ -1,0 +1,148 @@
+"""The course of the demonstration: log in, submit, watch, kill one job, fetch what comes back, judge."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from wms.demo import display
+from wms.demo.job_table import OPEN, Row, WatchedJob
+from wms.demo.rest import RefusedError, Session, UnreachableError, path_of, records_of, text_of
+from wms.demo.workload import JOB_GROUP, Submission
+from wms.jobs.domain.lifecycle import JobStatus
+from wms.stack.output import Output
+
+_NAME = "demo"
+_LOOK_EVERY_S = 1.0
+_LINE_EVERY_S = 3.0
+_PAGE = 1000
+
+
+@dataclass(kw_only=True)
+class Demonstration:
+    """One demonstration.
+
+    Args:
+        host, port: of the web server.
+        passwords: of the sample's users.
+        watcher: of them, the one who may see and kill everybody's jobs.
+        submissions: what to submit.
+        count_pilots: returns how many pilots are on their way or at work; called in a thread.
+        time_limit_s: after so long, what is open counts as failed.
+    """
+
+    host: str
+    port: int
+    passwords: Mapping[str, str]
+    watcher: str
+    submissions: Sequence[Submission]
+    count_pilots: Callable[[], int]
+    time_limit_s: float
+    jobs: dict[int, WatchedJob] = field(default_factory=dict)
+    #: Whether it came to its end, be it a good one or not.
+    finished: bool = False
+    _sessions: dict[str, Session] = field(default_factory=dict)
+    _said_at: float = 0.0
+
+    @property
+    def faults(self) -> list[str]:
+        """Return a sentence for everything that is not as it should be."""
+        ordered = sorted(self.jobs.values(), key=lambda job: job.row.id)
+        return [f"Job {job.row.id} ({job.row.name}) {fault}." for job in ordered for fault in job.faults]
+
+    async def run(self, output: Output) -> None:
+        """Do all of it.
+
+        Raises:
+            RefusedError: the server does not do what it is asked for.
+            UnreachableError: the server does not answer to what is not asked again.
+        """
+        try:
+            await self._end_earlier_ones()
+            for submission in self.submissions:
+                await self._submit(submission)
+            output.line(_NAME, f"{len(self.jobs)} jobs are submitted; pilots come for them")
+            await self._watch(output)
+        finally:
+            output.block(())
+        self.finished = True
+
+    async def _session(self, username: str) -> Session:
+        if username not in self._sessions:
+            self._sessions[username] = await Session.begin(
+                host=self.host, port=self.port, username=username, password=self.passwords[username]
+            )
+        return self._sessions[username]
+
+    async def _end_earlier_ones(self) -> None:
+        """Kill what a demonstration that was interrupted left: nobody waits for it any more."""
+        watcher = await self._session(self.watcher)
+        left = {"job_group": JOB_GROUP, "status": sorted(OPEN)}
+        await watcher.post("/api/jobs/bulk/", {"action": "kill", "filter": left})
+
+    async def _submit(self, submission: Submission) -> None:
+        session = await self._session(submission.owner)
+        body = {**submission.body, "request_id": str(uuid4())}
+        if submission.files:
+            body["input_sandbox"] = [await session.upload(file) for file in submission.files]
+        taken = records_of(await session.post("/api/jobs/", body), "jobs")
+        if len(taken) != len(submission.expected):
+            raise RefusedError(f"{len(submission.expected)} jobs were submitted, and {len(taken)} taken.")
+        for job, expected in zip(map(Row.read, taken), submission.expected, strict=True):
+            self.jobs[job.id] = WatchedJob(
+                row=job, owner=submission.owner, expected=expected, killed_by=submission.killed_by
+            )
+
+    async def _watch(self, output: Output) -> None:
+        begun = time.monotonic()
+        while True:
+            with suppress(UnreachableError):  # it is asked again
+                await self._look()
+                await self._fetch_outputs()
+                await self._kill()
+            elapsed_s = time.monotonic() - begun
+            await self._show(output, elapsed_s=elapsed_s)
+            if all(job.is_settled for job in self.jobs.values()) or elapsed_s > self.time_limit_s:
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        """Read the rows of all jobs: newest first, so that those of earlier demonstrations come last."""
+        watcher = await self._session(self.watcher)
+        missing = set(self.jobs)
+        path = f"/api/jobs/?{urlencode({'job_group': JOB_GROUP, 'page_size': _PAGE})}"
+        while missing and path:
+            page = await watcher.get(path)
+            for row in map(Row.read, records_of(page, "results")):
+                if row.id in self.jobs:
+                    self.jobs[row.id] = self.jobs[row.id].seen(row)
+                    missing.discard(row.id)
+            path = path_of(text_of(page, "next"))
+
+    async def _fetch_outputs(self) -> None:
+        for job in [job for job in self.jobs.values() if job.output_is_due]:
+            session = await self._session(job.owner)
+            self.jobs[job.row.id] = job.with_output(await session.output(job.row.id))
+
+    async def _kill(self) -> None:
+        """Kill the jobs that are to be, as soon as they have shown that they run."""
+        for job in list(self.jobs.values()):
+            if job.killed_by is None or job.row.status != JobStatus.RUNNING:
+                continue
+            session = await self._session(job.killed_by)
+            path = f"/api/jobs/{job.row.id}"
+            if text_of(await session.get(f"{path}/peek/"), "std_output"):
+                with suppress(RefusedError):  # it has ended by itself, which the judge will tell
+                    await session.post(f"{path}/kill/", {})
+
+    async def _show(self, output: Output, *, elapsed_s: float) -> None:
+        pilots = await asyncio.to_thread(self.count_pilots)
+        progress = display.progress_of((job.row for job in self.jobs.values()), elapsed_s=elapsed_s, pilots=pilots)
+        if output.is_terminal:
+            output.block(display.block_of(progress))
+        elif elapsed_s - self._said_at >= _LINE_EVERY_S:
+            self._said_at = elapsed_s
+            output.line(_NAME, display.line_of(progress))

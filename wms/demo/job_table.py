@@ -1,0 +1,103 @@
+"""The jobs of the demonstration as the server tells of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Self
+
+from wms.demo import expectations
+from wms.demo.expectations import Expected, Happened
+from wms.demo.rest import Record, number_of, text_of, whole_of
+from wms.jobs.domain.lifecycle import JobStatus
+
+#: Nothing happens to a job any more; a failed one could be rescheduled, but by nobody here.
+ENDED = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED, JobStatus.DELETED})
+OPEN = frozenset(JobStatus) - ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What a list of jobs says of one job."""
+
+    id: int
+    name: str = ""
+    status: str = JobStatus.WAITING
+    minor_status: str = ""
+    site: str | None = None
+    ce: str | None = None
+    pilot: int | None = None
+    exit_code: int | None = None
+    wall_s: float | None = None
+    matched_at: datetime | None = None
+    has_output: bool = False
+
+    @classmethod
+    def read(cls, row: Record) -> Self:
+        """Return what the JSON object says."""
+        usage = row.get("usage")
+        matched_at = text_of(row, "matched_at")
+        return cls(
+            id=whole_of(row, "id") or 0,
+            name=text_of(row, "job_name"),
+            status=text_of(row, "status"),
+            minor_status=text_of(row, "minor_status"),
+            site=text_of(row, "site") or None,
+            ce=text_of(row, "ce") or None,
+            pilot=whole_of(row, "pilot"),
+            exit_code=whole_of(row, "exit_code"),
+            wall_s=number_of(usage, "wall_s") if isinstance(usage, dict) else None,
+            matched_at=datetime.fromisoformat(matched_at) if matched_at else None,
+            has_output=row.get("has_output") is True,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedJob:
+    """One job of the demonstration, from its submission on."""
+
+    row: Row
+    owner: str
+    expected: Expected
+    killed_by: str | None = None
+    output: Mapping[str, str] | None = None
+
+    def seen(self, row: Row) -> "WatchedJob":
+        """Return the job with what is told of it now."""
+        return replace(self, row=row)
+
+    def with_output(self, output: Mapping[str, str]) -> "WatchedJob":
+        """Return the job with what it brought back."""
+        return replace(self, output=output)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its status is a last one."""
+        return self.row.status in ENDED
+
+    @property
+    def output_is_due(self) -> bool:
+        """Whether its output can be fetched and has not been."""
+        return self.ended and self.row.has_output and self.output is None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more is to come.
+
+        The output of a job that was killed comes after its end, and proves that its pilot has heard of it.
+        """
+        as_expected = self.row.status == self.expected.status
+        return self.ended and (self.output is not None or not as_expected)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return what is not as it should be, as ends of sentences."""
+        row = self.row
+        happened = Happened(
+            status=row.status,
+            minor_status=row.minor_status,
+            exit_code=row.exit_code,
+            site=row.site,
+            ce=row.ce,
+            output=self.output,
+        )
+        return tuple(expectations.faults(self.expected, happened))

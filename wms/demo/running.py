@@ -1,0 +1,151 @@
+"""`manage.py demo`: the whole system on servers of its own, with the demonstration as its last stage."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+from django.conf import settings
+
+from pilots.agent.node.inspection import detected_platform
+from pilots.domain.pilot import PilotStatus
+from wms.demo import display, sample
+from wms.demo.demonstration import Demonstration
+from wms.demo.workload import submissions
+from wms.stack import services
+from wms.stack.directory import hint_for_commands
+from wms.stack.errors import StackError
+from wms.stack.listening import Listener
+from wms.stack.parts import Activity, Stage
+from wms.stack.services import Options, System
+
+TIME_LIMIT_S = 180.0
+#: The machine is one, and people wait: everybody asks sooner than on a grid. Logs would hide the progress.
+_SETTINGS = {
+    "WMS_DIRECTOR_CYCLE_S": "1",
+    "WMS_HEARTBEAT_S": "2",
+    "WMS_MATCH_RETRY_AFTER_S": "1",
+    "WMS_LOG_LEVEL": "ERROR",
+}
+_FAULTS_SHOWN = 20
+_ALIVE = [PilotStatus.SUBMITTED, PilotStatus.WAITING, PilotStatus.RUNNING]
+
+
+class OtherDatabaseError(StackError):
+    """The demonstration was to run on a database that may hold more than a demonstration."""
+
+
+class CutShortError(StackError):
+    """The demonstration was stopped before its end."""
+
+
+class NotAsExpectedError(StackError):
+    """Some jobs did not end as they should."""
+
+
+def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
+    """Run the system and the demonstration in the foreground.
+
+    Args:
+        project: the directory of ``manage.py``.
+        data: the data directory; made when it is not there.
+        port: where the web server listens.
+        stay: whether to go on until asked to stop; otherwise it ends with the demonstration.
+
+    Raises:
+        StackError: the system could not be run; or, unless it is to stay, not every job ended as it should.
+    """
+    if "WMS_DATABASE_URL" in os.environ:
+        raise OtherDatabaseError(
+            "The demonstration makes users whose passwords everybody knows, so it runs on a database of its own only: "
+            "unset WMS_DATABASE_URL."
+        )
+    begun: list[Demonstration] = []
+
+    def more(system: System) -> Sequence[Stage]:
+        begun.append(_demonstration(system))
+        return [[Activity(function=begun[0].run)]]
+
+    with TemporaryDirectory(prefix="wms-demo-") as made:
+        configuration = Path(made) / sample.FILE.name
+        configuration.write_text(sample.configuration(machine=detected_platform()), encoding="utf-8")
+        options = Options(
+            project=project,
+            data=data,
+            listener=Listener(port=port),
+            web_workers=2,
+            configuration=configuration,
+            defaults=_SETTINGS,
+            stay=stay,
+        )
+        services.run(options, greeting=lambda system: _report(begun[0], system, stay=stay), more=more)
+    if stay:
+        return
+    if not begun or not begun[0].finished:
+        raise CutShortError("The demonstration was stopped before every job had ended.")
+    if begun[0].faults:
+        raise NotAsExpectedError(_verdict(begun[0]))
+
+
+def _demonstration(system: System) -> Demonstration:
+    return Demonstration(
+        host=system.options.listener.host,
+        port=system.options.listener.port,
+        passwords={log_in.username: log_in.password for log_in in sample.log_ins()},
+        watcher=sample.OPERATOR,
+        submissions=submissions(),
+        count_pilots=lambda: _count_pilots(system.environment["WMS_DATABASE_URL"]),
+        time_limit_s=TIME_LIMIT_S,
+    )
+
+
+def _count_pilots(database: str) -> int:
+    """Return how many pilots are on their way or at work; 0 while the database does not answer.
+
+    Read with SQL: this process's Django knows no database, for it began before there was one.
+    """
+    try:
+        with psycopg.connect(database, connect_timeout=5) as connection:
+            found = connection.execute(
+                "SELECT count(*) FROM pilots_pilot WHERE ended_at IS NULL AND status = ANY(%s)", [_ALIVE]
+            ).fetchone()
+    except psycopg.OperationalError:
+        return 0
+    return int(found[0]) if found else 0
+
+
+def _report(demonstration: Demonstration, system: System, *, stay: bool) -> str:
+    parts = ["", display.table_of(demonstration.jobs.values()), ""]
+    parts += filter(None, [display.pi_of(demonstration.jobs.values())])
+    if stay or not demonstration.faults:
+        parts.append(_verdict(demonstration))
+    return "\n".join([*parts, "", *_addresses(system), *(["", "Ctrl-C stops it.", ""] if stay else [])])
+
+
+def _verdict(demonstration: Demonstration) -> str:
+    faults, total = demonstration.faults, len(demonstration.jobs)
+    if not faults:
+        return f"All {total} jobs ended as they should."
+    still_open = sum(not job.is_settled for job in demonstration.jobs.values())
+    late = f" ({still_open} are still open after {demonstration.time_limit_s:.0f} s)" if still_open else ""
+    more = [f"… and {len(faults) - _FAULTS_SHOWN} more."] if len(faults) > _FAULTS_SHOWN else []
+    lines = [f"Not every one of the {total} jobs ended as it should{late}:", *faults[:_FAULTS_SHOWN], *more]
+    return "\n  ".join(lines)
+
+
+def _addresses(system: System) -> list[str]:
+    address = system.address
+    users = sample.log_ins()
+    width = max(len(user.password) for user in users)
+    return [
+        f"Portal          {address}",
+        f"Administration  {address}admin/ (for those with a *)",
+        f"REST interface  {address}api/docs/",
+        *filter(None, [hint_for_commands(system.directory.path, default=settings.WMS_DATA_DIR)]),
+        "Log-ins         user / password",
+        *(
+            f"  {'*' if user.administers else ' '} {user.username:<9} {user.password:<{width}}  {user.may}"
+            for user in users
+        ),
+    ]

@@ -1,0 +1,164 @@
+"""Reads a scenario file, and the configuration file that it names; everything wrong is told, not only the first."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wms.configuration.document import MAX_BYTES, parse
+from wms.configuration.problems import ConfigurationError, Remark, Unreadable
+from wms.configuration.reading import Place, Reading
+from wms.configuration.records import Entry, RecordOf
+from wms.configuration.schema import (
+    Configuration,
+    GroupEntry,
+    PlatformEntry,
+    SiteEntry,
+    UserEntry,
+    VOEntry,
+)
+from wms.kernel.errors import RejectedError
+from wms.kernel.names import did_you_mean
+from wms.simulation.schema import LoadEntry, ScenarioFile
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+#: Nouns whose names a simulation needs; others, such as managers and storage, it does not look at.
+_NEEDED = frozenset({"vo", "group", "site", "ce"})
+
+
+class ScenarioError(RejectedError):
+    """A file of the scenario cannot be read or is not accepted."""
+
+    code = "scenario"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """What a file, or two of them together, say; each object once."""
+
+    vos: tuple[VOEntry, ...] = ()
+    groups: tuple[GroupEntry, ...] = ()
+    users: tuple[UserEntry, ...] = ()
+    platforms: tuple[PlatformEntry, ...] = ()
+    sites: tuple[SiteEntry, ...] = ()
+
+
+def read_scenario(path: Path, *, environ: Mapping[str, str]) -> tuple[Entries, tuple[LoadEntry, ...]]:
+    """Return what the scenario file says, together with the configuration file that it names, and its load.
+
+    Args:
+        path: of the scenario; a relative path in it is from its directory.
+        environ: where ``${NAME}`` is looked up; what is not set there stays as it stands, for a simulation needs no
+            secrets, and names and numbers do not accept it.
+
+    Raises:
+        ScenarioError: everything that is wrong with the first of the files with a problem.
+    """
+    reading = Reading(_Variables(environ))
+    file = _read(path, ScenarioFile, reading)
+    known = Entries()
+    names: Mapping[str, set[str]] = {}
+    if file.configuration is not None:
+        configuration = path.parent / file.configuration
+        of_configuration = Reading(_Variables(environ))
+        known = _joined(known, _read(configuration, Configuration, of_configuration), of_configuration)
+        names = of_configuration.names
+        _check(configuration, of_configuration, names={})
+    entries = _joined(known, file, reading)
+    reading.problems += _wrong_owners(file.load, entries.users)
+    _check(path, reading, names=names)
+    return entries, file.load
+
+
+class _Variables(dict[str, str]):
+    """The environment, in which what is not set stands for itself."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return f"${{{name}}}"
+
+
+def _read(path: Path, record: type[EntryT], reading: Reading) -> EntryT:
+    try:
+        with path.open("rb") as stream:
+            node = parse(stream.read(MAX_BYTES + 1))
+        return RecordOf(record).read(node, Place(reading, ""))
+    except OSError as error:
+        raise ScenarioError(f"{path} cannot be read: {error.strerror}.") from error
+    except ConfigurationError as error:
+        raise _refused(path, error.problems) from error
+    except Unreadable as error:
+        raise _refused(path, reading.problems) from error
+
+
+def _refused(path: Path, problems: Iterable[Remark]) -> ScenarioError:
+    sentences = [str(problem) for problem in sorted(set(problems))]
+    count = f"{len(sentences)} {'problems' if len(sentences) > 1 else 'problem'}"
+    return ScenarioError("\n".join([f"{path} is not accepted. {count}:", *sentences]))
+
+
+# ---- One file over the other -----------------------------------------------------------------------------------------
+
+
+def _joined(known: Entries, file: Configuration | ScenarioFile, reading: Reading) -> Entries:
+    """Return what is known with what *file* says; the reading's problems grow by what does not go together."""
+
+    def join(before: Iterable[EntryT], after: Iterable[EntryT]) -> tuple[EntryT, ...]:
+        return _join(before, after, note=reading.problems.append)
+
+    return Entries(
+        vos=join(known.vos, file.vos),
+        groups=join(known.groups, file.groups),
+        users=join(known.users, file.users),
+        platforms=join(known.platforms, file.platforms),
+        sites=join(known.sites, file.sites),
+    )
+
+
+def _join(before: Iterable[EntryT], after: Iterable[EntryT], *, note: Callable[[Remark], None]) -> tuple[EntryT, ...]:
+    found = {entry.name_of(): entry for entry in before}
+    for entry in after:
+        joined = _over(found.get(entry.name_of()), entry, note=note).settled()
+        if not entry.source.broken:
+            for key, sentence in joined.mistakes():
+                note(joined.remark(key, sentence))
+        found[entry.name_of()] = joined
+    return tuple(found.values())
+
+
+def _over(before: EntryT | None, entry: EntryT, *, note: Callable[[Remark], None]) -> EntryT:
+    """Return *before* with what *entry* states; what that leaves out stays as it is."""
+    # NB: Any: each value has been read by the kind that stands beside its annotation.
+    stated: dict[str, Any] = {name: getattr(entry, name) for name in entry.source.lines}
+    if entry.children:
+        children = () if before is None else getattr(before, entry.children)
+        stated[entry.children] = _join(children, getattr(entry, entry.children), note=note)
+    return replace(entry if before is None else before, source=entry.source, **stated)
+
+
+# ---- What refers to something else -----------------------------------------------------------------------------------
+
+
+def _check(path: Path, reading: Reading, *, names: Mapping[str, set[str]]) -> None:
+    for use in reading.uses:
+        known = reading.names.get(use.of, set()) | names.get(use.of, set())
+        if use.of in _NEEDED and use.name not in known:
+            sentence = f'there is no {use.of} "{use.name}".{did_you_mean(use.name, sorted(known))}'
+            reading.problems.append(Remark(use.line, use.path, sentence))
+    if reading.problems:
+        raise _refused(path, reading.problems)
+
+
+def _wrong_owners(load: Iterable[LoadEntry], users: Iterable[UserEntry]) -> Iterator[Remark]:
+    """Yield what is wrong with the users of the load; without any users configured, everybody is in every group."""
+    groups_of = {user.username: user.groups for user in users}
+    for entry in load if groups_of else ():
+        if entry.user not in groups_of:
+            hint = did_you_mean(entry.user, sorted(groups_of))
+            yield entry.remark("user", f'there is no user "{entry.user}".{hint}')
+        elif entry.group not in groups_of[entry.user]:
+            groups = ", ".join(groups_of[entry.user]) or "none"
+            yield entry.remark("group", f"{entry.user} is not in {entry.group}; in: {groups}")
