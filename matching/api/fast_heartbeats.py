@@ -23,7 +23,7 @@ from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from wms.kernel.addresses import is_https
 from wms.kernel.middleware import NOT_KEPT
 from wms.kernel.rest import load_json
-from wms.kernel.rest.machines import is_plain
+from wms.kernel.rest.fast_views import is_plain
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment

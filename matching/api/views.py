@@ -42,7 +42,7 @@ from wms.accounts.api.permissions import IsManager, user_of
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
-from wms.kernel.rest.machines import MachineView
+from wms.kernel.rest.fast_views import MachineView
 
 #: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
 CHANCE = SystemRandom()

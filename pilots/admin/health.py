@@ -10,7 +10,7 @@ from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 
 @admin.register(CEHealth)

@@ -20,7 +20,7 @@ from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 #: Characters of a log; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024

@@ -15,7 +15,7 @@ from resources.models import SiteThrottle, ThrottleState
 from resources.queries.throttles import MOST_ROOM_TRIED, ThrottleStanding, throttle_of
 from wms.accounts.admin.rights import VOLevelLedger
 from wms.kernel.db import DatabaseNow
-from wms.kernel.moments import to_the_second
+from wms.kernel.time_texts import to_the_second
 
 _KNOWN_LATER = "counted at the next match"
 _NOTHING = "–"

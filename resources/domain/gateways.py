@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import Ad, Numbers
-from wms.kernel.moments import to_the_second
+from wms.kernel.time_texts import to_the_second
 
 #: Of one site at a time.
 MOST_GATEWAYS: Final = 16

@@ -9,7 +9,7 @@ from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import GatewayState, gateway_states
 from resources.domain.throttles import FIELD_OF_MAXIMUM, Condition, Throttle
 from resources.models import Site, ThrottleState
-from wms.kernel.moments import to_the_second
+from wms.kernel.time_texts import to_the_second
 
 #: Of an expression it is told only up to here: each more is another evaluation, of what a site may have written.
 MOST_ROOM_TRIED: Final = 20

@@ -18,7 +18,7 @@ from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInli
 from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 #: A manager neither gives nor takes these.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})

@@ -31,7 +31,7 @@ from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)

@@ -17,7 +17,7 @@ from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import MOST_PROTECTING
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 
 class VOForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
 from wms.jobs.services import reevaluation, sandbox_upkeep, unused_submit_pools
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)

@@ -6,8 +6,8 @@ from datetime import datetime
 from matching.domain.headline import Cause, Ground
 from resources.queries.places import place_in_words
 from taskqueues.models import QueuedJob
-from wms.kernel.moments import to_the_second
 from wms.kernel.names import listed
+from wms.kernel.time_texts import to_the_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

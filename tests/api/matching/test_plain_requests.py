@@ -14,7 +14,7 @@ from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
 from tests.api.matching.conftest import World, offer
-from wms.kernel.rest.machines import MachineView, PlainRequest
+from wms.kernel.rest.fast_views import MachineView, PlainRequest
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer

@@ -16,7 +16,7 @@ from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import enqueueing, transitions
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
-from wms.kernel.moments import to_the_second
+from wms.kernel.time_texts import to_the_second
 
 _MINOR_LENGTH: Final = 255
 

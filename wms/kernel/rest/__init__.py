@@ -7,13 +7,13 @@ so nothing below may import ``rest_framework.views`` or ``rest_framework.generic
 from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_token
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
-from wms.kernel.rest.fields import Flag, Name, Number, Text, WholeNumber
+from wms.kernel.rest.fast_serializers import PlainSerializer
+from wms.kernel.rest.fields import Flag, Name, NameInQuery, Number, Text, WholeNumber
 from wms.kernel.rest.filters import FilterBody, checked_filters
 from wms.kernel.rest.grouping import GroupBy
 from wms.kernel.rest.negotiation import AnyClientNegotiation
 from wms.kernel.rest.pages import PAGE_PARAMETERS, CursorPages, PageParameters
 from wms.kernel.rest.parsers import StrictJSONParser
-from wms.kernel.rest.plain import PlainSerializer
 from wms.kernel.rest.serializers import StrictSerializer
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 

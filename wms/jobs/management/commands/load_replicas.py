@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from resources.services.loading import COLUMNS, ReplicaFileError, load
 from wms.jobs.tasks import reevaluate_input_data
-from wms.kernel.nudge import nudge
+from wms.kernel.after_commit import nudge
 
 
 class Command(BaseCommand):
