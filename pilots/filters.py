@@ -2,7 +2,7 @@
 
 from django_filters import ChoiceFilter, FilterSet
 
-from pilots.domain import ENDED, MAY_END, PilotStatus
+from pilots.domain.pilot import ENDED, MAY_END, PilotStatus
 from pilots.models import PilotQuerySet
 from wms.kernel.filters import NameFilter
 

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
-from pilots.domain import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, Outcome, Stall, stalled_until
 from pilots.domain.empty_pilot_throttle import Pressure, in_vain_at, pressure_of
 from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of

@@ -8,7 +8,6 @@ from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from resources import queries
 from resources.api.serializers import SiteOut
 from resources.filters import SiteFilterSet
 from resources.models import Site
@@ -33,13 +32,13 @@ class SiteListView(ListAPIView[Site]):
 
     def get_queryset(self) -> QuerySet[Site]:
         """Return the sites that the caller may see."""
-        return queries.site_trees(user_of(self.request))
+        return visible_sites.site_trees(user_of(self.request))
 
     def get_serializer_context(self) -> dict[str, Any]:
         """Hand the names of the VOs whose parameters are asked for to the serializers."""
         filters = checked_filters(SiteFilterSet, self.request.query_params, Site.objects.none(), also=PAGE_PARAMETERS)
         name = filters.form.cleaned_data["vo"] or None
-        return {**super().get_serializer_context(), "vos": queries.visible_vos(user_of(self.request), vo=name)}
+        return {**super().get_serializer_context(), "vos": visible_sites.visible_vos(user_of(self.request), vo=name)}
         """Return the sites that the caller may see and asks for."""
         return visible_sites.site_trees(user_of(self.request), vo=self._vo())
         name = self._vo()

@@ -19,21 +19,12 @@ def site_token(token: str) -> SiteToken | None:
     return tokens.exclude(expires_at__lte=timezone.now()).select_related("site").first()
 
 
-def site_trees(actor: User, *, vo: str | None = None) -> QuerySet[Site]:
-    """Return the sites that the actor may see, each with its CEs and their queues at hand.
-
-    Args:
-        actor: whose VOs count.
-        vo: only the sites that serve this one of them.
-    """
+def site_trees(actor: User) -> QuerySet[Site]:
+    """Return the sites that the actor may see, each with its CEs and their queues at hand."""
     queues = Prefetch("queues", Queue.objects.order_by("name"))
     ces = Prefetch("ces", ComputingElement.objects.order_by("name").prefetch_related(queues))
     vos = Prefetch("vos", VO.objects.visible_to(actor).order_by("name"))
-    sites = Site.objects.visible_to(actor).prefetch_related(vos, ces)
-    if vo is None:
-        return sites
-    chosen = VO.objects.visible_to(actor).filter(name=vo).first()
-    return sites.none() if chosen is None else sites.serving(chosen)
+    return Site.objects.visible_to(actor).prefetch_related(vos, ces)
 
 
 def visible_vos(actor: User, *, vo: str | None = None) -> list[str]:

@@ -13,7 +13,6 @@ from resources.queries.replicas import element_sites
 from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
-from wms.jobs.domain.doubts import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.domain.submission_warnings import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 

@@ -8,7 +8,7 @@ from wms.kernel.rest.authentication import BearerAuthentication, has_bearer_toke
 from wms.kernel.rest.documentation import ErrorAnswer, error_responses
 from wms.kernel.rest.errors import answer_error
 from wms.kernel.rest.fast_serializers import PlainSerializer
-from wms.kernel.rest.fields import Flag, Name, NameInQuery, Number, Text, WholeNumber
+from wms.kernel.rest.fields import Flag, Name, Number, Text, WholeNumber
 from wms.kernel.rest.filters import FilterBody, checked_filters
 from wms.kernel.rest.grouping import GroupBy
 from wms.kernel.rest.negotiation import AnyClientNegotiation

@@ -4,7 +4,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
-from matching.queries.of_pilots import leases_of
 
 from matching.queries.pilot_leases import leases_of
 from pilots.filters import PilotFilterSet
