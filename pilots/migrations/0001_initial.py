@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
-import pilots.domain
+import pilots.domain.pilot
 import re
 from django.conf import settings
 from django.db import migrations, models
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('stamp', models.CharField(blank=True, help_text='Name that its submitter or batch system gave it.', max_length=128)),
                 ('batch_id', models.CharField(blank=True, help_text='By which its batch system knows it; empty until it has accepted it.', max_length=255)),
-                ('status', models.CharField(choices=[(pilots.domain.PilotStatus['SUBMITTED'], pilots.domain.PilotStatus['SUBMITTED']), (pilots.domain.PilotStatus['WAITING'], pilots.domain.PilotStatus['WAITING']), (pilots.domain.PilotStatus['RUNNING'], pilots.domain.PilotStatus['RUNNING']), (pilots.domain.PilotStatus['STALLED'], pilots.domain.PilotStatus['STALLED']), (pilots.domain.PilotStatus['LOST'], pilots.domain.PilotStatus['LOST']), (pilots.domain.PilotStatus['DONE'], pilots.domain.PilotStatus['DONE']), (pilots.domain.PilotStatus['FAILED'], pilots.domain.PilotStatus['FAILED']), (pilots.domain.PilotStatus['ABORTED'], pilots.domain.PilotStatus['ABORTED'])], default=pilots.domain.PilotStatus['SUBMITTED'], max_length=16)),
+                ('status', models.CharField(choices=[(pilots.domain.pilot.PilotStatus['SUBMITTED'], pilots.domain.pilot.PilotStatus['SUBMITTED']), (pilots.domain.pilot.PilotStatus['WAITING'], pilots.domain.pilot.PilotStatus['WAITING']), (pilots.domain.pilot.PilotStatus['RUNNING'], pilots.domain.pilot.PilotStatus['RUNNING']), (pilots.domain.pilot.PilotStatus['STALLED'], pilots.domain.pilot.PilotStatus['STALLED']), (pilots.domain.pilot.PilotStatus['LOST'], pilots.domain.pilot.PilotStatus['LOST']), (pilots.domain.pilot.PilotStatus['DONE'], pilots.domain.pilot.PilotStatus['DONE']), (pilots.domain.pilot.PilotStatus['FAILED'], pilots.domain.pilot.PilotStatus['FAILED']), (pilots.domain.pilot.PilotStatus['ABORTED'], pilots.domain.pilot.PilotStatus['ABORTED'])], default=pilots.domain.pilot.PilotStatus['SUBMITTED'], max_length=16)),
                 ('status_reason', models.CharField(blank=True, max_length=255)),
                 ('host_name', models.CharField(blank=True, max_length=255)),
                 ('node', models.JSONField(blank=True, default=dict, help_text='What the check of the node found.')),
@@ -76,11 +76,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='pilot',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', [pilots.domain.PilotStatus['SUBMITTED'], pilots.domain.PilotStatus['WAITING'], pilots.domain.PilotStatus['RUNNING'], pilots.domain.PilotStatus['STALLED'], pilots.domain.PilotStatus['LOST'], pilots.domain.PilotStatus['DONE'], pilots.domain.PilotStatus['FAILED'], pilots.domain.PilotStatus['ABORTED']])), name='pilot_status_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', [pilots.domain.pilot.PilotStatus['SUBMITTED'], pilots.domain.pilot.PilotStatus['WAITING'], pilots.domain.pilot.PilotStatus['RUNNING'], pilots.domain.pilot.PilotStatus['STALLED'], pilots.domain.pilot.PilotStatus['LOST'], pilots.domain.pilot.PilotStatus['DONE'], pilots.domain.pilot.PilotStatus['FAILED'], pilots.domain.pilot.PilotStatus['ABORTED']])), name='pilot_status_is_known'),
         ),
         migrations.AddConstraint(
             model_name='pilot',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('status__in', [pilots.domain.PilotStatus['ABORTED'], pilots.domain.PilotStatus['DONE'], pilots.domain.PilotStatus['FAILED'], pilots.domain.PilotStatus['LOST']])), models.Q(models.Q(('status__in', [pilots.domain.PilotStatus['ABORTED'], pilots.domain.PilotStatus['DONE'], pilots.domain.PilotStatus['FAILED'], pilots.domain.PilotStatus['LOST']]), _negated=True), ('ended_at__isnull', True)), _connector='OR'), name='pilot_ended_at_set_iff_ended'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('status__in', [pilots.domain.pilot.PilotStatus['ABORTED'], pilots.domain.pilot.PilotStatus['DONE'], pilots.domain.pilot.PilotStatus['FAILED'], pilots.domain.pilot.PilotStatus['LOST']])), models.Q(models.Q(('status__in', [pilots.domain.pilot.PilotStatus['ABORTED'], pilots.domain.pilot.PilotStatus['DONE'], pilots.domain.pilot.PilotStatus['FAILED'], pilots.domain.pilot.PilotStatus['LOST']]), _negated=True), ('ended_at__isnull', True)), _connector='OR'), name='pilot_ended_at_set_iff_ended'),
         ),
         migrations.AddConstraint(
             model_name='pilot',

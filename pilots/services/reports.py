@@ -162,7 +162,7 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime,
 
     Args:
         pilot_id: of the pilot.
-        status: one of pilots.domain.MAY_END.
+        status: one of pilots.domain.pilot.MAY_END.
         reason: for people; see ``as_reason``.
         now: the time of the end.
         died: whether it ended as if it was killed, and by nobody whom the server knows.

@@ -39,10 +39,6 @@ class SiteListView(ListAPIView[Site]):
         filters = checked_filters(SiteFilterSet, self.request.query_params, Site.objects.none(), also=PAGE_PARAMETERS)
         name = filters.form.cleaned_data["vo"] or None
         return {**super().get_serializer_context(), "vos": visible_sites.visible_vos(user_of(self.request), vo=name)}
-        """Return the sites that the caller may see and asks for."""
-        return visible_sites.site_trees(user_of(self.request), vo=self._vo())
-        name = self._vo()
-        return {**super().get_serializer_context(), "vos": visible_sites.visible_vos(user_of(self.request), vo=name)}
 
     @extend_schema(
         operation_id="sites_list",

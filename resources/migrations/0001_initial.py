@@ -6,7 +6,7 @@ import django.db.models.deletion
 import django.db.models.functions.text
 import django.utils.timezone
 import re
-import resources.domain.words
+import resources.domain.enums
 import resources.validators
 from django.conf import settings
 from django.db import migrations, models

@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Margins:
-    """Of the watchdog; what each means is said in pilots.domain.WatchdogMargins, where they come from."""
+    """Of the watchdog; what each means is said in pilots.domain.pilot.WatchdogMargins, where they come from."""
 
     cpu_factor: float = 1.1
     memory_factor: float = 1.1
