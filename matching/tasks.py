@@ -54,4 +54,4 @@ def direct_pilots() -> None:
 
     Here, for directors send no more than throttles and limits leave, and the jobs at a site are counted here.
     """
-    serve_soon(director_cycle.direct(closings=closings_now, chance=SystemRandom(), now=timezone.now()))
+    serve_soon(director_cycle.run_cycle(closings=closings_now, chance=SystemRandom(), now=timezone.now()))

@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db.models import Count, DateTimeField, F, Q, Value
 from django.db.models.functions import TruncMinute
 
-from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, Outcome, Stall, stalled_until
-from pilots.domain.empty_pilot_throttle import Pressure, in_vain_at, pressure_of
-from pilots.domain.logs import MAX_CHUNK_LENGTH, Part, joined, newest_of
+from pilots.domain.ce_backoff import BUSY_FOR, LONGEST_PAUSE, PilotOutcome, StalledPilot, stalled_until
+from pilots.domain.empty_pilot_throttle import EmptyPilotThrottle, in_vain_at, throttle_of
+from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart, joined, newest_of
 from pilots.domain.pilot import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.enums import ResourceState
@@ -41,7 +41,7 @@ _NEVER = Value(None, output_field=DateTimeField())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class PilotConfiguration:
     """Everything that a pilot must know to work (PIL §2.1)."""
 
     protocol: int
@@ -59,14 +59,14 @@ class Configuration:
     watchdog: WatchdogMargins
 
 
-def configuration_of(pilot: Pilot, *, server_time: datetime) -> Configuration:
+def configuration_of(pilot: Pilot, *, server_time: datetime) -> PilotConfiguration:
     """Return what *pilot* (with VO, group, owner and place) must know.
 
     Args:
         pilot: who asks.
         server_time: of the database, by which leases end.
     """
-    return Configuration(
+    return PilotConfiguration(
         protocol=PROTOCOL_VERSION,
         server_time=server_time,
         pilot=pilot,
@@ -195,7 +195,7 @@ def stand_still(last: DirectorRun, *, now: datetime) -> bool:
     return now - last.ran_at > max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
 
 
-def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, Pressure]:
+def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, EmptyPilotThrottle]:
     """Return the pressure at each of the queues, by what its pilots of the last quarter of an hour have found."""
     since = now - PRESSURE_FOR
     # Uses index: pilot_submitted_at
@@ -205,7 +205,7 @@ def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, P
     found: defaultdict[int, list[float | None]] = defaultdict(list)
     for queue_id, matched_at, nothing_at in telling.values_list("queue", "matched_at", "nothing_at"):
         found[queue_id].append(in_vain_at(matched_at=matched_at, nothing_at=nothing_at))
-    return {queue.pk: pressure_of(found[queue.pk]) for queue in queues}
+    return {queue.pk: throttle_of(found[queue.pk]) for queue in queues}
 
 
 def left_alone(*, now: datetime) -> Q:
@@ -233,7 +233,7 @@ def free_slots(*, now: datetime) -> Mapping[int, int]:
     return {ce_id: max(0, free - taken.get(ce_id, 0)) for ce_id, free in told.values_list("ce", "free_slots")}
 
 
-def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: datetime) -> Sequence[Outcome]:
+def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: datetime) -> Sequence[PilotOutcome]:
     """Return what became of the pilots that were sent to *ce* within a day, as far as it is known, the latest first.
 
     Those that were submitted before *judged_from* tell nothing: the CE was another one then.
@@ -248,7 +248,7 @@ def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: 
     rows = sent.order_by("-pk").values_list("submitted_at", "ended_at", "matched_at", "status")[:LATEST]
     in_vain = {PilotStatus.ABORTED, PilotStatus.FAILED}
     return [
-        Outcome(submitted_at=submitted, failed_at=ended if matched is None and status in in_vain else None)
+        PilotOutcome(submitted_at=submitted, failed_at=ended if matched is None and status in in_vain else None)
         for submitted, ended, matched, status in rows
     ]
 
@@ -270,14 +270,14 @@ def stall_pauses(*, now: datetime) -> Mapping[int, datetime]:
     return {queue_id: until for queue_id, until in pauses.items() if until is not None and until > now}
 
 
-def _stalls_at(queue_id: int, *, judged_from: datetime | None) -> Sequence[Stall]:
+def _stalls_at(queue_id: int, *, judged_from: datetime | None) -> Sequence[StalledPilot]:
     """Return the pilots that stalled at a batch queue since one has started there last."""
     # Uses index: pilot_latest_at_queue
     latest = Pilot.objects.filter(queue=queue_id, secret__isnull=False).order_by("queue", "-pk")[:LATEST]
     pilots = list(latest.values_list("submitted_at", "stalled_at", "started_at", "revoked_at", "drained_at"))
     last_start = max((started for _, _, started, *_ in pilots if started is not None), default=None)
     return [
-        Stall(submitted_at=submitted, stalled_at=stalled)
+        StalledPilot(submitted_at=submitted, stalled_at=stalled)
         for submitted, stalled, _, revoked, drained in pilots
         if stalled is not None
         and (last_start is None or stalled > last_start)
@@ -312,7 +312,7 @@ def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
     if newest is not None:
         parts = parts.filter(offset__gt=log.received - newest - MAX_CHUNK_LENGTH)
     rows = parts.order_by("offset").values_list("offset", "text")
-    text = joined([Part(offset=offset, text=text) for offset, text in rows])
+    text = joined([LogPart(offset=offset, text=text) for offset, text in rows])
     return KeptLog(
         pilot_id=pilot.pk,
         received=log.received,

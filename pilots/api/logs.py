@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pilots.api.permissions import IsPilot, pilot_of
-from pilots.domain.logs import MAX_CHUNK_LENGTH, Part
+from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart
 from pilots.models import Pilot
 from pilots.queries import KeptLog, kept_log
 from pilots.services import logs
@@ -35,9 +35,9 @@ class ChunkIn(StrictSerializer):
     )
 
     @classmethod
-    def parse(cls, data: object) -> Part:
+    def parse(cls, data: object) -> LogPart:
         """Return the chunk."""
-        return Part(**cls.checked(data))
+        return LogPart(**cls.checked(data))
 
 
 class ReceivedOut(serializers.Serializer[int]):

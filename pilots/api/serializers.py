@@ -10,9 +10,9 @@ from rest_framework import serializers
 
 from pilots.agent_package import agent_package
 from pilots.models import Pilot
-from pilots.queries import Configuration
+from pilots.queries import PilotConfiguration
 from pilots.services.registration import RegisteredPilot, Registration
-from pilots.services.reports import Check, Flaw, NodeCheck
+from pilots.services.reports import NodeCheck, NodeCheckItem, NodeFlaw
 from resources.domain.ce_options import payload_users
 from resources.models import Queue
 from wms.kernel.rest import Flag, StrictSerializer, Text
@@ -115,18 +115,18 @@ class ReportIn(StrictSerializer):
         return attrs
 
     @classmethod
-    def parse(cls, data: object) -> NodeCheck | Flaw | LastWords:
+    def parse(cls, data: object) -> NodeCheck | NodeFlaw | LastWords:
         """Return what was found, what a job met, or the last words of a pilot that leaves."""
         given = cls.checked(data)
         if "flaw" in given:
-            return Flaw(**given["flaw"])
+            return NodeFlaw(**given["flaw"])
         if "leaving" in given:
             return LastWords(reason=given["leaving"], failed=given.get("failed", False))
         return NodeCheck(
             host_name=given["host_name"],
             batch_id=given.get("batch_id", ""),
             ok=given["ok"],
-            checks=[Check(**check) for check in given.get("checks", [])],
+            checks=[NodeCheckItem(**check) for check in given.get("checks", [])],
             node=given.get("node", {}),
         )
 
@@ -198,7 +198,7 @@ class AgentOut(serializers.Serializer[object]):
     url = serializers.CharField(help_text="Path below the server's address.")
 
 
-class ConfigurationOut(serializers.Serializer[Configuration]):
+class ConfigurationOut(serializers.Serializer[PilotConfiguration]):
     """Everything that a pilot must know."""
 
     protocol = serializers.IntegerField(help_text="Version; an agent that knows only others must leave.")
@@ -222,6 +222,6 @@ class ConfigurationOut(serializers.Serializer[Configuration]):
     agent = serializers.SerializerMethodField(help_text="The program of this server's version.")
 
     @extend_schema_field(AgentOut)
-    def get_agent(self, configuration: Configuration) -> dict[str, str]:  # noqa: ARG002 - one program for all pilots
+    def get_agent(self, configuration: PilotConfiguration) -> dict[str, str]:  # noqa: ARG002 - one program for all pilots
         """Return where the agent is and what it must be recognised by."""
         return {"sha256": agent_package().sha256, "url": reverse("pilot-agent")}

@@ -85,7 +85,7 @@ class ReportView(APIView):
         credential, now, report = pilot_of(request), timezone.now(), ReportIn.parse(request.data)
         if isinstance(report, LastWords):
             pilot = reports.leave(pilot_id=credential.pilot_id, reason=report.reason, failed=report.failed, now=now)
-        elif isinstance(report, reports.Flaw):
+        elif isinstance(report, reports.NodeFlaw):
             pilot = reports.record_flaw(report, pilot_id=credential.pilot_id, now=now)
         else:
             pilot = reports.record_node_check(report, pilot_id=credential.pilot_id, now=now)

@@ -36,7 +36,7 @@ _SSH_FAILED = 255
 _STOPS_WITHIN_S = 1.0
 
 
-class CommandFailedError(BackendError):
+class BatchCommandFailedError(BackendError):
     """The command was run and refused; nothing of it is still under way."""
 
 
@@ -122,7 +122,7 @@ def stop_sharing(directories: Iterable[Path]) -> None:
         directories: of CEs.
     """
     for command in (command for each in directories for command in commands_that_stop_sharing(each)):
-        with suppress(CommandFailedError, CommandLostError):
+        with suppress(BatchCommandFailedError, CommandLostError):
             Here().run(command, timeout_s=_STOPS_WITHIN_S)
 
 
@@ -190,7 +190,7 @@ def _run(argv: Sequence[str], *, name: str, stdin: str, timeout_s: float, enviro
                 cwd=home if Path(home).is_dir() else "/", start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            raise CommandFailedError(f"{argv[0]} could not be started: {error.strerror}.") from error
+            raise BatchCommandFailedError(f"{argv[0]} could not be started: {error.strerror}.") from error
         with process:
             try:
                 stdout, _ = process.communicate(stdin.encode(), timeout=timeout_s)
@@ -215,7 +215,7 @@ def _output_of(name: str, done: _Done) -> str:
         raise CommandLostError(f"{name} was ended by signal {number}.")
     if done.exit_code != 0:
         said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-_SHOWN:]
-        raise CommandFailedError(f"{name} ended with exit code {done.exit_code}: {said}")
+        raise BatchCommandFailedError(f"{name} ended with exit code {done.exit_code}: {said}")
     return done.stdout
 
 

@@ -17,17 +17,17 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of
+from pilots.backends.commands import BatchCommandFailedError, CommandLostError, ask_host, commands_of
 from pilots.backends.htcondor_options import HELD_BY_A_PERSON, parse_options, quoted
 from pilots.backends.interface import (
     BackendError,
+    BatchRequest,
     BatchState,
     CEDescription,
     Handle,
     PilotOrder,
     Presence,
-    Slot,
-    Submission,
+    SubmitResult,
 )
 from pilots.backends.options import words_of_node
 from pilots.backends.script import SECRET_FILE, pilot_script
@@ -72,7 +72,7 @@ class HTCondorBackend:
         self._options = parse_options(others)
         self._server_url = description.server_url
         #: That pilots ask for; none is known: one core.
-        self._slots = [queue.slot for queue in description.queues] or [Slot(queue="")]
+        self._slots = [queue.slot for queue in description.queues] or [BatchRequest(queue="")]
         self._place = f"{description.site}/{description.ce}"
         wanted = self._options.directory
         #: Relative to the home directory there, not to wherever this process is.
@@ -90,7 +90,7 @@ class HTCondorBackend:
         free = sum(max(_fitting(slot, wanted) for wanted in self._slots) for slot in slots)
         return max(0, free + self._options.max_pending - len(pilots))
 
-    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Submit the pilots, those for slots of one kind together; see ``Backend``."""
         known = self.status([Handle(stamp=order.stamp) for order in orders])
         batch_ids = {stamp: state.batch_id for stamp, state in known.items()}
@@ -100,14 +100,14 @@ class HTCondorBackend:
             for alike in _by_slot(new):
                 try:
                     batch_ids.update(self._submit_alike(alike, directory=directory))
-                except CommandFailedError as error:
+                except BatchCommandFailedError as error:
                     refused = {**refused, **{order.stamp: str(error) for order in alike}}
                 except CommandLostError:
                     continue
         if missing := [order.stamp for order in new if order.stamp not in batch_ids]:
             refused = self._settle(missing, refused=refused, batch_ids=batch_ids)
         return [
-            Submission(stamp=order.stamp, batch_id=batch_ids.get(order.stamp, ""), error=refused.get(order.stamp, ""))
+            SubmitResult(stamp=order.stamp, batch_id=batch_ids.get(order.stamp, ""), error=refused.get(order.stamp, ""))
             for order in orders
         ]
 
@@ -131,7 +131,7 @@ class HTCondorBackend:
         for stamps in _portions(handles):
             try:
                 self._commands.run(["condor_rm", "-constraint", _among(stamps)])
-            except CommandFailedError:
+            except BatchCommandFailedError:
                 # It fails also when there is nothing to be removed, with words that change from version to version.
                 still = f"JobStatus != {_REMOVED} && {_among(stamps)}"
                 answer = self._commands.run(["condor_q", "-json", "-constraint", still, "-attributes", "ClusterId"])
@@ -146,7 +146,7 @@ class HTCondorBackend:
             return written
         try:
             return self._commands.run(["condor_tail", "-maxbytes", str(_OUTPUT_BYTES), handle.batch_id])
-        except CommandFailedError:
+        except BatchCommandFailedError:
             return ""  # it does not run, or its machine does not let it be looked at
 
     def clean(self, handles: Collection[Handle]) -> None:
@@ -227,7 +227,7 @@ def _among(stamps: Iterable[str]) -> str:
     return f"stringListMember(WmsStamp, {quoted(','.join(stamps))})"
 
 
-def _fitting(free: _Ad, wanted: Slot) -> int:
+def _fitting(free: _Ad, wanted: BatchRequest) -> int:
     """Return how many pilots with such a slot could start in what is free of a machine now."""
     asked = (
         (free.get("Cpus"), wanted.processors),

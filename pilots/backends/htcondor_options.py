@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pilots.backends import options as read
 from pilots.backends.commands import COMMON_OPTIONS
-from pilots.backends.interface import BackendError, Slot
+from pilots.backends.interface import BackendError, BatchRequest
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: With one of these a pilot would not start as it should, or could not be found again.
@@ -69,7 +69,7 @@ class HTCondorOptions:
     max_idle_s: int
     node_processors: int | None = None
 
-    def description_for(self, slot: Slot, *, place: str, directory: str, stamps: Sequence[str]) -> str:
+    def description_for(self, slot: BatchRequest, *, place: str, directory: str, stamps: Sequence[str]) -> str:
         """Return the submit description of pilots for slots of one kind.
 
         Args:
@@ -96,7 +96,7 @@ class HTCondorOptions:
             stamps="\n".join(stamps),
         )
 
-    def _requirements_for(self, slot: Slot) -> Iterable[str]:
+    def _requirements_for(self, slot: BatchRequest) -> Iterable[str]:
         """Yield what must be true of the node: one of the platforms, and all tags, as far as they are features here."""
         yield _NEVER_STARTED
         if self.requirements:
@@ -148,7 +148,7 @@ def quoted(text: str) -> str:
     return '"{}"'.format(text.replace('"', '\\"'))
 
 
-def _ends(slot: Slot) -> Mapping[str, str]:
+def _ends(slot: BatchRequest) -> Mapping[str, str]:
     """Return when the schedd removes a pilot, and with which words."""
     conditions = [_HELD, _EVICTED]
     why = 'ifThenElse(JobStatus == 5, strcat("held: ", HoldReason), "it was evicted, and pilots start once")'

@@ -54,7 +54,7 @@ class BatchState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class BatchRequest:
     """What is asked of the batch system for one pilot (PIL §2.3 (iii)).
 
     Args:
@@ -78,7 +78,7 @@ class Slot:
     tags: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, stored: Mapping[str, object]) -> "Slot":
+    def of(cls, stored: Mapping[str, object]) -> "BatchRequest":
         """Return the slot that was stored as JSON."""
         return msgspec.convert(stored, cls)
 
@@ -97,7 +97,7 @@ class PilotOrder:
     site: str
     ce: str
     queue: str
-    slot: Slot
+    slot: BatchRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class SubmitResult:
     """What came of one order: the pilot's id in the batch system, or why there is none.
 
     Neither is told when the answer was lost: the pilot may be there, and a later ``status`` finds it by its stamp.
@@ -129,7 +129,7 @@ class BatchQueue:
         cpu_time_s: promised to jobs there, in CPU seconds of a reference core.
     """
 
-    slot: Slot
+    slot: BatchRequest
     cpu_time_s: int
 
 
@@ -168,7 +168,7 @@ class Backend(Protocol):
     def capacity(self) -> int:
         """Return how many pilots, with the slots that its queues' pilots ask for, it could start or let wait now."""
 
-    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Submit the pilots; one that is refused keeps none of the others back.
 
         A pilot whose stamp the batch system knows already is not submitted again.

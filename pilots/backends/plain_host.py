@@ -12,7 +12,7 @@ from typing import Any
 
 from pilots.backends import host
 from pilots.backends.commands import CommandLostError, Commands, ask_host
-from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, Submission
+from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, SubmitResult
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class PlainHostBackend(ABC):
         most = self._max_processes or int(counted["processors"])
         return max(0, most - int(counted["living"]))
 
-    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Start the pilots."""
         pilots = [
             {"stamp": order.stamp, "script": self.script(order), "secret": order.secret} for order in orders
@@ -57,7 +57,7 @@ class PlainHostBackend(ABC):
         except CommandLostError as error:
             logger.warning("pilots.answer_lost: %s", error, extra={"stamps": [order.stamp for order in orders]})
             answers = {}
-        return [Submission(stamp=order.stamp, **answers.get(order.stamp, {})) for order in orders]
+        return [SubmitResult(stamp=order.stamp, **answers.get(order.stamp, {})) for order in orders]
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         """Return where the pilots are."""

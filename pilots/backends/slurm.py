@@ -19,13 +19,13 @@ from pilots.backends.commands import TIMEOUT_S, CommandLostError, ask_host, comm
 from pilots.backends.interface import (
     BackendError,
     BatchQueue,
+    BatchRequest,
     BatchState,
     CEDescription,
     Handle,
     PilotOrder,
     Presence,
-    Slot,
-    Submission,
+    SubmitResult,
 )
 from pilots.backends.options import words_of_node
 from pilots.backends.script import SECRET_FILE, pilot_script
@@ -45,7 +45,7 @@ _SHOWN = 300
 _PREFIX = "wms-"
 
 #: Stands for the queues when none is known.
-_ANY_QUEUE = BatchQueue(slot=Slot(queue=""), cpu_time_s=0)
+_ANY_QUEUE = BatchQueue(slot=BatchRequest(queue=""), cpu_time_s=0)
 
 _PRESENCE = {
     **dict.fromkeys(
@@ -141,11 +141,11 @@ class SlurmBackend:
         nodes = list(slurm_nodes.nodes_in(self._shell(self._sinfo())))
         return list(slurm_nodes.doubts(nodes, self._queues, options=self._options))
 
-    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         """Submit the pilots, in four calls to the host for all together; see ``Backend``."""
         known = self.status([Handle(stamp=order.stamp) for order in orders])
         new = [order for order in orders if order.stamp not in known]
-        submissions = {one: Submission(stamp=one, batch_id=state.batch_id) for one, state in known.items()}
+        submissions = {one: SubmitResult(stamp=one, batch_id=state.batch_id) for one, state in known.items()}
         submissions |= {one.stamp: one for one in self._submit_new(new)}
         if refused := [Handle(stamp=one.stamp) for one in submissions.values() if one.error]:
             with suppress(BackendError):  # the others have been submitted, whatever becomes of these files
@@ -192,7 +192,7 @@ class SlurmBackend:
     def _is_among_ours(self, partitions: str) -> bool:
         return not self._partitions or not set(self._partitions).isdisjoint(partitions.split(","))
 
-    def _submit_new(self, orders: Sequence[PilotOrder]) -> Iterator[Submission]:
+    def _submit_new(self, orders: Sequence[PilotOrder]) -> Iterator[SubmitResult]:
         if not orders:
             return
         life = ("--max-idle-s", str(self._options.max_idle_s), *words_of_node(self._options.node_processors))
@@ -216,7 +216,7 @@ class SlurmBackend:
         # NB: not splitlines, which knows more ends of lines than the shell does.
         told = {stamp: words for stamp, _, words in (line.partition(" ") for line in answer.split("\n"))}
         for stamp in (order.stamp for order in orders):
-            yield _submission_of(stamp, told[stamp]) if stamp in told else Submission(stamp=stamp)
+            yield _submission_of(stamp, told[stamp]) if stamp in told else SubmitResult(stamp=stamp)
 
     def _sbatch(self, order: PilotOrder, directory: str) -> list[str]:
         return [
@@ -298,14 +298,14 @@ def _exit_code(code: str, *, state: str) -> int | None:
     return number if number or state == "COMPLETED" else None
 
 
-def _submission_of(stamp: str, told: str) -> Submission:
+def _submission_of(stamp: str, told: str) -> SubmitResult:
     """Return what came of one sbatch by its exit code and what it wrote, a tab for each end of a line."""
     code, _, said = told.partition(" ")
     if code == "0":
         # What it warns of may come first, what a site's own wrapper has to say last.
         found = _JOB_ID.findall(said)
-        return Submission(stamp=stamp, batch_id=found[-1] if found else "")
+        return SubmitResult(stamp=stamp, batch_id=found[-1] if found else "")
     if int(code) in _BY_SIGNAL or _LOST.search(said):
-        return Submission(stamp=stamp)
+        return SubmitResult(stamp=stamp)
     sentences = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in said.split("\t"))
-    return Submission(stamp=stamp, error=f"Slurm refused it: {'; '.join(filter(None, sentences))[-_SHOWN:]}.")
+    return SubmitResult(stamp=stamp, error=f"Slurm refused it: {'; '.join(filter(None, sentences))[-_SHOWN:]}.")

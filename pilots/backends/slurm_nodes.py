@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pilots.backends.interface import BatchQueue, Slot
+from pilots.backends.interface import BatchQueue, BatchRequest
 from pilots.backends.slurm_options import SlurmOptions
 
 _FIELDS = (
@@ -113,7 +113,7 @@ def doubts(nodes: Sequence[Node], queues: Iterable[BatchQueue], *, options: Slur
             )
 
 
-def _fitting(node: Node, slot: Slot, *, options: SlurmOptions) -> int:
+def _fitting(node: Node, slot: BatchRequest, *, options: SlurmOptions) -> int:
     """Return how many pilots with such a slot could start on the node now."""
     if not node.is_open or node.disk_mb < slot.disk_mb or not _has(node.features, options.features_for(slot)):
         return 0

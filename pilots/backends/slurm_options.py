@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pilots.backends import options as read
 from pilots.backends.commands import COMMON_OPTIONS
-from pilots.backends.interface import BackendError, Slot
+from pilots.backends.interface import BackendError, BatchRequest
 
 #: Between telling a pilot to leave and the end of its slot; Slurm may tell it up to a minute sooner.
 NOTICE_S = 60
@@ -61,7 +61,7 @@ class SlurmOptions:
     submit_arguments: tuple[str, ...]
     node_processors: int | None = None
 
-    def arguments_for(self, slot: Slot) -> list[str]:
+    def arguments_for(self, slot: BatchRequest) -> list[str]:
         """Return the options of sbatch that ask for the slot.
 
         A slot's time is not lengthened by anything: as a rule it is the partition's limit, and a job that asks for more
@@ -85,11 +85,11 @@ class SlurmOptions:
         """Whether each pilot gets whole nodes."""
         return any(argument.partition("=")[0] == "--exclusive" for argument in self.submit_arguments)
 
-    def partitions_for(self, slot: Slot) -> Sequence[str]:
+    def partitions_for(self, slot: BatchRequest) -> Sequence[str]:
         """Return the names of the partitions to one of which a pilot with this slot goes; none: to any."""
         return [name for name in (self.partition or slot.queue).split(",") if name]
 
-    def features_for(self, slot: Slot) -> str:
+    def features_for(self, slot: BatchRequest) -> str:
         """Return what is asked of the node: one of the platforms, and all tags, as far as they are features here."""
         platforms = "|".join(self._features_of(slot.platforms))
         parts = [part for part in (self.constraint, platforms, *self._features_of(slot.tags)) if part]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilots.domain.empty_pilot_throttle import NONE, Pressure
+from pilots.domain.empty_pilot_throttle import NONE, EmptyPilotThrottle
 from pilots.domain.pilot_demand import Chance
 from resources.domain.enums import PilotType
 from taskqueues.domain.columns import Mask
@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class OpenQueues:
     """The batch queues that pilots can be sent to: how many each can still take, and whose jobs they could take.
 
     Args:
@@ -28,7 +28,7 @@ class Places:
         serves: shape (batch queues, task queues): which of them a pilot there could serve.
         accepts_generic, accepts_private: of each, whether its computing element takes such pilots.
         takes_generic, takes_private: of each task queue, whether its jobs do.
-        pressure: of each, if pilots there found nothing; for task queues that waited then.
+        throttle: of each, if pilots there found nothing; for task queues that waited then.
     """
 
     ce: NDArray[np.intp]
@@ -39,11 +39,11 @@ class Places:
     accepts_private: Mask
     takes_generic: Mask
     takes_private: Mask
-    pressure: Sequence[Pressure] = ()
+    throttle: Sequence[EmptyPilotThrottle] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Cap:
     """What a throttle or a limit leaves (DESIGN §3.7): so many pilots more, for some task queues at some batch queues.
 
     Args:
@@ -58,7 +58,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
+class IdlePilots:
     """Pilots that are alike and have no job: how many, and which task queues they could take jobs of."""
 
     pilots: int
@@ -66,7 +66,7 @@ class Crowd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Placement:
     """One pilot to be sent: the positions of its task queue and of its batch queue, and its type."""
 
     task_queue: int
@@ -74,7 +74,7 @@ class Sent:
     pilot_type: PilotType
 
 
-def covered(wanted: Numbers, crowds: Collection[Crowd]) -> Numbers:
+def covered(wanted: Numbers, idle_pilots: Collection[IdlePilots]) -> Numbers:
     """Return how many of the pilots that have no job stand for each task queue, each pilot being counted once.
 
     Pilots that can serve the fewest task queues are counted first, each for the task queue that the fewest others can
@@ -82,27 +82,27 @@ def covered(wanted: Numbers, crowds: Collection[Crowd]) -> Numbers:
 
     Args:
         wanted: the most pilots that each task queue may have; what waits beyond that stands for none.
-        crowds: the pilots.
+        idle_pilots: the pilots.
     """
     found = np.zeros_like(wanted)
-    served_by = sum((crowd.serves.astype(np.int64) for crowd in crowds), start=np.zeros_like(wanted))
+    served_by = sum((idle.serves.astype(np.int64) for idle in idle_pilots), start=np.zeros_like(wanted))
     rarest_first = np.argsort(served_by, kind="stable")
-    for crowd in sorted(crowds, key=lambda crowd: int(np.count_nonzero(crowd.serves))):
-        served = rarest_first[crowd.serves[rarest_first]]
+    for idle in sorted(idle_pilots, key=lambda idle: int(np.count_nonzero(idle.serves))):
+        served = rarest_first[idle.serves[rarest_first]]
         lacking = np.maximum(wanted[served] - found[served], 0)
-        found[served] += np.diff(np.minimum(np.cumsum(lacking), crowd.pilots), prepend=0)
+        found[served] += np.diff(np.minimum(np.cumsum(lacking), idle.pilots), prepend=0)
     return found
 
 
-def share_out(
+def allocate(
     wanted: Numbers,
-    places: Places,
+    places: OpenQueues,
     *,
     private_fraction: float,
     chance: Chance,
-    bounds: Sequence[Bound] = (),
+    caps: Sequence[Cap] = (),
     waiting_since: NDArray[np.float64] | None = None,
-) -> list[Sent]:
+) -> list[Placement]:
     """Return where each wanted pilot goes; one for whom there is no room is not sent.
 
     When there is too little room, task queues get parts of it in proportion to what they want. Each pilot goes where
@@ -112,11 +112,11 @@ def share_out(
         wanted: pilots by task queue.
         places: the batch queues.
         private_fraction: of the pilots that may be of either type.
-        chance: of the order, of the types, and of what pressure keeps back.
-        bounds: none of which is passed.
-        waiting_since: of each task queue, in the seconds of ``Pressure.seen_at``; None: pressure is no matter.
+        chance: of the order, of the types, and of what throttle keeps back.
+        caps: none of which is passed.
+        waiting_since: of each task queue, in the seconds of ``Pressure.seen_at``; None: throttle is no matter.
     """
-    sharing = _Sharing(places, bounds, waiting_since=waiting_since)
+    sharing = _Sharing(places, caps, waiting_since=waiting_since)
     sent = []
     for task_queue in _shuffled([int(each) for each in np.repeat(np.arange(len(wanted)), wanted)], chance=chance):
         place = sharing.roomiest(task_queue)
@@ -126,25 +126,25 @@ def share_out(
             continue
         sharing.take(task_queue, place)
         pilot_type = _type_at(places, task_queue, place, private_fraction=private_fraction, chance=chance)
-        sent.append(Sent(task_queue=task_queue, place=place, pilot_type=pilot_type))
+        sent.append(Placement(task_queue=task_queue, place=place, pilot_type=pilot_type))
     return sent
 
 
 class _Sharing:
     """What is left while pilots are given out; it only becomes less."""
 
-    def __init__(self, places: Places, bounds: Sequence[Bound], *, waiting_since: NDArray[np.float64] | None) -> None:
+    def __init__(self, places: OpenQueues, caps: Sequence[Cap], *, waiting_since: NDArray[np.float64] | None) -> None:
         batch_queues, task_queues = places.serves.shape
         self._places = places
         self._room, self._free = places.room.copy(), places.slots.copy()
         #: What both leave, by place.
         self._left_at = np.minimum(self._room, self._free[places.ce])
-        self._left = np.array([bound.room for bound in bounds], dtype=np.int64)
-        self._at = np.array([bound.places for bound in bounds], dtype=np.bool_).reshape(len(bounds), batch_queues)
-        self._on = np.array([bound.task_queues for bound in bounds], dtype=np.bool_).reshape(len(bounds), task_queues)
-        pressure = places.pressure or [NONE] * batch_queues
-        self._kept = np.array([one.kept for one in pressure])
-        self._seen_at = np.array([one.seen_at for one in pressure])
+        self._left = np.array([cap.room for cap in caps], dtype=np.int64)
+        self._at = np.array([cap.places for cap in caps], dtype=np.bool_).reshape(len(caps), batch_queues)
+        self._on = np.array([cap.task_queues for cap in caps], dtype=np.bool_).reshape(len(caps), task_queues)
+        throttle = places.throttle or [NONE] * batch_queues
+        self._kept = np.array([one.kept for one in throttle])
+        self._seen_at = np.array([one.seen_at for one in throttle])
         self._since = np.full(task_queues, np.inf) if waiting_since is None else waiting_since
         self._hopeless: set[int] = set()
         #: By task queue that was asked about: the table has them in columns, which take long to read.
@@ -157,7 +157,7 @@ class _Sharing:
     def roomiest(self, task_queue: int, *, in_peace: bool = False) -> int | None:
         """Return the place that could take most pilots more, this one among them; None: there is none.
 
-        *in_peace*: only those without pressure.
+        *in_peace*: only those without throttle.
         """
         if task_queue in self._hopeless:
             return None
@@ -186,7 +186,7 @@ class _Sharing:
         self._left[self._on[:, task_queue] & self._at[:, place]] -= 1
 
 
-def _type_at(places: Places, task_queue: int, place: int, *, private_fraction: float, chance: Chance) -> PilotType:
+def _type_at(places: OpenQueues, task_queue: int, place: int, *, private_fraction: float, chance: Chance) -> PilotType:
     if not (places.accepts_private[place] and places.takes_private[task_queue]):
         return PilotType.GENERIC
     if not (places.accepts_generic[place] and places.takes_generic[task_queue]):

@@ -11,7 +11,7 @@ BUSY_FOR = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PilotOutcome:
     """What became of one pilot: in which cycle it was sent, and, if it ended in vain, when."""
 
     submitted_at: datetime
@@ -19,7 +19,7 @@ class Outcome:
     failed_at: datetime | None
 
 
-def paused_until(latest: Sequence[Outcome]) -> datetime | None:
+def paused_until(latest: Sequence[PilotOutcome]) -> datetime | None:
     """Return until when nothing more should be sent to a computing element; None: it does not fail.
 
     The pause doubles with each cycle in a row of which every pilot failed.
@@ -41,14 +41,14 @@ def paused_until(latest: Sequence[Outcome]) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stall:
+class StalledPilot:
     """One pilot that did not start in time: when it was submitted, and when it was declared stalled."""
 
     submitted_at: datetime
     stalled_at: datetime
 
 
-def stalled_until(stalls: Sequence[Stall], *, first: timedelta, longest: timedelta) -> datetime | None:
+def stalled_until(stalls: Sequence[StalledPilot], *, first: timedelta, longest: timedelta) -> datetime | None:
     """Return until when nothing more should be sent to a batch queue where pilots did not start; None: there are none.
 
     The pause begins with the newest stall, and doubles with each pilot in a row that was sent after an earlier one had

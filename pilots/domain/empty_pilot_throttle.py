@@ -14,7 +14,7 @@ STOPPED_FROM = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressure:
+class EmptyPilotThrottle:
     """How many of the pilots for a batch queue are sent all the same.
 
     Args:
@@ -27,7 +27,7 @@ class Pressure:
     seen_at: float
 
 
-NONE = Pressure(kept=1.0, seen_at=-inf)
+NONE = EmptyPilotThrottle(kept=1.0, seen_at=-inf)
 
 
 def in_vain_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> float | None:
@@ -35,8 +35,8 @@ def in_vain_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> f
     return nothing_at.timestamp() if nothing_at is not None and matched_at is None else None
 
 
-def pressure_of(found_nothing_at: Sequence[float | None]) -> Pressure:
-    """Return the pressure at a batch queue.
+def throttle_of(found_nothing_at: Sequence[float | None]) -> EmptyPilotThrottle:
+    """Return the throttle at a batch queue.
 
     A rising share of pilots that found nothing halves, then stops the submission. Who looks at the pilots of the last
     while only sees it open again by itself.
@@ -48,4 +48,4 @@ def pressure_of(found_nothing_at: Sequence[float | None]) -> Pressure:
     if len(found_nothing_at) < TELLING or len(empty) / len(found_nothing_at) < HALVED_FROM:
         return NONE
     stopped = len(empty) / len(found_nothing_at) >= STOPPED_FROM
-    return Pressure(kept=0.0 if stopped else 0.5, seen_at=max(empty))
+    return EmptyPilotThrottle(kept=0.0 if stopped else 0.5, seen_at=max(empty))

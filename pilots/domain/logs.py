@@ -19,7 +19,7 @@ MAX_OUTPUT_LENGTH = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class LogPart:
     """Some of a log, as it came."""
 
     offset: int
@@ -31,7 +31,7 @@ class Part:
         return self.offset + len(self.text)
 
 
-def what_is_new(chunk: Part, *, received: int) -> Part | None:
+def what_is_new(chunk: LogPart, *, received: int) -> LogPart | None:
     """Return what of *chunk* lies beyond the first *received* characters of the log; None: nothing does.
 
     A chunk that begins behind them leaves a gap, for its pilot had to forget something.
@@ -39,7 +39,7 @@ def what_is_new(chunk: Part, *, received: int) -> Part | None:
     if not chunk.text or chunk.end <= received:
         return None
     start = max(chunk.offset, received)
-    return Part(offset=start, text=chunk.text[start - chunk.offset :])
+    return LogPart(offset=start, text=chunk.text[start - chunk.offset :])
 
 
 def left_out_of(received: int) -> range:
@@ -47,7 +47,7 @@ def left_out_of(received: int) -> range:
     return range(HEAD_LENGTH, max(HEAD_LENGTH, received - TAIL_LENGTH))
 
 
-def joined(parts: Iterable[Part]) -> str:
+def joined(parts: Iterable[LogPart]) -> str:
     """Return the text of *parts*, which are in order, with a line wherever something is missing between them."""
     written: list[str] = []
     end = 0

@@ -42,14 +42,14 @@ _WORDS: Final = MappingProxyType({True: "yes", False: "no", None: ""})
 _LARGEST: Final = 1e15
 
 
-class Property(NamedTuple):
+class NodeProperty(NamedTuple):
     """One thing that a pilot told of its node, or that was asked of a batch system; an empty value: it has none."""
 
     label: str
     value: str
 
 
-class Checked(NamedTuple):
+class CheckedItem(NamedTuple):
     """One thing that a pilot looked at on its node."""
 
     name: str
@@ -57,7 +57,7 @@ class Checked(NamedTuple):
     detail: str
 
 
-class Missed(NamedTuple):
+class MissingItem(NamedTuple):
     """One thing that a job did not find on the node."""
 
     name: str
@@ -66,30 +66,30 @@ class Missed(NamedTuple):
     at: str
 
 
-def properties(told: Mapping[str, object]) -> Sequence[Property]:
+def properties(told: Mapping[str, object]) -> Sequence[NodeProperty]:
     """Return the properties of a node, in the order in which people look for them."""
     known = [name for name in _LABELS if name in told]
     others = sorted(told.keys() - _LABELS.keys() - _TOLD_ELSEWHERE)
-    return [Property(_label(name), _in_words(name, told[name])) for name in (*known, *others)]
+    return [NodeProperty(_label(name), _in_words(name, told[name])) for name in (*known, *others)]
 
 
-def asked(slot: Mapping[str, object]) -> Sequence[Property]:
+def asked(slot: Mapping[str, object]) -> Sequence[NodeProperty]:
     """Return what was asked of a batch system; 0 and an empty list ask nothing of it."""
     return properties({name: value for name, value in slot.items() if value})
 
 
-def checks(told: Mapping[str, object]) -> Sequence[Checked]:
+def checks(told: Mapping[str, object]) -> Sequence[CheckedItem]:
     """Return what the pilot looked at before it had any job (PIL §2.1), in its order."""
     return [
-        Checked(_spaced(str(one.get("name", ""))), one.get("ok") is True, str(one.get("detail", "")))
+        CheckedItem(_spaced(str(one.get("name", ""))), one.get("ok") is True, str(one.get("detail", "")))
         for one in _records(told.get("checks"))
     ]
 
 
-def missed(told: Mapping[str, object]) -> Sequence[Missed]:
+def missed(told: Mapping[str, object]) -> Sequence[MissingItem]:
     """Return what jobs did not find on the node, the latest last."""
     return [
-        Missed(str(one.get("name", "")), str(one.get("detail", "")), str(one.get("at", ""))[:19].replace("T", " "))
+        MissingItem(str(one.get("name", "")), str(one.get("detail", "")), str(one.get("at", ""))[:19].replace("T", " "))
         for one in _records(told.get("flaws"))
     ]
 

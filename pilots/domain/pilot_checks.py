@@ -13,7 +13,7 @@ FORGOTTEN_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class PilotTimeouts:
     """How long a pilot may take to start, and how long it may then be silent."""
 
     start: timedelta
@@ -21,7 +21,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PilotObservation:
     """A pilot that has not ended, as far as the server knows.
 
     Args:
@@ -63,7 +63,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class PilotVerdict:
     """The status that the pilot has from now on and why.
 
     Args:
@@ -86,73 +86,75 @@ class Fate:
         return self.ends or self.status in ENDED
 
 
-def fate_of(seen: Seen, *, patience: Patience, watched_since: datetime, now: datetime) -> Fate | None:
+def verdict_on(
+    seen: PilotObservation, *, timeouts: PilotTimeouts, watched_since: datetime, now: datetime
+) -> PilotVerdict | None:
     """Return what becomes of a pilot; None: it may go on as it does.
 
     Args:
         seen: the pilot.
-        patience: of the director.
+        timeouts: of the director.
         watched_since: since when there was somebody to hear pilots; silence before that says nothing.
         now: the time.
     """
     if seen.revoked_at is not None:
-        return _fate_of_revoked(seen, since=now - seen.revoked_at, patience=patience)
+        return _verdict_on_revoked(seen, since=now - seen.revoked_at, timeouts=timeouts)
     if seen.gone:
-        return _fate_of_gone(seen, patience=patience)
+        return _verdict_on_gone(seen, timeouts=timeouts)
     if seen.started_at is None:
-        return _fate_of_unstarted(seen, waited=now - seen.submitted_at, patience=patience) if seen.sent else None
+        return _verdict_on_unstarted(seen, waited=now - seen.submitted_at, timeouts=timeouts) if seen.sent else None
     silent = now - max(seen.last_seen_at or seen.started_at, watched_since)
-    if silent <= patience.silence:
+    if silent <= timeouts.silence:
         return None
     reason = f"Silent for {_words(silent)}"
-    return Fate(status=PilotStatus.LOST, reason=reason, kill=True, died=not seen.by_system)
+    return PilotVerdict(status=PilotStatus.LOST, reason=reason, kill=True, died=not seen.by_system)
 
 
-def _fate_of_revoked(seen: Seen, *, since: timedelta, patience: Patience) -> Fate:
+def _verdict_on_revoked(seen: PilotObservation, *, since: timedelta, timeouts: PilotTimeouts) -> PilotVerdict:
     # It hears of it with its next report; without one, it stops its payloads when their leases are over.
-    stops_within = SUBMITTED_WITHIN if seen.started_at is None else patience.silence
+    stops_within = SUBMITTED_WITHIN if seen.started_at is None else timeouts.silence
     if seen.gone or (not seen.known and since > stops_within):
-        return Fate(status=PilotStatus.ABORTED, reason=seen.why_revoked, kill=not seen.gone)
+        return PilotVerdict(status=PilotStatus.ABORTED, reason=seen.why_revoked, kill=not seen.gone)
     # Its jobs come back when it is gone; so it must be seen to be. Said again until then.
-    return Fate(status=seen.status, reason=seen.why_revoked, kill=True)
+    return PilotVerdict(status=seen.status, reason=seen.why_revoked, kill=True)
 
 
-def _fate_of_unstarted(seen: Seen, *, waited: timedelta, patience: Patience) -> Fate | None:
+def _verdict_on_unstarted(seen: PilotObservation, *, waited: timedelta, timeouts: PilotTimeouts) -> PilotVerdict | None:
     if seen.banned:
         reason = "Its site was banned before it started"
-        return Fate(status=PilotStatus.ABORTED, reason=reason, kill=True, revoke=True)
+        return PilotVerdict(status=PilotStatus.ABORTED, reason=reason, kill=True, revoke=True)
     if seen.drained:
-        return Fate(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
+        return PilotVerdict(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
     if not seen.accepted and waited > SUBMITTED_WITHIN:
-        return Fate(status=PilotStatus.ABORTED, reason="It was submitted, and its CE does not know it")
-    if waited > patience.start:
-        why = _why_stalled(patience)
-        if waited > patience.start + FORGOTTEN_AFTER and not seen.known:
-            return Fate(status=PilotStatus.STALLED, reason=seen.why_stalled or why, kill=True, ends=True)
+        return PilotVerdict(status=PilotStatus.ABORTED, reason="It was submitted, and its CE does not know it")
+    if waited > timeouts.start:
+        why = _why_stalled(timeouts)
+        if waited > timeouts.start + FORGOTTEN_AFTER and not seen.known:
+            return PilotVerdict(status=PilotStatus.STALLED, reason=seen.why_stalled or why, kill=True, ends=True)
         # Said again until it is gone: the order to kill may have been lost.
-        return Fate(status=PilotStatus.STALLED, reason=f"{why}: {seen.said}" if seen.said else why, kill=True)
+        return PilotVerdict(status=PilotStatus.STALLED, reason=f"{why}: {seen.said}" if seen.said else why, kill=True)
     return None
 
 
-def _fate_of_gone(seen: Seen, *, patience: Patience) -> Fate:
+def _verdict_on_gone(seen: PilotObservation, *, timeouts: PilotTimeouts) -> PilotVerdict:
     # Killed by the server for waiting too long: how its CE reports that, and whether it does, differs between kinds.
     if seen.status is PilotStatus.STALLED:
-        return Fate(status=PilotStatus.STALLED, reason=seen.why_stalled or _why_stalled(patience), ends=True)
+        return PilotVerdict(status=PilotStatus.STALLED, reason=seen.why_stalled or _why_stalled(timeouts), ends=True)
     if seen.stalled_at is not None and not seen.matched and (seen.exit_code is None or seen.exit_code < 0):
-        reason = f"{_why_stalled(patience)}, and killed while it registered"
-        return Fate(status=PilotStatus.STALLED, reason=reason, ends=True)
+        reason = f"{_why_stalled(timeouts)}, and killed while it registered"
+        return PilotVerdict(status=PilotStatus.STALLED, reason=reason, ends=True)
     # An agent that ends by itself has an exit code.
     died = seen.started_at is not None and not seen.by_system and (seen.exit_code is None or seen.exit_code < 0)
     if seen.exit_code is None and not seen.said:
-        return Fate(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended", died=died)
+        return PilotVerdict(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended", died=died)
     how = _how_ended(seen.exit_code, said=seen.said)
     if seen.started_at is None:
-        return Fate(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
-    return Fate(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how, died=died)
+        return PilotVerdict(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
+    return PilotVerdict(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how, died=died)
 
 
-def _why_stalled(patience: Patience) -> str:
-    return f"Not started within {_words(patience.start)}"
+def _why_stalled(timeouts: PilotTimeouts) -> str:
+    return f"Not started within {_words(timeouts.start)}"
 
 
 def _how_ended(exit_code: int | None, *, said: str) -> str:

@@ -12,7 +12,7 @@ LEAST_CPU_TIME_S = 7200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class QueueDemand:
     """One task queue as a director sees it: jobs ≥ 1, priority > 0, CPU time in reference-core seconds."""
 
     task_queue_id: int
@@ -22,7 +22,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eagerness:
+class DirectorRate:
     """How many pilots a director sends.
 
     Args:
@@ -37,12 +37,12 @@ class Eagerness:
     extra: int = 0
 
 
-def most_pilots(jobs: int, *, waiting: int, eagerness: Eagerness) -> int:
+def most_pilots(jobs: int, *, waiting: int, rate: DirectorRate) -> int:
     """Return how many pilots more a task queue may have: int((1 + extra_fraction) × jobs) + extra − waiting, ≥ 0."""
-    return max(0, int((1 + eagerness.extra_fraction) * jobs) + eagerness.extra - waiting)
+    return max(0, int((1 + rate.extra_fraction) * jobs) + rate.extra - waiting)
 
 
-def expected_pilots(demands: Sequence[Demand], *, eagerness: Eagerness) -> Mapping[int, float]:
+def expected_pilots(demands: Sequence[QueueDemand], *, rate: DirectorRate) -> Mapping[int, float]:
     """Return the mean λ of the number of pilots of each task queue in one cycle.
 
     λ = (pilots_per_cycle / Σpriority × priority + pilots_per_cycle / Σjobs × jobs) × max_cpu_s / max(cpu_time_s, 7200),
@@ -53,32 +53,32 @@ def expected_pilots(demands: Sequence[Demand], *, eagerness: Eagerness) -> Mappi
     priorities = sum(demand.priority for demand in demands)
     jobs = sum(demand.jobs for demand in demands)
     return {
-        demand.task_queue_id: eagerness.pilots_per_cycle
+        demand.task_queue_id: rate.pilots_per_cycle
         * (_part(demand.priority, priorities) + _part(demand.jobs, jobs))
-        * eagerness.max_cpu_s
+        * rate.max_cpu_s
         / max(demand.cpu_time_s, LEAST_CPU_TIME_S)
         for demand in demands
     }
 
 
 def wanted_pilots(
-    demands: Sequence[Demand], *, waiting: Mapping[int, int], eagerness: Eagerness, chance: Chance
+    demands: Sequence[QueueDemand], *, waiting: Mapping[int, int], rate: DirectorRate, chance: Chance
 ) -> Mapping[int, int]:
     """Return how many pilots each task queue gets in this cycle: Poisson of its mean, within what it may have more.
 
     Args:
         demands: every task queue that the director could serve.
         waiting: pilots that have been sent and have no job yet, by the task queue that they will serve (``covered``).
-        eagerness: of the director.
+        rate: of the director.
         chance: of the draws.
 
     Source: DESIGN §3.7.
     """
-    means = expected_pilots(demands, eagerness=eagerness)
+    means = expected_pilots(demands, rate=rate)
     return {
         demand.task_queue_id: poisson_at_most(
             means[demand.task_queue_id],
-            most=most_pilots(demand.jobs, waiting=waiting.get(demand.task_queue_id, 0), eagerness=eagerness),
+            most=most_pilots(demand.jobs, waiting=waiting.get(demand.task_queue_id, 0), rate=rate),
             chance=chance,
         )
         for demand in demands

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pilots.backends.interface import Slot
+from pilots.backends.interface import BatchRequest
 from resources.models import Queue
 from taskqueues.models import TaskQueue
 
@@ -12,9 +12,9 @@ WALL_FACTOR = 1.5
 OVERHEAD_S = 900
 
 
-def slot_of(queue: Queue) -> Slot:
+def request_for_queue(queue: Queue) -> BatchRequest:
     """Return what a slot of the batch queue is, as it is described: for pilots that any job may come to."""
-    return Slot(
+    return BatchRequest(
         queue=queue.name,
         wall_time_s=queue.wall_time_s,
         processors=queue.processors,
@@ -26,17 +26,17 @@ def slot_of(queue: Queue) -> Slot:
     )
 
 
-def smallest_slot_of(queue: Queue) -> Slot:
+def smallest_request_for(queue: Queue) -> BatchRequest:
     """Return the least that ``slot_for`` asks for, whatever waits: one core of the batch queue's slot."""
     memory_mb = queue.memory_mb // max(1, queue.processors)
-    return replace(slot_of(queue), processors=1, memory_mb=memory_mb, gpus=0, disk_mb=0, tags=())
+    return replace(request_for_queue(queue), processors=1, memory_mb=memory_mb, gpus=0, disk_mb=0, tags=())
 
 
-def slot_for(task_queue: TaskQueue, queue: Queue) -> Slot:
+def request_for(task_queue: TaskQueue, queue: Queue) -> BatchRequest:
     """Return what the jobs of a task queue need and no more, within the batch queue's: smaller slots come sooner."""
     asked_s = task_queue.wall_time_s or int(task_queue.cpu_time_s * WALL_FACTOR)
     wall_time_s = asked_s + OVERHEAD_S
-    return Slot(
+    return BatchRequest(
         queue=queue.name,
         wall_time_s=wall_time_s if queue.wall_time_s is None else min(wall_time_s, queue.wall_time_s),
         processors=task_queue.processors,

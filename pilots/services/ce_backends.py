@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 
 from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescription, Doubting
 from pilots.models import CEHealth, Director
-from pilots.services.batch_requests import slot_of, smallest_slot_of
+from pilots.services.batch_requests import request_for_queue, smallest_request_for
 from resources.domain.ce_options import flaw_of_accounts, of_backend
 from resources.domain.enums import Identity, ResourceState
 from resources.models import ComputingElement
@@ -51,7 +51,7 @@ def flaw_of_options(site: str, ce: str, type_: str, options: Mapping[str, object
 def _queues_of(ce: ComputingElement) -> Sequence[BatchQueue]:
     """Return the queues of the CE to which pilots may be sent, with the smallest slot that those ask for."""
     directors = Director.objects.filter(Q(sites=None) | Q(sites=ce.site), kind="taskqueue")
-    of = smallest_slot_of if directors.exists() else slot_of
+    of = smallest_request_for if directors.exists() else request_for_queue
     are_open = Q(state=ResourceState.ACTIVE) | Q(state_until__lte=Now())
     queues = ce.queues.filter(are_open).order_by("pk")
     return tuple(BatchQueue(slot=of(queue), cpu_time_s=queue.cpu_time_s) for queue in queues)

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from pilots.backends.commands import CommandLostError
-from pilots.backends.interface import Backend, BackendError, PilotOrder, Slot, Submission
+from pilots.backends.interface import Backend, BackendError, BatchRequest, PilotOrder, SubmitResult
 from pilots.domain.ce_backoff import BUSY_FOR, pause_after, paused_until
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
@@ -159,7 +159,7 @@ def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, 
     except CommandLostError:
         raise
     except BackendError as error:
-        _conclude([Submission(stamp=order.stamp, error=str(error)) for order in orders], of_stamp, now=clock())
+        _conclude([SubmitResult(stamp=order.stamp, error=str(error)) for order in orders], of_stamp, now=clock())
         raise
     _conclude(submissions, of_stamp, now=clock())
 
@@ -174,12 +174,12 @@ def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
         site=ce.site.name,
         ce=ce.name,
         queue=pilot.queue.name,
-        slot=Slot.of(pilot.slot),
+        slot=BatchRequest.of(pilot.slot),
     )
 
 
 @transaction.atomic(durable=True)
-def _conclude(submissions: Sequence[Submission], pilots: Mapping[str, Pilot], *, now: datetime) -> None:
+def _conclude(submissions: Sequence[SubmitResult], pilots: Mapping[str, Pilot], *, now: datetime) -> None:
     """Note by which id the CE knows each pilot, or end it; one may be running, or have ended, by now."""
     for submission in submissions:
         pilot_id = pilots[submission.stamp].pk

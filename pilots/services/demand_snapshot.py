@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models.functions import Extract
 from numpy.typing import NDArray
 
-from pilots.domain.pilot_demand import Demand
+from pilots.domain.pilot_demand import QueueDemand
 from resources.domain.enums import PilotType
 from resources.models import Queue, Site
 from resources.queries.places import serves
@@ -22,7 +22,7 @@ from wms.kernel.memo import ReadBeforehand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class DemandSnapshot:
     """Task queues with jobs, and open batch queues.
 
     Args:
@@ -40,7 +40,7 @@ class Picture:
     """
 
     columns: Columns
-    demands: Sequence[Demand]
+    demands: Sequence[QueueDemand]
     takes_generic: Mask
     takes_private: Mask
     shares_jobs: Mask
@@ -51,7 +51,7 @@ class Picture:
     sends: Mask
 
 
-def draw(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> Picture:
+def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> DemandSnapshot:
     """Compare what waits with what the batch queues offer.
 
     Args:
@@ -94,10 +94,10 @@ def draw(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> Pictu
         TaskQueue.objects.filter(priority__gt=0).exclude(grid_middlewares=[]).values_list("pk", "grid_middlewares")
     )
     of_kind = _of_kind(queues, pks, asking) if asking else np.broadcast_to(np.True_, there.shape)
-    return Picture(
+    return DemandSnapshot(
         columns=columns,
         demands=[
-            Demand(task_queue_id=pk, priority=priority, jobs=jobs[pk], cpu_time_s=cpu_time_s)
+            QueueDemand(task_queue_id=pk, priority=priority, jobs=jobs[pk], cpu_time_s=cpu_time_s)
             for pk, priority, cpu_time_s in zip(
                 pks, snapshot.priority[rows].tolist(), columns.cpu_time_s.tolist(), strict=True
             )

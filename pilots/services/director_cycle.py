@@ -28,7 +28,7 @@ IDLE_ASKED_EVERY = timedelta(seconds=30)
 LEFT_LOOKED_FOR = timedelta(days=1)
 
 
-def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collection[int]:
+def run_cycle(*, closings: ReadClosings, chance: Random, now: datetime) -> Collection[int]:
     """Commit the pilots that are wanted now, to be submitted; return the CEs, as primary keys, that get some.
 
     A pilot is a row before any CE hears of it: whatever dies in between, at most a pilot is left that its CE knows
@@ -45,7 +45,7 @@ def direct(*, closings: ReadClosings, chance: Random, now: datetime) -> Collecti
         # Of two directors one would have to look after the other has decided; the next cycle is soon.
         if not try_lock(LockKey.SEND_PILOTS):
             return frozenset()
-        planned = provisioning.plan(
+        planned = provisioning.provision(
             open_queues(now=now), snapshot, slots=free_slots(now=now), closings=closings, chance=chance, now=now
         )
         _commit(planned, now=now)

@@ -31,7 +31,7 @@ class PilotDrainedError(ForbiddenError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Revoked:
+class RevokedPilots:
     """How many pilots were revoked, and the computing elements where they are."""
 
     pilots: int
@@ -139,7 +139,7 @@ def drain(pilots: QuerySet[Pilot], *, reason: str, now: datetime) -> int:
 
 
 @transaction.atomic(durable=True)
-def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> Revoked:
+def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> RevokedPilots:
     """Have the pilots' tokens open nothing any more; the status agent kills them where they are."""
     revoked = 0
     ce_ids: set[int | None] = set()
@@ -149,7 +149,7 @@ def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> Revoked:
             revoked += 1
             ce_ids.add(Pilot.objects.values_list("queue__ce", flat=True).get(pk=pilot_id))
             record(SecurityEventKind.PILOT_REVOKED, target=f"pilot {pilot_id}")
-    return Revoked(pilots=revoked, ce_ids=frozenset(ce_id for ce_id in ce_ids if ce_id is not None))
+    return RevokedPilots(pilots=revoked, ce_ids=frozenset(ce_id for ce_id in ce_ids if ce_id is not None))
 
 
 def _living(pilots: QuerySet[Pilot]) -> list[int]:

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Concat, Length
 
-from pilots.domain.logs import PART_LENGTH, Part, left_out_of, shortened, what_is_new
+from pilots.domain.logs import PART_LENGTH, LogPart, left_out_of, shortened, what_is_new
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services.reports import PilotRevokedError
 from wms.kernel.db import transaction_required
@@ -17,7 +17,7 @@ _BATCH = 1000
 
 
 @transaction.atomic(durable=True)
-def append(chunk: Part, *, pilot_id: int, now: datetime) -> int:
+def append(chunk: LogPart, *, pilot_id: int, now: datetime) -> int:
     """Keep what is new in *chunk*, and return how many characters of the log have been received: where to go on.
 
     A chunk that came before changes nothing; of one that came in part, the rest is kept. A pilot that has ended may
@@ -81,7 +81,7 @@ def _locked(pilot_id: int, *, now: datetime) -> PilotLog:
 
 
 @transaction_required
-def _write(new: Part, *, pilot_id: int) -> None:
+def _write(new: LogPart, *, pilot_id: int) -> None:
     before = PilotLogPart.objects.filter(log=pilot_id, offset__range=(new.offset - PART_LENGTH, new.offset - 1))
     ends_here = before.alias(length=Length("text")).filter(
         length=new.offset - F("offset"), length__lte=PART_LENGTH - len(new.text)

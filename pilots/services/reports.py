@@ -36,7 +36,7 @@ class PilotEndedError(ForbiddenError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class NodeCheckItem:
     """One thing that the pilot looked at on its node."""
 
     name: str
@@ -51,12 +51,12 @@ class NodeCheck:
     host_name: str
     batch_id: str = ""
     ok: bool
-    checks: Sequence[Check] = ()
+    checks: Sequence[NodeCheckItem] = ()
     node: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
+class NodeFlaw:
     """Something that a job needed, that the node should have had, and that only this job showed to be missing.
 
     Args:
@@ -97,7 +97,7 @@ def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilo
     return _trusted(pilot_id)
 
 
-def _platform_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Sequence[Check]:
+def _platform_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Sequence[NodeCheckItem]:
     """Note the node's platform with its queue; return a check of it if it contradicts what the queue says.
 
     The pilot goes on: jobs that ask for no platform may come.
@@ -113,11 +113,11 @@ def _platform_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Sequen
         logger.warning(
             "pilot.platform_contradiction: %s", why, extra={"pilot_id": pilot_id, "queue_id": pilot.queue.pk}
         )
-    return (Check(name="platform", ok=False, detail=why),) if why else ()
+    return (NodeCheckItem(name="platform", ok=False, detail=why),) if why else ()
 
 
 @transaction.atomic(durable=True)
-def record_flaw(flaw: Flaw, *, pilot_id: int, now: datetime) -> Pilot:
+def record_flaw(flaw: NodeFlaw, *, pilot_id: int, now: datetime) -> Pilot:
     """Keep what a job met on the pilot's node; the pilot goes on, for other jobs may not need it.
 
     Raises:
@@ -205,6 +205,6 @@ def _refuse_ended(pilot: Pilot) -> None:
         raise PilotEndedError(f"This pilot has ended ({pilot.status}); leave.")
 
 
-def _why_unfit(checks: Sequence[Check]) -> str:
+def _why_unfit(checks: Sequence[NodeCheckItem]) -> str:
     failed = [f"{check.name}: {check.detail}" if check.detail else check.name for check in checks if not check.ok]
     return f"The node is not fit: {'; '.join(failed) or 'the pilot did not say why'}"

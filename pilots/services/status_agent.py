@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from pilots.backends.interface import Backend, BackendError, BatchState, Handle, Presence
 from pilots.domain.pilot import PilotStatus
-from pilots.domain.pilot_checks import Fate, Patience, Seen, fate_of
+from pilots.domain.pilot_checks import PilotObservation, PilotTimeouts, PilotVerdict, verdict_on
 from pilots.models import Pilot
 from pilots.queries import heard_since
 from pilots.services import logs
@@ -45,10 +45,12 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
     sent = [pilot for pilot in pilots if _was_sent(pilot)]
     states = backend.status([_handle(pilot) for pilot in sent]) if sent else {}
     _note_batch_ids(sent, states)
-    fates = _judge(pilots, states, now=now)
-    in_vain = [pilot for pilot, fate in fates.items() if fate.is_end and fate.status in _IN_VAIN]
+    verdicts = _judge(pilots, states, now=now)
+    in_vain = [pilot for pilot, verdict in verdicts.items() if verdict.is_end and verdict.status in _IN_VAIN]
     _keep_output(backend, [pilot for pilot in in_vain if _was_sent(pilot)])
-    if doomed := _without_started({pilot: fate for pilot, fate in fates.items() if fate.kill and _was_sent(pilot)}):
+    if doomed := _without_started(
+        {pilot: verdict for pilot, verdict in verdicts.items() if verdict.kill and _was_sent(pilot)}
+    ):
         backend.kill([_handle(pilot) for pilot in doomed])
     _clean(ce, backend, now=now)
 
@@ -65,25 +67,25 @@ def note_silence(ce: ComputingElement, *, now: datetime) -> None:
     _judge(list(judged.select_related("queue__ce__site", "secret").order_by("pk")), {}, now=now)
 
 
-def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: datetime) -> Mapping[Pilot, Fate]:
+def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: datetime) -> Mapping[Pilot, PilotVerdict]:
     """Commit what becomes of the pilots; return it."""
-    patience = Patience(
+    timeouts = PilotTimeouts(
         start=timedelta(seconds=settings.WMS_PILOT_START_S), silence=timedelta(seconds=settings.WMS_PILOT_LOST_S)
     )
     watched_since = heard_since(now=now)
-    fates = {}
+    verdicts = {}
     for pilot in pilots:
         state = states.get(pilot.stamp, _NOT_KNOWN) if _was_sent(pilot) else _NOT_KNOWN
         seen = _seen(pilot, state, now=now)
-        fate = fate_of(seen, patience=patience, watched_since=watched_since, now=now)
-        if fate is not None and _commit(pilot, fate, surely=seen.gone, now=now):
-            fates[pilot] = fate
-    return fates
+        verdict = verdict_on(seen, timeouts=timeouts, watched_since=watched_since, now=now)
+        if verdict is not None and _commit(pilot, verdict, surely=seen.gone, now=now):
+            verdicts[pilot] = verdict
+    return verdicts
 
 
-def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> Seen:
+def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> PilotObservation:
     queue, known = _queue_of(pilot), state.presence is not Presence.UNKNOWN
-    return Seen(
+    return PilotObservation(
         status=PilotStatus(pilot.status),
         sent=_was_sent(pilot),
         accepted=bool(pilot.batch_id) or known,
@@ -115,8 +117,8 @@ def _note_batch_ids(pilots: Collection[Pilot], states: Mapping[str, BatchState])
 
 
 @transaction.atomic(durable=True)
-def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
-    """Commit the fate; False when the pilot has given a sign of life, or has ended, since it was looked at.
+def _commit(pilot: Pilot, verdict: PilotVerdict, *, surely: bool, now: datetime) -> bool:
+    """Commit the verdict; False when the pilot has given a sign of life, or has ended, since it was looked at.
 
     Args:
         surely: it is gone, whatever it said last.
@@ -126,19 +128,19 @@ def _commit(pilot: Pilot, fate: Fate, *, surely: bool, now: datetime) -> bool:
         as_seen = as_seen.filter(started_at=pilot.started_at, last_seen_at=pilot.last_seen_at)
     if not as_seen.select_for_update(of=("self",)).exists():
         return False
-    if fate.revoke:
+    if verdict.revoke:
         as_seen.update(revoked_at=now)
-    if fate.status is PilotStatus.STALLED and pilot.status != PilotStatus.STALLED and pilot.stalled_at is None:
+    if verdict.status is PilotStatus.STALLED and pilot.status != PilotStatus.STALLED and pilot.stalled_at is None:
         as_seen.update(stalled_at=now)
-    if fate.is_end:
-        return end_pilot(pilot.pk, status=fate.status, reason=fate.reason, now=now, died=fate.died)
-    as_seen.update(status=fate.status, status_reason=as_reason(fate.reason))
+    if verdict.is_end:
+        return end_pilot(pilot.pk, status=verdict.status, reason=verdict.reason, now=now, died=verdict.died)
+    as_seen.update(status=verdict.status, status_reason=as_reason(verdict.reason))
     return True
 
 
-def _without_started(doomed: Mapping[Pilot, Fate]) -> Collection[Pilot]:
+def _without_started(doomed: Mapping[Pilot, PilotVerdict]) -> Collection[Pilot]:
     """Return the pilots without stalled ones that have registered since they were judged: those run now."""
-    late = [pilot.pk for pilot, fate in doomed.items() if fate.status is PilotStatus.STALLED and not fate.ends]
+    late = [pilot.pk for pilot, verdict in doomed.items() if verdict.status is PilotStatus.STALLED and not verdict.ends]
     started = (
         set(Pilot.objects.filter(pk__in=late, started_at__isnull=False).values_list("pk", flat=True)) if late else ()
     )

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from pilots.domain.logs import Part
+from pilots.domain.logs import LogPart
 from pilots.models import Pilot
 from pilots.services import logs
 from taskqueues.domain.conditions import CONDITIONS
@@ -35,7 +35,7 @@ def test_the_page_tells_times_the_check_of_the_node_and_the_log_as_plain_text(ma
     checks = [{"name": "disk", "ok": True, "detail": "40 GB"}, {"name": "clock", "ok": False, "detail": "<i>late</i>"}]
     node = {"ok": False, "batch_id": "4711", "cores": 8, "checks": checks}
     Pilot.objects.update(started_at=NOW, node=node)
-    logs.append(Part(offset=0, text="one <script>\n"), pilot_id=mine.pilot.pk, now=NOW)
+    logs.append(LogPart(offset=0, text="one <script>\n"), pilot_id=mine.pilot.pk, now=NOW)
     logs.keep_output("two <script>\n", pilot_id=mine.pilot.pk, now=NOW)
     page = manager.get(change(mine.pilot)).content.decode()
     assert "<td>started</td><td>2026-06-01 12:00:00</td>" in page

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pilots.agent_package import agent_package
-from pilots.backends.interface import PilotOrder, Slot
+from pilots.backends.interface import BatchRequest, PilotOrder
 from pilots.backends.script import pilot_script, site_script
 from tests.agent.running import INTERPRETERS
 from tests.agent.scripted import DROP, Download, ScriptedServer, ScriptedTLSServer
@@ -30,7 +30,7 @@ Ended = subprocess.CompletedProcess[str]
 
 def order(stamp: str = "wms-0f1e") -> PilotOrder:
     place = {"vo": "lhcb", "site": "LCG.Test.org", "ce": "ce1", "queue": "grid"}
-    return PilotOrder(stamp=stamp, secret=SECRET, slot=Slot(queue="grid"), **place)
+    return PilotOrder(stamp=stamp, secret=SECRET, slot=BatchRequest(queue="grid"), **place)
 
 
 class Node:

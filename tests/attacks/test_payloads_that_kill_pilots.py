@@ -24,7 +24,7 @@ from pilots.backends.local import dismiss
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services.ce_cycle import serve
-from pilots.services.director_cycle import begin_rounds, direct
+from pilots.services.director_cycle import begin_rounds, run_cycle
 from pilots.services.reports import end_pilot, leave
 from resources.models import Queue
 from tests.agent.running import marker, processes_with
@@ -219,7 +219,7 @@ def test_a_real_pilot_that_is_killed_twice_while_the_same_payload_runs(
     )
 
     def cycle() -> None:
-        directed = direct(closings=closings_now, chance=Random(1), now=timezone.now())
+        directed = run_cycle(closings=closings_now, chance=Random(1), now=timezone.now())
         for ce_id in [*begin_rounds(now=timezone.now()), *directed]:
             serve(ce_id)
         expire_leases()

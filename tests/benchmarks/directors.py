@@ -8,7 +8,7 @@ from django.utils import timezone
 from matching.queries.restrictions import closings_now
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
-from pilots.services.director_cycle import direct
+from pilots.services.director_cycle import run_cycle
 from pilots.services.secrets import issue_secrets
 from resources.models import ComputingElement, Queue, Site
 from tests.benchmarks.machine import Pace
@@ -42,7 +42,7 @@ def run(ready: Surroundings, options: Options) -> Report:
     for _ in range(CYCLES_PER_REPEAT * options.repeat):
         for _ in range(SAMPLES):
             pace.sample()
-        times_s.append(timed(lambda: direct(closings=closings_now, chance=chance, now=timezone.now()))[1])
+        times_s.append(timed(lambda: run_cycle(closings=closings_now, chance=chance, now=timezone.now()))[1])
         decided = Pilot.objects.filter(pk__gt=last)
         sent += decided.count()
         decided.delete()

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from pilots.backends.interface import Slot
-from pilots.domain.logs import Part
+from pilots.backends.interface import BatchRequest
+from pilots.domain.logs import LogPart
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.services import logs
@@ -82,7 +82,7 @@ def test_a_physicist_sees_her_private_pilots_alone(portal: Client, alice: User, 
 @pytest.mark.parametrize("address", ["", "log/", "log.txt"])
 def test_what_one_may_not_see_does_not_exist(portal: Client, vo: VO, address: str) -> None:
     pilot = make_pilot(vo=vo)
-    logs.append(Part(offset=0, text="secret\n"), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=0, text="secret\n"), pilot_id=pilot.pk, now=NOW)
     for key in (pilot.pk, 10**15, 10**30):
         assert portal.get(f"/pilots/{key}/{address}").status_code == HTTPStatus.NOT_FOUND
 
@@ -213,7 +213,7 @@ def test_what_jobs_missed_what_was_asked_for_and_what_is_left_are_told_in_words(
     scratch = [{"variable": "TMPDIR", "path": "/scratch", "free_mb": 77814.6, "flaw": None}]
     Pilot.objects.filter(pk=placed[1].pk).update(
         node={"ok": True, "flaws": flaws, "scratch": scratch},
-        slot=asdict(Slot(queue="grid", wall_time_s=86400, memory_mb=16000)),
+        slot=asdict(BatchRequest(queue="grid", wall_time_s=86400, memory_mb=16000)),
         nothing_left={"owner_group": 12, "setup": 12, "cpu_time": 3, "site": 3, "memory": 0, "disk": 0},
     )
     text = text_of(manager.get(page_of(placed[1])))
@@ -298,12 +298,12 @@ def test_whoever_sees_a_private_pilot_sees_no_more_jobs_than_elsewhere(
 
 def test_the_log_is_shown_escaped_and_grows_while_the_pilot_lives(manager: Client, vo: VO) -> None:
     pilot = make_pilot(vo=vo)
-    logs.append(Part(offset=0, text="one <script>\n"), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=0, text="one <script>\n"), pilot_id=pilot.pk, now=NOW)
     page = manager.get(page_of(pilot)).content.decode()
     assert "one &lt;script&gt;\n" in page
     assert f'hx-get="/pilots/{pilot.pk}/log/"' in page
     assert "htmx-2.0.7.min.js" in page
-    logs.append(Part(offset=13, text="two\n"), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=13, text="two\n"), pilot_id=pilot.pk, now=NOW)
     part = manager.get(f"/pilots/{pilot.pk}/log/")
     assert part.content.decode().strip() == "one &lt;script&gt;\ntwo"
     assert "HX-Refresh" not in part
@@ -324,8 +324,8 @@ def test_the_page_of_a_pilot_that_has_ended_asks_no_more(manager: Client, vo: VO
 def test_of_a_long_log_a_page_shows_the_newest_lines(manager: Client, vo: VO) -> None:
     pilot = make_pilot(vo=vo)
     text = "".join(f"line {number}\n" for number in range(9000))
-    logs.append(Part(offset=0, text=text[:60_000]), pilot_id=pilot.pk, now=NOW)
-    logs.append(Part(offset=60_000, text=text[60_000:]), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=0, text=text[:60_000]), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=60_000, text=text[60_000:]), pilot_id=pilot.pk, now=NOW)
     page = manager.get(page_of(pilot)).content.decode()
     assert "characters left out" in page
     assert "line 8999\n" in page

@@ -87,7 +87,7 @@ class PilotView:
     moments: Sequence[Moment]
     checks: Sequence[CheckRow]
     #: What jobs did not find on the node.
-    missed: Sequence[node_report.Missed]
+    missed: Sequence[node_report.MissingItem]
     node: Sequence[Fact]
     #: What was asked of the batch system for it.
     slot: Sequence[Fact]

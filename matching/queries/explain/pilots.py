@@ -13,7 +13,7 @@ from django.db.models import Count, Q
 
 from matching.domain.headline import Cause, Ground
 from matching.queries.explain.condition_texts import counted
-from pilots.domain.empty_pilot_throttle import in_vain_at, pressure_of
+from pilots.domain.empty_pilot_throttle import in_vain_at, throttle_of
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot
 from pilots.queries import PRESSURE_FOR, WAITS, WORD_HOLDS_FOR, free_slots, stall_pauses, stand_still
@@ -243,7 +243,7 @@ def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot]
         for pilot in newest
         if (pilot.matched_at or pilot.nothing_at or since) > since
     ]
-    pressure = pressure_of(found)
+    pressure = throttle_of(found)
     if pressure.kept or task_queue.created_at.timestamp() >= pressure.seen_at:
         return ""
     return f"nearly all of the last pilots in queue {queue} of {queue.ce} found no job that they could run"

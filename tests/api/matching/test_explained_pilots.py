@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from pilots.backends.interface import Slot
+from pilots.backends.interface import BatchRequest
 from pilots.domain.pilot import PilotStatus
 from pilots.models import BlackHole, CEHealth, Director, DirectorRun, Pilot, PilotSecret
 from resources.models import ComputingElement, Queue
@@ -62,7 +62,7 @@ def test_pilots_on_their_way_are_counted_if_they_may_take_the_job(world: World, 
     for _ in range(2):
         sent(world)
     assert summary(alice, world).endswith("; 2 pilots are on the way.")
-    roomy, small = (asdict(Slot(queue="grid", processors=cores)) for cores in (1, 8))
+    roomy, small = (asdict(BatchRequest(queue="grid", processors=cores)) for cores in (1, 8))
     Pilot.objects.update(slot=roomy)
     Pilot.objects.filter(pk=Pilot.objects.order_by("pk")[0].pk).update(slot=small)
     Queue.objects.update(processors=8)

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from pilots.domain.logs import MAX_CHUNK_LENGTH, Part
+from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services import logs
@@ -143,7 +143,7 @@ def test_a_pilot_that_does_not_exist_has_no_log(client: Client) -> None:
 
 def test_what_the_batch_system_kept_is_read_too(client: Client) -> None:
     pilot = make_pilot()
-    logs.append(Part(offset=0, text="one\n"), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=0, text="one\n"), pilot_id=pilot.pk, now=NOW)
     logs.keep_output("two\n", pilot_id=pilot.pk, now=NOW)
     answer = client.get(address(pilot), headers=bearer(make_token(make_user(operator=True)))).json()
     assert (answer["text"], answer["batch_output"]) == ("one\n", "two\n")

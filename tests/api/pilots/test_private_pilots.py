@@ -17,7 +17,7 @@ from matching.services.expiry import expire_leases
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Director, Pilot
 from pilots.services import exclusions
-from pilots.services.director_cycle import direct
+from pilots.services.director_cycle import run_cycle
 from pilots.services.secrets import secret_of
 from resources.domain.enums import PilotType
 from tests import factories
@@ -57,7 +57,7 @@ def sent_by_a_director(*, pilot_types: tuple[PilotType, ...]) -> str:
     now = timezone.now()
     CEHealth.objects.create(ce=ce, asked_at=now, free_slots=1)
     Director.objects.get_or_create(name="all")
-    direct(closings=closings_now, chance=Random(1), now=now)
+    run_cycle(closings=closings_now, chance=Random(1), now=now)
     pilot = Pilot.objects.get(secret__isnull=False, queue__ce=ce)
     assert pilot.queue is not None
     place = {"vo": pilot.vo.name, "site": ce.site.name, "ce": ce.name, "queue": pilot.queue.name}

@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from pilots.backends import host
-from pilots.backends.interface import CEDescription, PilotOrder, Slot
+from pilots.backends.interface import BatchRequest, CEDescription, PilotOrder
 from pilots.backends.local import LocalBackend
 from pilots.backends.plain_host import PlainHostBackend
 from pilots.backends.ssh import SSHBackend
@@ -33,7 +33,7 @@ exec sleep 600
 
 def order(queue: str = "sleep") -> PilotOrder:
     """Return the order of a pilot that does what *queue* says: sleep, exit<number>, stubborn."""
-    slot = Slot(queue=queue)
+    slot = BatchRequest(queue=queue)
     return PilotOrder(
         stamp=uuid4().hex, secret=f"wmsr_{uuid4().hex}", vo="lhcb", site=SITE, ce=CE, queue=queue, slot=slot
     )

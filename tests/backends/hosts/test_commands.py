@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pilots.backends.commands import (
-    CommandFailedError,
+    BatchCommandFailedError,
     CommandLostError,
     Commands,
     ask_host,
@@ -74,11 +74,11 @@ def test_programs_are_found_in_their_directory_first(
 
 def test_a_command_that_refuses_says_why(options: Mapping[str, object], short: Path) -> None:
     there = commands(options, short)
-    with pytest.raises(CommandFailedError, match=r"^sh.* ended with exit code 3: no such partition$"):
+    with pytest.raises(BatchCommandFailedError, match=r"^sh.* ended with exit code 3: no such partition$"):
         there.run(["sh", "-c", "echo no such partition >&2; exit 3"])
-    with pytest.raises(CommandFailedError, match="exit code 1: it said nothing"):
+    with pytest.raises(BatchCommandFailedError, match="exit code 1: it said nothing"):
         there.run(["false"])
-    with pytest.raises(CommandFailedError, match="no-such-program"):
+    with pytest.raises(BatchCommandFailedError, match="no-such-program"):
         there.run(["no-such-program"])
 
 
@@ -112,7 +112,7 @@ def test_a_host_does_what_it_is_asked(options: Mapping[str, object], tmp_path: P
     assert ask_host(there, {"do": "tail", "path": f"{directory}/a/b", "size": 2}) == "xt"
     assert ask_host(there, {"do": "forget", "directory": directory, "stamps": ["a", "none"]}) is None
     assert list((tmp_path / "there/a").iterdir()) == []
-    with pytest.raises(CommandFailedError, match="/proc/none"):
+    with pytest.raises(BatchCommandFailedError, match="/proc/none"):
         ask_host(there, {"do": "write", "directory": "/proc/none", "files": {}})
     with pytest.raises(CommandLostError, match="cannot be read: '-I"):
         ask_host(there, {"do": "tail"}, python="echo")

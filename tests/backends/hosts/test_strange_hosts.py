@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pilots.backends.commands import CommandFailedError, CommandLostError, ask_host, commands_of, stop_sharing
+from pilots.backends.commands import BatchCommandFailedError, CommandLostError, ask_host, commands_of, stop_sharing
 from pilots.backends.interface import Handle, Presence
 from tests.backends.hosts.pilots import CE, SITE, StandInSSH, description, no_pilot_left, order
 from tests.pace import wait_for, within
@@ -49,7 +49,9 @@ def test_what_a_login_shell_writes_first_is_no_answer(first: str, tmp_path: Path
         there, _ = commands_of({**host.options, "environment": {"TZ": "b c"}}, directory=short)
         assert there.run(["sh", "-s"], stdin='echo "$TZ"') == "b c\n"
         assert ask_host(there, {"do": "tail", "path": "/no/such", "size": 1}) == ""
-        with pytest.raises(CommandFailedError, match=r"^sh on 127\.0\.0\.1 ended with exit code 3: (Maint.*\n)?no$"):
+        with pytest.raises(
+            BatchCommandFailedError, match=r"^sh on 127\.0\.0\.1 ended with exit code 3: (Maint.*\n)?no$"
+        ):
             there.run(["sh", "-c", "echo no >&2; exit 3"])
 
         backend = StandInSSH(description(short / "ce", {**host.options, "directory": str(tmp_path / "there")}))

@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from pilots.backends.htcondor import HTCondorBackend
-from pilots.backends.interface import BatchState, CEDescription, Handle, PilotOrder, Presence, Slot
+from pilots.backends.interface import BatchRequest, BatchState, CEDescription, Handle, PilotOrder, Presence
 from tests.backends.htcondor.pool import Pool, htcondor_pool
 from tests.pace import wait_for
 from tests.serving import LoopbackServer
@@ -76,7 +76,7 @@ class CE:
         """Return the order of a pilot that does what the queue is called."""
         return PilotOrder(
             stamp=uuid4().hex, secret=f"wmsr_{uuid4().hex}", vo="lhcb", site=self.description.site,
-            ce=self.description.ce, queue=queue, slot=Slot(**{"queue": queue, **slot}),
+            ce=self.description.ce, queue=queue, slot=BatchRequest(**{"queue": queue, **slot}),
         )  # fmt: skip
 
     def start(self, queue: str = "sleep", *, options: Mapping[str, object] = NONE, **slot: Any) -> Handle:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pilots.backends.interface import BatchQueue, BatchState, Handle, Presence, Slot
+from pilots.backends.interface import BatchQueue, BatchRequest, BatchState, Handle, Presence
 from tests.backends.htcondor.conftest import CE
 from tests.pace import wait_for
 
@@ -118,7 +118,7 @@ def test_free_slots_are_unclaimed_cores_and_what_may_wait(ce: CE) -> None:
 def test_free_are_the_slots_that_pilots_ask_for_and_not_cores(ce: CE, slot: dict[str, Any], free: int) -> None:
     ce.run_until_ready(processors=2, memory_mb=1024)
     wait_for(lambda: ce.backend(max_pending=0).capacity() == 2)
-    queue = BatchQueue(slot=Slot(queue="any", **slot), cpu_time_s=1)
+    queue = BatchQueue(slot=BatchRequest(queue="any", **slot), cpu_time_s=1)
     shaped = CE(pool=ce.pool, description=replace(ce.description, queues=(queue,)))
     wait_for(lambda: shaped.backend(max_pending=0).capacity() == free)
     wait_for(lambda: shaped.backend(max_pending=3).capacity() == free + 3)  # these may wait

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pilots.backends.interface import BackendError, Handle, Presence, Submission
+from pilots.backends.interface import BackendError, Handle, Presence, SubmitResult
 from tests.backends.htcondor.conftest import CE
 from tests.backends.htcondor.pool import program
 from tests.pace import wait_for
@@ -129,7 +129,7 @@ def test_a_pilot_whose_answer_was_lost_is_found_by_its_stamp(ce: CE, tmp_path: P
     (submission,) = ce.backend(**dies).submit([order])
 
     (job,) = ce.pool.jobs()
-    assert submission == Submission(stamp=order.stamp, batch_id=f"{job['ClusterId']}.{job['ProcId']}")
+    assert submission == SubmitResult(stamp=order.stamp, batch_id=f"{job['ClusterId']}.{job['ProcId']}")
 
 
 def test_a_pilot_whose_answer_was_lost_with_the_whole_host_is_not_submitted_twice(ce: CE, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_pilot_whose_answer_was_lost_with_the_whole_host_is_not_submitted_twic
     )  # fmt: skip
 
     submissions = ce.backend(**gone).submit([running, ended])
-    assert submissions == [Submission(stamp=running.stamp), Submission(stamp=ended.stamp)]
+    assert submissions == [SubmitResult(stamp=running.stamp), SubmitResult(stamp=ended.stamp)]
 
     handles = [Handle(stamp=order.stamp) for order in (running, ended)]
     ce.reach(Presence.ENDED, handles[1])

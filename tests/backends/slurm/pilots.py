@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pilots.backends.interface import Backend, BatchState, Handle, PilotOrder, Presence, Slot
+from pilots.backends.interface import Backend, BatchRequest, BatchState, Handle, PilotOrder, Presence
 from pilots.backends.slurm import SlurmBackend
 from tests.pace import wait_for
 from tests.slurm import SlurmCluster
@@ -17,7 +17,7 @@ SECRET = "wmsr_a-secret-that-nobody-sees"
 def order(does: str = "sleep", **slot: Any) -> PilotOrder:
     asked: dict[str, Any] = {"queue": "main", "wall_time_s": 600, "memory_mb": 50} | slot
     return PilotOrder(
-        stamp=uuid4().hex, secret=SECRET, vo="lhcb", site="CERN", ce="ce01", queue=does, slot=Slot(**asked)
+        stamp=uuid4().hex, secret=SECRET, vo="lhcb", site="CERN", ce="ce01", queue=does, slot=BatchRequest(**asked)
     )
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from pilots.backends.interface import BackendError, BatchQueue, Presence, Slot
+from pilots.backends.interface import BackendError, BatchQueue, BatchRequest, Presence
 from tests.backends.slurm.pilots import MakeBackend, await_presence, order, send
 from tests.pace import wait_for
 from tests.slurm import CORES, GPUS, MEMORY_MB, SHORT_MINUTES, SlurmCluster
 
 
 def queue(name: str = "main", *, cpu_time_s: int = 60, **slot: Any) -> BatchQueue:
-    return BatchQueue(slot=Slot(queue=name, **slot), cpu_time_s=cpu_time_s)
+    return BatchQueue(slot=BatchRequest(queue=name, **slot), cpu_time_s=cpu_time_s)
 
 
 @pytest.mark.parametrize(

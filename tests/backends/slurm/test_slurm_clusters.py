@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from pilots.backends import slurm
-from pilots.backends.interface import BackendError, BatchState, Presence, Submission
+from pilots.backends.interface import BackendError, BatchState, Presence, SubmitResult
 from tests.backends.slurm.pilots import (
     SECRET,
     MakeBackend,
@@ -127,7 +127,7 @@ def test_a_refused_pilot_keeps_none_of_the_others_back(
     good, bad, also_good = order(), order(queue="nope"), order()
     submissions = make().submit([good, bad, also_good])
     assert [bool(one.batch_id) for one in submissions] == [True, False, True]
-    assert submissions[1] == Submission(
+    assert submissions[1] == SubmitResult(
         stamp=bad.stamp,
         error="Slurm refused it: invalid partition specified: nope; "
         "Batch job submission failed: Invalid partition name specified.",
@@ -152,7 +152,7 @@ def test_a_pilot_whose_answer_was_lost_is_found_by_its_stamp_and_not_submitted_t
     programs = wrapped(tmp_path / "bin", "sbatch", f'/usr/bin/sbatch "$@" >/dev/null; {ending}')
     monkeypatch.setattr(slurm, "TIMEOUT_S", 1.0)
     wanted = order()
-    assert list(make(programs=programs).submit([wanted])) == [Submission(stamp=wanted.stamp)]
+    assert list(make(programs=programs).submit([wanted])) == [SubmitResult(stamp=wanted.stamp)]
     (batch_id,) = jobs_of(cluster, wanted)
     assert state_of(make(), wanted).batch_id == batch_id
     assert send(make(), wanted) == batch_id
@@ -310,7 +310,7 @@ def test_a_slurm_that_goes_down_amid_many_is_not_asked_for_each(make: MakeBacken
     submissions = make(programs=wrapped(tmp_path / "bin", "sbatch", script)).submit(orders)
     assert submissions[0].batch_id
     assert submissions[1].error == "Slurm refused it: Unable to contact slurm controller (connect failure)."
-    assert submissions[2:] == [Submission(stamp=one.stamp) for one in orders[2:]]
+    assert submissions[2:] == [SubmitResult(stamp=one.stamp) for one in orders[2:]]
     assert (tmp_path / "down").read_text() == "\n"
 
 

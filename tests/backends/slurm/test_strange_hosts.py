@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from pilots.backends import host
-from pilots.backends.interface import Presence, Submission
+from pilots.backends.interface import Presence, SubmitResult
 from tests.backends.slurm.pilots import MakeBackend, await_presence, handle, jobs_of, order, send, state_of, wrapped
 from tests.slurm import SlurmCluster
 from tests.ssh import ssh_host
@@ -37,7 +37,7 @@ def test_the_id_is_found_whatever_else_sbatch_says(
 def test_an_sbatch_that_tells_no_id_has_submitted_all_the_same(make: MakeBackend, tmp_path: Path) -> None:
     wanted = order()
     programs = wrapped(tmp_path / "bin", "sbatch", f"{REAL}; echo thank you")
-    assert list(make(programs=programs).submit([wanted])) == [Submission(stamp=wanted.stamp)]
+    assert list(make(programs=programs).submit([wanted])) == [SubmitResult(stamp=wanted.stamp)]
     assert state_of(make(), wanted).batch_id == send(make(), wanted)
 
 

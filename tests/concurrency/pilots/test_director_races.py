@@ -11,7 +11,7 @@ from matching.queries.restrictions import closings_now
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services import ce_cycle
-from pilots.services.director_cycle import direct
+from pilots.services.director_cycle import run_cycle
 from pilots.services.registration import Registration, register_sent
 from pilots.services.secrets import SecretUsedError, issue_secrets
 from tests.database.pilots.conftest import ScriptedBackend
@@ -29,7 +29,7 @@ def test_two_directors_together_never_send_more_than_what_waits_nor_than_the_lim
     CEHealth.objects.create(ce=queue.ce, asked_at=NOW, free_slots=1000)
     make_task_queue(group=make_group(), job_ids=range(1, jobs + 1))
 
-    at_once([partial(direct, closings=closings_now, chance=Random(n), now=NOW) for n in range(4)])
+    at_once([partial(run_cycle, closings=closings_now, chance=Random(n), now=NOW) for n in range(4)])
 
     assert Pilot.objects.count() == sent
 
@@ -40,7 +40,7 @@ def test_of_many_rounds_at_one_ce_one_submits(monkeypatch: pytest.MonkeyPatch) -
     queue = make_queue()
     CEHealth.objects.create(ce=queue.ce, asked_at=NOW, free_slots=1000)
     make_task_queue(group=make_group(), job_ids=range(1, 6))
-    direct(closings=closings_now, chance=Random(1), now=NOW)
+    run_cycle(closings=closings_now, chance=Random(1), now=NOW)
 
     at_once([partial(ce_cycle.serve, queue.ce_id, clock=lambda: NOW)] * 4)
 

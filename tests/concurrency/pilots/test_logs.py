@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from pilots.domain.logs import Part
+from pilots.domain.logs import LogPart
 from pilots.models import PilotLog, PilotLogPart
 from pilots.queries import kept_log
 from pilots.services import logs
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_the_same_chunks_at_once_are_kept_once() -> None:
     pilot = make_pilot()
-    chunks = [Part(offset=0, text="one\n"), Part(offset=0, text="one\ntwo\n"), Part(offset=4, text="two\n")]
+    chunks = [LogPart(offset=0, text="one\n"), LogPart(offset=0, text="one\ntwo\n"), LogPart(offset=4, text="two\n")]
     at_once([partial(logs.append, chunk, pilot_id=pilot.pk, now=NOW) for chunk in chunks * 4])
-    received = logs.append(Part(offset=0, text="one\ntwo\n"), pilot_id=pilot.pk, now=NOW)
+    received = logs.append(LogPart(offset=0, text="one\ntwo\n"), pilot_id=pilot.pk, now=NOW)
     log = kept_log(pilot)
     assert (received, log.received) == (8, 8)
     # Only if "two" came first, was "one" lost, and then the log says so.
@@ -29,12 +29,15 @@ def test_the_same_chunks_at_once_are_kept_once() -> None:
 def test_a_log_that_is_added_to_while_old_ones_are_removed_loses_nothing_of_it() -> None:
     pilots = [make_pilot() for _ in range(20)]
     for pilot in pilots:
-        logs.append(Part(offset=0, text="old\n"), pilot_id=pilot.pk, now=NOW)
+        logs.append(LogPart(offset=0, text="old\n"), pilot_id=pilot.pk, now=NOW)
     late = NOW + timedelta(days=365)
     at_once(
         [
             partial(logs.remove_old, now=late),
-            *(partial(logs.append, Part(offset=4, text="new\n"), pilot_id=pilot.pk, now=late) for pilot in pilots[:6]),
+            *(
+                partial(logs.append, LogPart(offset=4, text="new\n"), pilot_id=pilot.pk, now=late)
+                for pilot in pilots[:6]
+            ),
         ]
     )
     logs.remove_old(now=late)

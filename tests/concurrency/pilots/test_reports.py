@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from pilots.services.reports import Flaw, NodeCheck, leave, record_flaw, record_node_check
+from pilots.services.reports import NodeCheck, NodeFlaw, leave, record_flaw, record_node_check
 from tests.factories import NOW, make_pilot
 from tests.threads import at_once
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_no_flaw_is_lost_to_another_nor_to_a_look_at_the_node() -> None:
     pilot = make_pilot()
     look = NodeCheck(host_name="wn1", ok=True, node={"processors": 8})
-    flaws = [Flaw(name="software", detail=str(number)) for number in range(8)]
+    flaws = [NodeFlaw(name="software", detail=str(number)) for number in range(8)]
     at_once(
         [
             *(partial(record_flaw, flaw, pilot_id=pilot.pk, now=NOW) for flaw in flaws),

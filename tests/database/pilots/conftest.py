@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from matching.queries.restrictions import closings_now
-from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, Submission
+from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, SubmitResult
 from pilots.models import Pilot
 from pilots.services import ce_cycle
-from pilots.services.director_cycle import begin_rounds, direct
+from pilots.services.director_cycle import begin_rounds, run_cycle
 from resources.models import ComputingElement
 from tests.factories import NOW
 
@@ -32,13 +32,13 @@ class ScriptedBackend:
     def capacity(self) -> int:
         return self.free
 
-    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         self.orders += orders
         if isinstance(self.refuses, Exception):
             raise self.refuses
         if self.refuses is not None:
-            return [Submission(stamp=order.stamp, error=self.refuses) for order in orders]
-        return [Submission(stamp=order.stamp, batch_id=f"id-{order.stamp}") for order in orders]
+            return [SubmitResult(stamp=order.stamp, error=self.refuses) for order in orders]
+        return [SubmitResult(stamp=order.stamp, batch_id=f"id-{order.stamp}") for order in orders]
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         self.asked += 1
@@ -81,7 +81,7 @@ class Fleet:
         """Decide, and have rounds before and after; return how many pilots CEs have accepted."""
         self.serve(after=after)
         accepted = Pilot.objects.exclude(batch_id="").count()
-        for ce_id in sorted(direct(closings=closings_now, chance=Random(chance), now=NOW + after)):
+        for ce_id in sorted(run_cycle(closings=closings_now, chance=Random(chance), now=NOW + after)):
             ce_cycle.serve(ce_id, clock=lambda: NOW + after)
         return Pilot.objects.exclude(batch_id="").count() - accepted
 

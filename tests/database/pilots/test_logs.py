@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from pytest_django import Settings
 
-from pilots.domain.logs import HEAD_LENGTH, MAX_CHUNK_LENGTH, MAX_OUTPUT_LENGTH, PART_LENGTH, TAIL_LENGTH, Part
+from pilots.domain.logs import HEAD_LENGTH, MAX_CHUNK_LENGTH, MAX_OUTPUT_LENGTH, PART_LENGTH, TAIL_LENGTH, LogPart
 from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.queries import kept_log
 from pilots.services import logs
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def send(pilot: Pilot, text: str, *, offset: int) -> int:
-    return logs.append(Part(offset=offset, text=text), pilot_id=pilot.pk, now=NOW)
+    return logs.append(LogPart(offset=offset, text=text), pilot_id=pilot.pk, now=NOW)
 
 
 def test_chunks_become_one_text() -> None:
@@ -100,7 +100,7 @@ def test_a_revoked_pilot_says_nothing_more_and_one_that_is_gone_neither() -> Non
     with pytest.raises(PilotRevokedError):
         send(pilot, "x", offset=0)
     with pytest.raises(PilotRevokedError):
-        logs.append(Part(offset=0, text="x"), pilot_id=10**15, now=NOW)
+        logs.append(LogPart(offset=0, text="x"), pilot_id=10**15, now=NOW)
     assert not PilotLog.objects.exists()
     assert not PilotLogPart.objects.exists()
 
@@ -151,7 +151,7 @@ def test_logs_go_some_time_after_their_last_change(settings: Settings, monkeypat
     for pilot in old:
         send(pilot, "old\n", offset=0)
     kept = make_pilot()
-    logs.append(Part(offset=0, text="new\n"), pilot_id=kept.pk, now=NOW + timedelta(seconds=1))
+    logs.append(LogPart(offset=0, text="new\n"), pilot_id=kept.pk, now=NOW + timedelta(seconds=1))
     end = NOW + timedelta(seconds=settings.WMS_PILOT_LOG_S)
     assert logs.remove_old(now=end) == 0
     assert logs.remove_old(now=end + timedelta(seconds=1)) == 5
@@ -161,7 +161,7 @@ def test_logs_go_some_time_after_their_last_change(settings: Settings, monkeypat
 
 
 def test_the_task_removes_by_the_clock_of_today() -> None:
-    logs.append(Part(offset=0, text="x"), pilot_id=make_pilot().pk, now=NOW.replace(year=2020))
+    logs.append(LogPart(offset=0, text="x"), pilot_id=make_pilot().pk, now=NOW.replace(year=2020))
     remove_old_logs()
     assert not PilotLog.objects.exists()
 

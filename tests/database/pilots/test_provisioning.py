@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from pilots.backends.interface import PilotOrder, Slot, Submission
+from pilots.backends.interface import BatchRequest, PilotOrder, SubmitResult
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Director, Pilot, PilotSecret
 from pilots.services.secrets import issue_secrets
@@ -251,7 +251,7 @@ def test_a_site_director_asks_for_the_slot_that_the_batch_queue_promises(
     )
     waiting(1, group=group)
     assert cycle(fleet) == 1
-    assert backend.orders[0].slot == Slot(
+    assert backend.orders[0].slot == BatchRequest(
         queue="long",
         wall_time_s=345_600,
         processors=8,
@@ -269,7 +269,7 @@ def test_a_task_queue_director_asks_for_what_the_jobs_need(
     make_queue(name="long", wall_time_s=345_600, processors=8, memory_mb=16_000, platforms=["x86_64-el9", "x86_64-el8"])
     waiting(1, group=group, cpu_time_s=5000, processors=2, memory_mb=3000, platforms=["x86_64-el8"])
     assert cycle(fleet) == 1
-    assert backend.orders[0].slot == Slot(
+    assert backend.orders[0].slot == BatchRequest(
         queue="long", wall_time_s=8400, processors=2, memory_mb=3000, platforms=("x86_64-el8",)
     )
 
@@ -418,7 +418,7 @@ def test_pilots_are_committed_as_submitted_before_they_are_started(
     found: list[tuple[str, str]] = []
     accept = backend.submit
 
-    def look_first(orders: Sequence[PilotOrder]) -> Sequence[Submission]:
+    def look_first(orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
         found.extend(Pilot.objects.values_list("status", "batch_id"))
         return accept(orders)
 

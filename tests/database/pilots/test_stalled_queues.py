@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from pytest_django import Settings
 
-from pilots.domain.ce_backoff import Stall, stalled_until
+from pilots.domain.ce_backoff import StalledPilot, stalled_until
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.queries import stall_pauses
@@ -32,7 +32,7 @@ def until(*stalls: tuple[float, float]) -> datetime | None:
     """Return the end of the pause after pilots of (hour of submission, hour of the stall)."""
     return stalled_until(
         [
-            Stall(submitted_at=NOW + timedelta(hours=submitted), stalled_at=NOW + timedelta(hours=stalled))
+            StalledPilot(submitted_at=NOW + timedelta(hours=submitted), stalled_at=NOW + timedelta(hours=stalled))
             for submitted, stalled in stalls
         ],
         first=FIRST,

@@ -12,7 +12,7 @@ from pilots.backends.interface import BackendError, BatchState, Presence
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog
 from pilots.services import ce_cycle, exclusions, status_agent
-from pilots.services.batch_requests import slot_of
+from pilots.services.batch_requests import request_for_queue
 from pilots.services.reports import leave
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, Site
@@ -178,7 +178,7 @@ def test_two_rounds_at_once_ask_the_ce_once_to_take_a_pilot(
     fleet: Fleet, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = make_queue()
-    pilot_at(queue, status=PilotStatus.SUBMITTED, batch_id="", slot=asdict(slot_of(queue)))
+    pilot_at(queue, status=PilotStatus.SUBMITTED, batch_id="", slot=asdict(request_for_queue(queue)))
     read = ce_cycle._ordered
     others = [queue.ce_id]
 

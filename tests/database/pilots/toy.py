@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from pilots.backends import options as read
-from pilots.backends.interface import BatchState, CEDescription, Handle, PilotOrder, Presence, Submission
+from pilots.backends.interface import BatchState, CEDescription, Handle, PilotOrder, Presence, SubmitResult
 
 #: Of the children of this process, which such a kind has for its batch system.
 _processes: dict[str, "subprocess.Popen[bytes]"] = {}
@@ -27,8 +27,8 @@ class ToyBackend:
         living = sum(process.poll() is None for process in _processes.values())
         return self._slots // max(queue.slot.processors for queue in self._queues) - living
 
-    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[Submission]:
-        return [Submission(stamp=order.stamp, batch_id=self._start(order.stamp)) for order in orders]
+    def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
+        return [SubmitResult(stamp=order.stamp, batch_id=self._start(order.stamp)) for order in orders]
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
         known = {handle.stamp: _processes[handle.stamp] for handle in handles if handle.stamp in _processes}

@@ -22,7 +22,7 @@ from pilots.backends.local import dismiss
 from pilots.domain.pilot import PilotStatus
 from pilots.models import CEHealth, Pilot
 from pilots.services.ce_cycle import serve
-from pilots.services.director_cycle import begin_rounds, direct
+from pilots.services.director_cycle import begin_rounds, run_cycle
 from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue
 from tests.agent.running import marker, processes_with
@@ -59,7 +59,7 @@ class Direction:
     def cycle(self) -> None:
         for ce_id in begin_rounds(now=timezone.now()):
             serve(ce_id)
-        for ce_id in direct(closings=closings_now, chance=Random(1), now=timezone.now()):
+        for ce_id in run_cycle(closings=closings_now, chance=Random(1), now=timezone.now()):
             serve(ce_id)
         self.most_at_once = max(self.most_at_once, Pilot.objects.filter(ended_at=None).count())
         expire_leases()

@@ -13,7 +13,7 @@ from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from matching.services.throttles import advertise
-from pilots.domain.logs import Part
+from pilots.domain.logs import LogPart
 from pilots.models import Pilot
 from pilots.services import logs
 from resources.domain.advertisements import of_numbers
@@ -230,7 +230,7 @@ def talkative(people: None) -> Pilot:
     """A pilot with a long log and names, and with HTML in them."""
     pilot = make_pilot(vo=VO.objects.get())
     log = "".join(f"line {number} <b>bold</b>\n" for number in range(1000))
-    logs.append(Part(offset=0, text=log), pilot_id=pilot.pk, now=NOW)
+    logs.append(LogPart(offset=0, text=log), pilot_id=pilot.pk, now=NOW)
     checks = [{"name": "c" * 64, "ok": False, "detail": "d" * 1000}]
     Pilot.objects.filter(pk=pilot.pk).update(
         host_name=f"<i>{'h' * 240}</i>",

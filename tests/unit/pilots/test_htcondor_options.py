@@ -6,13 +6,13 @@ import pytest
 
 from pilots.backends.htcondor import HTCondorBackend
 from pilots.backends.htcondor_options import HTCondorOptions, parse_options, quoted
-from pilots.backends.interface import BackendError, CEDescription, Slot
+from pilots.backends.interface import BackendError, BatchRequest, CEDescription
 
 
 def describe(options: dict[str, object], **slot: object) -> list[str]:
     """Return the lines of the submit description of two pilots."""
     parsed = parse_options(options)
-    wanted = Slot(**{"queue": "long", **slot})  # type: ignore[arg-type]
+    wanted = BatchRequest(**{"queue": "long", **slot})  # type: ignore[arg-type]
     return parsed.description_for(wanted, place="CERN/ce01", directory="/home/a b$c", stamps=["s1", "s2"]).split("\n")
 
 

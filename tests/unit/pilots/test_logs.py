@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pilots.domain.logs import (
     HEAD_LENGTH,
     TAIL_LENGTH,
-    Part,
+    LogPart,
     joined,
     left_out_of,
     newest_of,
@@ -22,7 +22,7 @@ def test_any_repeated_and_overlapping_chunks_give_the_text_as_far_as_it_was_sent
     received, parts = 0, []
     for wanted, length in spans:
         start = min(wanted, received)  # a pilot goes on where the server is, or before
-        new = what_is_new(Part(offset=start, text=text[start : start + length]), received=received)
+        new = what_is_new(LogPart(offset=start, text=text[start : start + length]), received=received)
         if new is not None:
             parts.append(new)
             received = new.end
@@ -30,12 +30,12 @@ def test_any_repeated_and_overlapping_chunks_give_the_text_as_far_as_it_was_sent
 
 
 def test_an_empty_chunk_is_never_new_wherever_it_is() -> None:
-    assert what_is_new(Part(offset=0, text=""), received=0) is None
-    assert what_is_new(Part(offset=10, text=""), received=5) is None
+    assert what_is_new(LogPart(offset=0, text=""), received=0) is None
+    assert what_is_new(LogPart(offset=10, text=""), received=5) is None
 
 
 def test_a_gap_is_a_line_of_its_own() -> None:
-    parts = [Part(offset=0, text="half"), Part(offset=10, text="rest\n"), Part(offset=16, text="end\n")]
+    parts = [LogPart(offset=0, text="half"), LogPart(offset=10, text="rest\n"), LogPart(offset=16, text="end\n")]
     assert joined(parts) == ("half\n[… 6 characters left out …]\nrest\n[… 1 character left out …]\nend\n")
     assert joined([]) == ""
 

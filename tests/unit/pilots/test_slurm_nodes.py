@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pilots.backends.interface import BatchQueue, Slot
+from pilots.backends.interface import BatchQueue, BatchRequest
 from pilots.backends.slurm_nodes import doubts, free_slots, nodes_in
 from pilots.backends.slurm_options import parse_options
 
@@ -20,12 +20,12 @@ def line(**said: str) -> str:
 
 
 def free(*lines: str, options: dict[str, object] | None = None, **slot: Any) -> int:
-    queue = BatchQueue(slot=Slot(queue="main", **slot), cpu_time_s=1)
+    queue = BatchQueue(slot=BatchRequest(queue="main", **slot), cpu_time_s=1)
     return free_slots(nodes_in("\n".join(lines)), [queue], options=parse_options(options or {}))
 
 
 def doubted(cpu_time_s: int, **said: str) -> list[str]:
-    queue = BatchQueue(slot=Slot(queue="main"), cpu_time_s=cpu_time_s)
+    queue = BatchQueue(slot=BatchRequest(queue="main"), cpu_time_s=cpu_time_s)
     return list(doubts(list(nodes_in(line(**said))), [queue], options=parse_options({})))
 
 

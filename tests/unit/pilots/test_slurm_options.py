@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pilots.backends.interface import BackendError, CEDescription, Slot
+from pilots.backends.interface import BackendError, BatchRequest, CEDescription
 from pilots.backends.slurm import SlurmBackend
 from pilots.backends.slurm_options import parse_options
 
 
 def constraint(slot: Mapping[str, Any], **options: object) -> str:
-    arguments = parse_options(options).arguments_for(Slot(queue="main", **slot))
+    arguments = parse_options(options).arguments_for(BatchRequest(queue="main", **slot))
     (found,) = [one.partition("=")[2] for one in arguments if one.startswith("--constraint=")] or [""]
     return found
 
@@ -20,7 +20,7 @@ def constraint(slot: Mapping[str, Any], **options: object) -> str:
 def test_a_ce_without_options_has_defaults() -> None:
     options = parse_options({})
     assert (options.directory, options.max_pending, options.submit_arguments) == ("wms-pilots", 10, ())
-    assert options.arguments_for(Slot(queue="main")) == ["--ntasks=1", "--partition=main", "--cpus-per-task=1"]
+    assert options.arguments_for(BatchRequest(queue="main")) == ["--ntasks=1", "--partition=main", "--cpus-per-task=1"]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,19 @@ def test_a_submit_argument_is_one_long_option(argument: str) -> None:
 
 
 def test_submit_arguments_come_first_so_that_they_overrule_nothing() -> None:
-    arguments = parse_options({"submit_arguments": ["--nice=5", "--exclusive"]}).arguments_for(Slot(queue="main"))
+    arguments = parse_options({"submit_arguments": ["--nice=5", "--exclusive"]}).arguments_for(
+        BatchRequest(queue="main")
+    )
     assert arguments[:2] == ["--nice=5", "--exclusive"]
 
 
 def test_minutes_are_rounded_up_and_nothing_is_added() -> None:
     times = [
-        [one for one in parse_options({}).arguments_for(Slot(queue="q", wall_time_s=s)) if one.startswith("--time")]
+        [
+            one
+            for one in parse_options({}).arguments_for(BatchRequest(queue="q", wall_time_s=s))
+            if one.startswith("--time")
+        ]
         for s in (1, 60, 61, 86400)
     ]
     assert times == [["--time=1"], ["--time=1"], ["--time=2"], ["--time=1440"]]

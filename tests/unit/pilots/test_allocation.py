@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilots.domain.allocation import Bound, Crowd, Places, Sent, covered, share_out
-from pilots.domain.empty_pilot_throttle import NONE, Pressure, pressure_of
+from pilots.domain.allocation import Cap, IdlePilots, OpenQueues, Placement, allocate, covered
+from pilots.domain.empty_pilot_throttle import NONE, EmptyPilotThrottle, throttle_of
 from pilots.domain.pilot_demand import Chance
 from resources.domain.enums import PilotType
 from taskqueues.domain.columns import Mask
@@ -33,7 +33,7 @@ class Place:
     ce_id: int = 1
     #: None: both.
     accepts: PilotType | None = None
-    pressure: Pressure = NONE
+    throttle: EmptyPilotThrottle = NONE
 
 
 def place(queue_id: int, *generic: int, **more: object) -> Place:
@@ -44,16 +44,16 @@ def mask(numbers: Collection[int]) -> Mask:
     return np.isin(np.arange(MANY), list(numbers))
 
 
-def bound(*, queues: Collection[int], task_queues: Collection[int] = range(MANY), room: int) -> Bound:
-    return Bound(places=mask(queues), task_queues=mask(task_queues), room=room)
+def cap(*, queues: Collection[int], task_queues: Collection[int] = range(MANY), room: int) -> Cap:
+    return Cap(places=mask(queues), task_queues=mask(task_queues), room=room)
 
 
-def crowd(pilots: int, *serves: int) -> Crowd:
-    return Crowd(pilots=pilots, serves=mask(serves))
+def idle(pilots: int, *serves: int) -> IdlePilots:
+    return IdlePilots(pilots=pilots, serves=mask(serves))
 
 
-def cover(wanted: Mapping[int, int], crowds: Collection[Crowd]) -> dict[int, int]:
-    found = covered(np.array([wanted.get(number, 0) for number in range(MANY)]), crowds)
+def cover(wanted: Mapping[int, int], idle_pilots: Collection[IdlePilots]) -> dict[int, int]:
+    found = covered(np.array([wanted.get(number, 0) for number in range(MANY)]), idle_pilots)
     return {number: int(pilots) for number, pilots in enumerate(found) if pilots}
 
 
@@ -64,15 +64,15 @@ def share(
     slots: Mapping[int, int],
     chance: Chance,
     private_fraction: float = 0.0,
-    bounds: Sequence[Bound] = (),
+    caps: Sequence[Cap] = (),
     since: float | None = None,
     generic: Collection[int] | None = None,
     private: Collection[int] | None = None,
-) -> list[Sent]:
+) -> list[Placement]:
     """Return what is sent; the place of each is its queue_id."""
     by_id = {one.queue_id: one for one in there}
     rows = [by_id.get(number, Place(number, frozenset(), room=0)) for number in range(MANY)]
-    places = Places(
+    places = OpenQueues(
         ce=np.array([one.ce_id for one in rows]),
         room=np.array([one.room for one in rows]),
         slots=np.array([slots.get(number, 0) for number in range(MANY)]),
@@ -81,14 +81,14 @@ def share(
         accepts_private=np.array([one.accepts is not PilotType.GENERIC for one in rows]),
         takes_generic=mask(range(MANY)) if generic is None else mask(generic),
         takes_private=mask(range(MANY)) if private is None else mask(private),
-        pressure=[one.pressure for one in rows],
+        throttle=[one.throttle for one in rows],
     )
-    return share_out(
+    return allocate(
         np.array([wanted.get(number, 0) for number in range(MANY)]),
         places,
         private_fraction=private_fraction,
         chance=chance,
-        bounds=bounds,
+        caps=caps,
         waiting_since=None if since is None else np.full(MANY, since),
     )
 
@@ -106,7 +106,7 @@ places = st.lists(
     max_size=5,
     unique_by=lambda one: one.queue_id,
 )
-crowds = st.lists(st.builds(lambda pilots, serves: crowd(pilots, *serves), st.integers(0, 30), ids), max_size=5)
+idle_pilots = st.lists(st.builds(lambda pilots, serves: idle(pilots, *serves), st.integers(0, 30), ids), max_size=5)
 
 
 # ---- which are there already -----------------------------------------------------------------------------------------
@@ -116,25 +116,25 @@ crowds = st.lists(st.builds(lambda pilots, serves: crowd(pilots, *serves), st.in
     ("wanted", "there", "found"),
     [
         ({1: 10}, [], {}),
-        ({1: 10}, [crowd(20, 1)], {1: 10}),
-        ({1: 10}, [crowd(20)], {}),
-        ({1: 2, 2: 2}, [crowd(3, 1, 2)], {1: 2, 2: 1}),
+        ({1: 10}, [idle(20, 1)], {1: 10}),
+        ({1: 10}, [idle(20)], {}),
+        ({1: 2, 2: 2}, [idle(3, 1, 2)], {1: 2, 2: 1}),
         # The pilot that only 2 can use is counted for 2, and so the other one for 1.
         (
             {1: 1, 2: 1},
-            [crowd(1, 1, 2), crowd(1, 2)],
+            [idle(1, 1, 2), idle(1, 2)],
             {1: 1, 2: 1},
         ),
     ],
 )
 def test_pilots_without_a_job_stand_for_what_they_can_serve(
-    wanted: dict[int, int], there: list[Crowd], found: dict[int, int]
+    wanted: dict[int, int], there: list[IdlePilots], found: dict[int, int]
 ) -> None:
     assert cover(wanted, there) == found
 
 
-@given(st.dictionaries(st.integers(1, 6), st.integers(0, 30)), crowds)
-def test_no_pilot_is_counted_twice(wanted: dict[int, int], there: list[Crowd]) -> None:
+@given(st.dictionaries(st.integers(1, 6), st.integers(0, 30)), idle_pilots)
+def test_no_pilot_is_counted_twice(wanted: dict[int, int], there: list[IdlePilots]) -> None:
     found = cover(wanted, there)
     assert all(0 <= found[queue] <= wanted.get(queue, 0) for queue in found)
     assert sum(found.values()) <= sum(one.pilots for one in there)
@@ -238,27 +238,27 @@ def test_nothing_is_sent_beyond_any_cap(
 
 def test_no_more_pilots_are_sent_than_a_throttle_leaves() -> None:
     there = [place(1, 1, 2), place(2, 1, 2), place(3, 1, 2, ce_id=2)]
-    throttle = bound(queues={1, 2}, room=3)
+    throttle = cap(queues={1, 2}, room=3)
     sent = share(
         {1: 9, 2: 9},
         there,
         slots={1: 99, 2: 99},
         chance=Random(1).random,
-        bounds=[throttle],
+        caps=[throttle],
     )
     assert Counter(one.place in {1, 2} for one in sent) == {True: 3, False: 10}
 
 
 def test_no_more_pilots_are_sent_than_a_limit_leaves_and_others_take_the_room() -> None:
-    limit = bound(queues={1}, task_queues={1}, room=2)
-    sent = share({1: 9, 2: 9}, [place(1, 1, 2)], slots={1: 99}, chance=Random(1).random, bounds=[limit])
+    limit = cap(queues={1}, task_queues={1}, room=2)
+    sent = share({1: 9, 2: 9}, [place(1, 1, 2)], slots={1: 99}, chance=Random(1).random, caps=[limit])
     assert Counter(one.task_queue for one in sent) == {1: 2, 2: 8}
 
 
 @pytest.mark.parametrize("room", [0, -5])
 def test_nothing_is_sent_where_nothing_is_left(room: int) -> None:
-    full = bound(queues={1}, room=room)
-    sent = share({1: 9}, [place(1, 1)], slots={1: 9}, chance=Random(1).random, bounds=[full])
+    full = cap(queues={1}, room=room)
+    sent = share({1: 9}, [place(1, 1)], slots={1: 9}, chance=Random(1).random, caps=[full])
     assert sent == []
 
 
@@ -273,23 +273,23 @@ def test_a_rising_share_of_empty_pilots_halves_and_then_stops_the_submission(
     empty: int, matched: int, kept: float
 ) -> None:
     found = [*(float(number) for number in range(empty)), *[None] * matched]
-    assert pressure_of(found).kept == kept
+    assert throttle_of(found).kept == kept
 
 
 @pytest.mark.parametrize(("kept", "least", "most"), [(1.0, 1000, 1000), (0.5, 420, 580), (0.0, 0, 0)])
 def test_pressure_keeps_pilots_back(kept: float, least: int, most: int) -> None:
-    pressed = place(1, 1, room=1000, pressure=Pressure(kept=kept, seen_at=100.0))
+    pressed = place(1, 1, room=1000, throttle=EmptyPilotThrottle(kept=kept, seen_at=100.0))
     sent = share({1: 1000}, [pressed], slots={1: 1000}, chance=Random(1).random, since=99.0)
     assert least <= len(sent) <= most
 
 
 def test_pressure_is_no_matter_to_what_came_to_wait_later() -> None:
-    pressed = place(1, 1, pressure=Pressure(kept=0.0, seen_at=100.0))
+    pressed = place(1, 1, throttle=EmptyPilotThrottle(kept=0.0, seen_at=100.0))
     assert len(share({1: 5}, [pressed], slots={1: 9}, chance=Random(1).random, since=101.0)) == 5
 
 
 def test_what_is_kept_back_at_one_place_goes_to_another_where_all_find_jobs() -> None:
-    pressed = place(1, 1, room=2000, pressure=Pressure(kept=0.5, seen_at=100.0))
+    pressed = place(1, 1, room=2000, throttle=EmptyPilotThrottle(kept=0.5, seen_at=100.0))
     calm = place(2, 1, room=1000)
     sent = share({1: 1000}, [pressed, calm], slots={1: 5000, 2: 5000}, chance=Random(1).random, since=99.0)
     assert len(sent) == 1000
@@ -297,6 +297,6 @@ def test_what_is_kept_back_at_one_place_goes_to_another_where_all_find_jobs() ->
 
 
 def test_pilots_go_where_others_found_jobs() -> None:
-    pressed = place(1, 1, room=20, pressure=Pressure(kept=0.0, seen_at=100.0))
+    pressed = place(1, 1, room=20, throttle=EmptyPilotThrottle(kept=0.0, seen_at=100.0))
     sent = share({1: 5}, [pressed, place(2, 1)], slots={1: 99}, chance=Random(1).random, since=99.0)
     assert [one.place for one in sent] == [2] * 5

@@ -6,19 +6,19 @@ from datetime import timedelta
 import pytest
 
 from pilots.domain.pilot import PilotStatus
-from pilots.domain.pilot_checks import SUBMITTED_WITHIN, Fate, Patience, Seen, fate_of
+from pilots.domain.pilot_checks import SUBMITTED_WITHIN, PilotObservation, PilotTimeouts, PilotVerdict, verdict_on
 from tests.factories import NOW
 
-PATIENCE = Patience(start=timedelta(hours=6), silence=timedelta(minutes=30))
+PATIENCE = PilotTimeouts(start=timedelta(hours=6), silence=timedelta(minutes=30))
 LONG_AGO = NOW - timedelta(days=7)
-WAITING = Seen(
+WAITING = PilotObservation(
     status=PilotStatus.WAITING, sent=True, accepted=True, submitted_at=NOW - timedelta(hours=1), last_seen_at=None
 )
 RUNNING = replace(WAITING, status=PilotStatus.RUNNING, started_at=NOW - timedelta(minutes=50), last_seen_at=NOW)
 
 
-def fate(seen: Seen) -> Fate | None:
-    return fate_of(seen, patience=PATIENCE, watched_since=LONG_AGO, now=NOW)
+def fate(seen: PilotObservation) -> PilotVerdict | None:
+    return verdict_on(seen, timeouts=PATIENCE, watched_since=LONG_AGO, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def fate(seen: Seen) -> Fate | None:
         replace(WAITING, sent=False, accepted=False, submitted_at=LONG_AGO),
     ],
 )
-def test_a_pilot_may_go_on(seen: Seen) -> None:
+def test_a_pilot_may_go_on(seen: PilotObservation) -> None:
     assert fate(seen) is None
 
 
@@ -51,9 +51,11 @@ def test_a_pilot_may_go_on(seen: Seen) -> None:
         (WAITING, None, PilotStatus.LOST, "Gone, and nobody knows how it ended"),
     ],
 )
-def test_a_pilot_that_is_gone_has_ended(seen: Seen, exit_code: int | None, status: PilotStatus, reason: str) -> None:
+def test_a_pilot_that_is_gone_has_ended(
+    seen: PilotObservation, exit_code: int | None, status: PilotStatus, reason: str
+) -> None:
     died = seen is RUNNING and (exit_code is None or exit_code < 0)
-    assert fate(replace(seen, gone=True, exit_code=exit_code)) == Fate(status=status, reason=reason, died=died)
+    assert fate(replace(seen, gone=True, exit_code=exit_code)) == PilotVerdict(status=status, reason=reason, died=died)
 
 
 @pytest.mark.parametrize("exit_code", [None, -9, -15])
@@ -70,48 +72,48 @@ REVOKED = replace(RUNNING, revoked_at=NOW - timedelta(minutes=1), why_revoked="R
     ("seen", "expected"),
     [
         # Killed until it is seen to be gone: its jobs may run elsewhere only then.
-        (REVOKED, Fate(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True)),
-        (replace(REVOKED, known=False), Fate(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True)),
+        (REVOKED, PilotVerdict(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True)),
+        (replace(REVOKED, known=False), PilotVerdict(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True)),
         (
             replace(REVOKED, started_at=None, status=PilotStatus.STALLED, submitted_at=LONG_AGO),
-            Fate(status=PilotStatus.STALLED, reason="Revoked by bob", kill=True),
+            PilotVerdict(status=PilotStatus.STALLED, reason="Revoked by bob", kill=True),
         ),
         (
             replace(REVOKED, gone=True, exit_code=0, said="CANCELLED"),
-            Fate(status=PilotStatus.ABORTED, reason="Revoked by bob"),
+            PilotVerdict(status=PilotStatus.ABORTED, reason="Revoked by bob"),
         ),
         # Nobody says where it is: it has stopped by itself when it could renew no lease any more.
         (
             replace(REVOKED, known=False, revoked_at=NOW - PATIENCE.silence - timedelta(seconds=1)),
-            Fate(status=PilotStatus.ABORTED, reason="Revoked by bob", kill=True),
+            PilotVerdict(status=PilotStatus.ABORTED, reason="Revoked by bob", kill=True),
         ),
         (
             replace(REVOKED, known=False, started_at=None, revoked_at=NOW - SUBMITTED_WITHIN - timedelta(seconds=1)),
-            Fate(status=PilotStatus.ABORTED, reason="Revoked by bob", kill=True),
+            PilotVerdict(status=PilotStatus.ABORTED, reason="Revoked by bob", kill=True),
         ),
         (
             replace(REVOKED, revoked_at=LONG_AGO, last_seen_at=LONG_AGO),
-            Fate(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True),
+            PilotVerdict(status=PilotStatus.RUNNING, reason="Revoked by bob", kill=True),
         ),
     ],
 )
-def test_a_revoked_pilot_is_killed_until_it_is_gone(seen: Seen, expected: Fate) -> None:
+def test_a_revoked_pilot_is_killed_until_it_is_gone(seen: PilotObservation, expected: PilotVerdict) -> None:
     assert fate(seen) == expected
 
 
 def test_a_drained_pilot_runs_on_but_does_not_begin() -> None:
     assert fate(replace(RUNNING, drained=True)) is None
-    aborted = Fate(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
+    aborted = PilotVerdict(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
     assert fate(replace(WAITING, drained=True)) == aborted
 
 
 def test_a_pilot_that_has_not_started_in_time_is_stalled_and_killed_until_it_is_gone() -> None:
     late = replace(WAITING, submitted_at=NOW - PATIENCE.start - timedelta(seconds=1))
-    stalled = Fate(status=PilotStatus.STALLED, reason="Not started within 6.0 h", kill=True)
+    stalled = PilotVerdict(status=PilotStatus.STALLED, reason="Not started within 6.0 h", kill=True)
     assert fate(late) == stalled
     marked = replace(late, status=PilotStatus.STALLED, stalled_at=NOW, why_stalled="Not started within 6.0 h: no node")
     assert fate(replace(marked, said="no node")) == replace(stalled, reason="Not started within 6.0 h: no node")
-    ended = Fate(status=PilotStatus.STALLED, reason="Not started within 6.0 h: no node", ends=True)
+    ended = PilotVerdict(status=PilotStatus.STALLED, reason="Not started within 6.0 h: no node", ends=True)
     assert fate(replace(marked, gone=True, exit_code=-9)) == ended
     assert fate(replace(marked, known=False, submitted_at=LONG_AGO)) == replace(ended, kill=True)
 
@@ -119,7 +121,7 @@ def test_a_pilot_that_has_not_started_in_time_is_stalled_and_killed_until_it_is_
 def test_a_pilot_that_ended_before_it_was_found_to_be_late_is_not_stalled() -> None:
     late = replace(WAITING, submitted_at=NOW - PATIENCE.start - timedelta(seconds=1))
     found = fate(replace(late, gone=True, exit_code=3))
-    assert found == Fate(status=PilotStatus.ABORTED, reason="Ended with exit code 3 before it had registered")
+    assert found == PilotVerdict(status=PilotStatus.ABORTED, reason="Ended with exit code 3 before it had registered")
 
 
 def test_a_pilot_that_its_ce_never_accepted_is_aborted() -> None:
@@ -143,7 +145,7 @@ def test_a_pilot_that_waits_at_a_banned_place_is_removed() -> None:
 @pytest.mark.parametrize("sent", [True, False])
 def test_a_pilot_that_is_silent_for_too_long_is_lost(sent: bool) -> None:
     silent = replace(RUNNING, sent=sent, last_seen_at=NOW - PATIENCE.silence - timedelta(seconds=1))
-    assert fate(silent) == Fate(status=PilotStatus.LOST, reason="Silent for 1801 s", kill=True, died=True)
+    assert fate(silent) == PilotVerdict(status=PilotStatus.LOST, reason="Silent for 1801 s", kill=True, died=True)
     failed_node = fate(replace(silent, by_system=True))
     assert failed_node is not None
     assert not failed_node.died
@@ -152,4 +154,4 @@ def test_a_pilot_that_is_silent_for_too_long_is_lost(sent: bool) -> None:
 def test_silence_while_nobody_listened_says_nothing() -> None:
     silent = replace(RUNNING, last_seen_at=LONG_AGO, submitted_at=LONG_AGO)
     listening_since = NOW - PATIENCE.silence
-    assert fate_of(silent, patience=PATIENCE, watched_since=listening_since, now=NOW) is None
+    assert verdict_on(silent, timeouts=PATIENCE, watched_since=listening_since, now=NOW) is None

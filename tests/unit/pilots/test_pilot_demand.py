@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilots.domain.pilot_demand import (
-    Demand,
-    Eagerness,
+    DirectorRate,
+    QueueDemand,
     expected_pilots,
     most_pilots,
     poisson_at_most,
     wanted_pilots,
 )
 
-EAGER = Eagerness(pilots_per_cycle=40, max_cpu_s=300_000)
+EAGER = DirectorRate(pilots_per_cycle=40, max_cpu_s=300_000)
 
 
-def demand(task_queue_id: int = 1, *, jobs: int = 10, priority: float = 1.0, cpu_time_s: int = 300_000) -> Demand:
-    return Demand(task_queue_id=task_queue_id, jobs=jobs, priority=priority, cpu_time_s=cpu_time_s)
+def demand(task_queue_id: int = 1, *, jobs: int = 10, priority: float = 1.0, cpu_time_s: int = 300_000) -> QueueDemand:
+    return QueueDemand(task_queue_id=task_queue_id, jobs=jobs, priority=priority, cpu_time_s=cpu_time_s)
 
 
 demands = st.lists(
@@ -41,14 +41,14 @@ demands = st.lists(
 
 def test_the_mean_is_the_formula_of_the_design() -> None:
     queues = [demand(1, jobs=10, priority=3.0, cpu_time_s=300_000), demand(2, jobs=30, priority=1.0, cpu_time_s=50_000)]
-    assert expected_pilots(queues, eagerness=EAGER) == {
+    assert expected_pilots(queues, rate=EAGER) == {
         1: pytest.approx((40 / 4 * 3 + 40 / 40 * 10) * 300_000 / 300_000),
         2: pytest.approx((40 / 4 * 1 + 40 / 40 * 30) * 300_000 / 50_000),
     }
 
 
 def test_a_job_shorter_than_two_hours_is_boosted_as_one_of_two_hours() -> None:
-    short, two_hours = (expected_pilots([demand(cpu_time_s=s)], eagerness=EAGER)[1] for s in (500, 7200))
+    short, two_hours = (expected_pilots([demand(cpu_time_s=s)], rate=EAGER)[1] for s in (500, 7200))
     assert short == two_hours == pytest.approx(80 * 300_000 / 7200)
 
 
@@ -67,35 +67,35 @@ def test_a_job_shorter_than_two_hours_is_boosted_as_one_of_two_hours() -> None:
     ],
 )
 def test_what_a_task_queue_may_have_more(jobs: int, waiting: int, extra_fraction: float, extra: int, most: int) -> None:
-    eagerness = Eagerness(pilots_per_cycle=40, max_cpu_s=300_000, extra_fraction=extra_fraction, extra=extra)
-    assert most_pilots(jobs, waiting=waiting, eagerness=eagerness) == most
+    rate = DirectorRate(pilots_per_cycle=40, max_cpu_s=300_000, extra_fraction=extra_fraction, extra=extra)
+    assert most_pilots(jobs, waiting=waiting, rate=rate) == most
 
 
 def test_nothing_that_waits_wants_no_pilots() -> None:
-    assert wanted_pilots([], waiting={}, eagerness=EAGER, chance=Random(1).random) == {}
+    assert wanted_pilots([], waiting={}, rate=EAGER, chance=Random(1).random) == {}
 
 
 def test_ten_jobs_with_twenty_pilots_waiting_want_none() -> None:
-    assert wanted_pilots([demand(jobs=10)], waiting={1: 20}, eagerness=EAGER, chance=Random(1).random) == {1: 0}
+    assert wanted_pilots([demand(jobs=10)], waiting={1: 20}, rate=EAGER, chance=Random(1).random) == {1: 0}
 
 
 def test_ten_jobs_alone_want_ten_pilots() -> None:
     # Poisson of 80: below 10 once in 10^19 times.
-    assert wanted_pilots([demand(jobs=10)], waiting={}, eagerness=EAGER, chance=Random(1).random) == {1: 10}
+    assert wanted_pilots([demand(jobs=10)], waiting={}, rate=EAGER, chance=Random(1).random) == {1: 10}
 
 
 def test_priorities_of_zero_divide_nothing() -> None:
-    assert expected_pilots([demand(priority=0.0, jobs=0)], eagerness=EAGER) == {1: 0.0}
+    assert expected_pilots([demand(priority=0.0, jobs=0)], rate=EAGER) == {1: 0.0}
 
 
 @given(
     demands, st.dictionaries(st.integers(1, 6), st.integers(0, 60)), st.floats(0, 2), st.integers(0, 5), st.randoms()
 )
 def test_wanted_pilots_are_never_negative_nor_more_than_may_be(
-    queues: list[Demand], waiting: dict[int, int], extra_fraction: float, extra: int, chance: Random
+    queues: list[QueueDemand], waiting: dict[int, int], extra_fraction: float, extra: int, chance: Random
 ) -> None:
-    eagerness = Eagerness(pilots_per_cycle=40, max_cpu_s=300_000, extra_fraction=extra_fraction, extra=extra)
-    wanted = wanted_pilots(queues, waiting=waiting, eagerness=eagerness, chance=chance.random)
+    rate = DirectorRate(pilots_per_cycle=40, max_cpu_s=300_000, extra_fraction=extra_fraction, extra=extra)
+    wanted = wanted_pilots(queues, waiting=waiting, rate=rate, chance=chance.random)
     assert set(wanted) == {one.task_queue_id for one in queues}
     for one in queues:
         most = int((1 + extra_fraction) * one.jobs) + extra - waiting.get(one.task_queue_id, 0)

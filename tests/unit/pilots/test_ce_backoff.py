@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pilots.domain.ce_backoff import FIRST_PAUSE, LONGEST_PAUSE, Outcome, paused_until
+from pilots.domain.ce_backoff import FIRST_PAUSE, LONGEST_PAUSE, PilotOutcome, paused_until
 from tests.factories import NOW
 
 
@@ -12,16 +12,16 @@ def cycle(number: int) -> datetime:
     return NOW + timedelta(minutes=number)
 
 
-def failed(number: int, *, after_s: float = 1) -> Outcome:
-    return Outcome(submitted_at=cycle(number), failed_at=cycle(number) + timedelta(seconds=after_s))
+def failed(number: int, *, after_s: float = 1) -> PilotOutcome:
+    return PilotOutcome(submitted_at=cycle(number), failed_at=cycle(number) + timedelta(seconds=after_s))
 
 
-def ran(number: int) -> Outcome:
-    return Outcome(submitted_at=cycle(number), failed_at=None)
+def ran(number: int) -> PilotOutcome:
+    return PilotOutcome(submitted_at=cycle(number), failed_at=None)
 
 
 @pytest.mark.parametrize("latest", [[], [ran(1)], [ran(2), failed(1)], [failed(2), ran(2), failed(1)]])
-def test_a_ce_of_whose_last_cycle_a_pilot_ran_has_no_pause(latest: list[Outcome]) -> None:
+def test_a_ce_of_whose_last_cycle_a_pilot_ran_has_no_pause(latest: list[PilotOutcome]) -> None:
     assert paused_until(latest) is None
 
 
