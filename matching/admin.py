@@ -59,7 +59,7 @@ class _Choice(admin.SimpleListFilter):
         return queryset
 
 
-class PeriodFilter(_Choice):
+class SubmissionPeriodFilter(_Choice):
     """How long ago pilots may have been submitted."""
 
     title = "time of submission"
@@ -89,7 +89,7 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
     """For operators and managers who ask at which places pilots fail, or find nothing to do (PIL §2.3)."""
 
     change_list_template = "admin/matching/pilot_efficiency.html"
-    list_filter = (PeriodFilter, PlaceFilter)
+    list_filter = (SubmissionPeriodFilter, PlaceFilter)
     list_per_page = 1
     ordering = ("-id",)
 
@@ -99,7 +99,7 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
         """Allow the query string to ask for what the filters ask, and for nothing else."""
-        return lookup in {PeriodFilter.parameter_name, PlaceFilter.parameter_name}
+        return lookup in {SubmissionPeriodFilter.parameter_name, PlaceFilter.parameter_name}
 
     def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None) -> HttpResponse:
         """Show a table of places in place of the pilots."""

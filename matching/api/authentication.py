@@ -20,7 +20,7 @@ class JobCredential:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
+class JobPrincipal:
     """The principal of a job token."""
 
     match_id: UUID
@@ -38,7 +38,7 @@ class JobTokenAuthentication(BearerAuthentication):
     scheme_name = "JobToken"
     scheme_description = "Token of one lease, as answered by POST /api/matches/."
 
-    def principal_of(self, token: str) -> tuple[Payload, JobCredential]:
+    def principal_of(self, token: str) -> tuple[JobPrincipal, JobCredential]:
         """Return the lease that *token* belongs to."""
         try:
             signed = read(TokenKind.JOB, token)
@@ -47,4 +47,4 @@ class JobTokenAuthentication(BearerAuthentication):
             raise AuthenticationFailed(sentence, code="invalid_token") from error
         match_id = UUID(str(signed.claims["match"]))
         credential = JobCredential(match_id=match_id, job_id=int(signed.claims["job"]), expires_at=signed.expires_at)
-        return Payload(match_id=match_id), credential
+        return JobPrincipal(match_id=match_id), credential

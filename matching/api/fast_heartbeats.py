@@ -43,7 +43,7 @@ _HEADERS: Final = (
 )
 
 
-class PlainHeartbeats:
+class FastHeartbeats:
     """Answers plain requests to renew an open lease, by who holds it, without orders obeyed.
 
     Everything else, whatever is wrong with a request included, goes on to the application as if this were not there.

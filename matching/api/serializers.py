@@ -10,7 +10,7 @@ from matching.queries.preview import Preview
 from matching.services import job_tokens
 from matching.services.claim import Claimed
 from matching.services.data import LeaseData
-from matching.services.leases import Answer, Usage
+from matching.services.leases import LeaseRenewal, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.kernel.rest import Flag, Name, Number, PlainSerializer, StrictSerializer, Text, WholeNumber
@@ -247,7 +247,7 @@ class PreviewOut(serializers.Serializer[Any]):
     conditions = ConditionOut(many=True)
 
 
-def answer_out(answer: Answer, *, token: str | None) -> dict[str, Any]:
+def answer_out(answer: LeaseRenewal, *, token: str | None) -> dict[str, Any]:
     """Return the answer to a report; with a new token when the one that was used is about to end."""
     commands = [{"id": c.pk, "name": c.name, "arguments": c.arguments} for c in answer.commands]
     out = {"commands": commands, "expires_at": answer.expires_at}

@@ -35,7 +35,7 @@ from matching.queries.preview import preview
 from matching.services import leases, offers
 from matching.services.data import data_of
 from matching.services.match import match, why_narrowed
-from matching.services.retry_after import patience
+from matching.services.retry_after import retry_after
 from pilots.api.authentication import PilotCredential, PilotTokenAuthentication
 from pilots.api.permissions import IsPilot
 from wms.accounts.api.permissions import IsManager, user_of
@@ -88,7 +88,7 @@ class MatchesView(MachineView):
             chance=CHANCE,
         )
         if not found:
-            wait_s = patience.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
+            wait_s = retry_after.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
             headers = {"Retry-After": str(wait_s)}
             if why := why_narrowed(OfferIn.offer_of(values), pilot_id=request.auth.pilot_id):
                 # A header holds no other characters.

@@ -29,7 +29,7 @@ class Host(NamedTuple):
     name: str
 
 
-class Kind(NamedTuple):
+class JobKind(NamedTuple):
     """Jobs that are much the same: of one owner, job type and CPU segment."""
 
     owner_id: int
@@ -38,7 +38,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class HostTally:
     """Leases of one kind of jobs that ended on one host.
 
     Args:
@@ -47,7 +47,7 @@ class Tally:
     """
 
     host: Host
-    kind: Kind
+    kind: JobKind
     fetched: int
     failed: int
 
@@ -57,7 +57,7 @@ class Tally:
         return self.failed <= HALF * self.fetched
 
 
-class Found(NamedTuple):
+class FoundBlackHole(NamedTuple):
     """What speaks against a host: leases of jobs that tell something of it, and those of them that failed fast."""
 
     fetched: int
@@ -66,7 +66,7 @@ class Found(NamedTuple):
     owners: int = 0
 
 
-class Earlier(NamedTuple):
+class EarlierBlackHole(NamedTuple):
     """The last time that the host was a black hole."""
 
     found_at: datetime
@@ -76,15 +76,15 @@ class Earlier(NamedTuple):
     by_somebody: bool
 
 
-def black_holes(tallies: Iterable[Tally], *, failures: int) -> Mapping[Host, Found]:
+def black_holes(tallies: Iterable[HostTally], *, failures: int) -> Mapping[Host, FoundBlackHole]:
     """Return the hosts that are black holes.
 
     Args:
         tallies: of every host and kind of jobs, one each, within some time.
         failures: leases that must have failed fast on a host, at least 1.
     """
-    of_host: defaultdict[Host, list[Tally]] = defaultdict(list)
-    of_kind: defaultdict[Kind, list[Tally]] = defaultdict(list)
+    of_host: defaultdict[Host, list[HostTally]] = defaultdict(list)
+    of_kind: defaultdict[JobKind, list[HostTally]] = defaultdict(list)
     for tally in tallies:
         of_host[tally.host].append(tally)
         of_kind[tally.kind].append(tally)
@@ -100,35 +100,37 @@ def black_holes(tallies: Iterable[Tally], *, failures: int) -> Mapping[Host, Fou
     return found
 
 
-def pause_of(earlier: Earlier | None, *, now: datetime) -> timedelta:
+def pause_of(earlier: EarlierBlackHole | None, *, now: datetime) -> timedelta:
     """Return for how long a black hole gets no jobs: twice as long as before when it has become one again soon."""
     if earlier is None or earlier.by_somebody or now - earlier.lifted_at > LONGEST_PAUSE:
         return FIRST_PAUSE
     return min(LONGEST_PAUSE, 2 * (earlier.until - earlier.found_at))
 
 
-def _sum(tallies: Iterable[Tally]) -> Found:
+def _sum(tallies: Iterable[HostTally]) -> FoundBlackHole:
     counted = list(tallies)
-    return Found(fetched=sum(tally.fetched for tally in counted), failed=sum(tally.failed for tally in counted))
+    return FoundBlackHole(
+        fetched=sum(tally.fetched for tally in counted), failed=sum(tally.failed for tally in counted)
+    )
 
 
-def _of_several(tallies: Iterable[Tally]) -> Found:
+def _of_several(tallies: Iterable[HostTally]) -> FoundBlackHole:
     """Return what the jobs of several users say together; nothing where too few, or too few of them, fail."""
-    of_owner: defaultdict[int, list[Tally]] = defaultdict(list)
+    of_owner: defaultdict[int, list[HostTally]] = defaultdict(list)
     for tally in tallies:
         of_owner[tally.kind.owner_id].append(tally)
     # By user, not by lease: of one who is wrong there may be thousands.
     failing = sum(_is_bad(_sum(of_one), failures=1) for of_one in of_owner.values())
     if failing < max(SEVERAL, MOST * len(of_owner)):
-        return Found(fetched=0, failed=0)
+        return FoundBlackHole(fetched=0, failed=0)
     return _sum(tally for of_one in of_owner.values() for tally in of_one)._replace(owners=failing)
 
 
-def _is_bad(found: Found, *, failures: int) -> bool:
+def _is_bad(found: FoundBlackHole, *, failures: int) -> bool:
     return found.failed >= failures and found.failed >= MOST * found.fetched
 
 
-def _does_well_elsewhere(seen: Iterable[Tally], suspects: set[Host]) -> bool:
+def _does_well_elsewhere(seen: Iterable[HostTally], suspects: set[Host]) -> bool:
     # By host, not by lease: on one bad host more jobs fail than end well on many good ones.
     elsewhere = [tally.is_well for tally in seen if tally.host not in suspects]
     return bool(elsewhere) and sum(elsewhere) >= HALF * len(elsewhere)

@@ -41,7 +41,7 @@ class Cause:
     words: str
 
 
-class Verdict(StrEnum):
+class HeadlineKind(StrEnum):
     """The standing of a waiting job, as its headline tells it."""
 
     #: The job is never matched, wherever: the causes are the job's own.
@@ -61,7 +61,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CauseCount:
     """One cause of a headline, and at how many of the queues that the headline is about it holds."""
 
     cause: Cause
@@ -72,8 +72,8 @@ class Part:
 class Headline:
     """The verdict, its causes with the best explanation first, and the number of queues that it is about."""
 
-    verdict: Verdict
-    parts: tuple[Part, ...] = ()
+    verdict: HeadlineKind
+    parts: tuple[CauseCount, ...] = ()
     queues: int = 0
 
     @property
@@ -98,13 +98,13 @@ def headline(
     """
     lasting = [cause for cause in of_job if cause.ground in _LASTING]
     if lasting:
-        parts = tuple(Part(cause, len(queues)) for cause in sorted(lasting, key=lambda cause: cause.ground))
-        return Headline(verdict=Verdict.NEVER_DRAWN, parts=parts, queues=len(queues))
+        parts = tuple(CauseCount(cause, len(queues)) for cause in sorted(lasting, key=lambda cause: cause.ground))
+        return Headline(verdict=HeadlineKind.NEVER_DRAWN, parts=parts, queues=len(queues))
     if not queues:
-        return Headline(verdict=Verdict.NO_QUEUES)
+        return Headline(verdict=HeadlineKind.NO_QUEUES)
     otherwise_fitting = [causes for causes in queues if not _conditions(causes)]
     if not otherwise_fitting:
-        return _about(Verdict.MISMATCH, [_conditions(causes) for causes in queues])
+        return _about(HeadlineKind.MISMATCH, [_conditions(causes) for causes in queues])
     return _of_fitting(tuple(of_job), otherwise_fitting, no_pilots=no_pilots)
 
 
@@ -113,24 +113,24 @@ def _of_fitting(
 ) -> Headline:
     taking = sum(not causes for causes in queues)
     if not taking:
-        return _about(Verdict.CLOSED, [(*delays, *causes) for causes in queues])
+        return _about(HeadlineKind.CLOSED, [(*delays, *causes) for causes in queues])
     if delays:
-        return _about(Verdict.DELAYED, [delays] * taking)
+        return _about(HeadlineKind.DELAYED, [delays] * taking)
     keeping_pilots_away = [cause for cause in no_pilots if cause is not None]
     if keeping_pilots_away and len(keeping_pilots_away) == len(no_pilots):
-        return _about(Verdict.NO_PILOTS, [(cause,) for cause in keeping_pilots_away])
-    return Headline(verdict=Verdict.COMPETES, queues=taking)
+        return _about(HeadlineKind.NO_PILOTS, [(cause,) for cause in keeping_pilots_away])
+    return Headline(verdict=HeadlineKind.COMPETES, queues=taking)
 
 
 def _conditions(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(cause for cause in causes if cause.ground is Ground.CONDITION)
 
 
-def _about(verdict: Verdict, queues: Sequence[Collection[Cause]]) -> Headline:
+def _about(verdict: HeadlineKind, queues: Sequence[Collection[Cause]]) -> Headline:
     return Headline(verdict=verdict, parts=best_explanation(queues), queues=len(queues))
 
 
-def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[Part, ...]:
+def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[CauseCount, ...]:
     """Return the causes that explain most: those of every queue, else the fewest that together explain all.
 
     Args:
@@ -147,7 +147,7 @@ def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[Part, ...]:
 
     of_all = [cause for cause in count if count[cause] == len(queues)]
     if of_all:
-        return tuple(Part(cause, count[cause]) for cause in sorted(of_all, key=rank))
+        return tuple(CauseCount(cause, count[cause]) for cause in sorted(of_all, key=rank))
     parts = []
     unexplained = Counter(distinct)
     while unexplained:
@@ -155,6 +155,6 @@ def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[Part, ...]:
         for causes, number in unexplained.items():
             explains.update(dict.fromkeys(causes, number))
         best = min(explains, key=lambda cause: (-explains[cause], *rank(cause)))
-        parts.append(Part(best, count[best]))
+        parts.append(CauseCount(best, count[best]))
         unexplained = Counter({causes: number for causes, number in unexplained.items() if best not in causes})
     return tuple(parts)

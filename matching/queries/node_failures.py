@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from matching.domain.black_holes import Host, Kind, Tally
+from matching.domain.black_holes import Host, HostTally, JobKind
 from matching.models import Match
 from pilots.models import BlackHole
 from wms.jobs.domain.lifecycle import JobStatus
@@ -28,7 +28,7 @@ def failing_hosts(*, fast: timedelta, failures: int, now: datetime) -> bool:
     return many
 
 
-def tallies(*, fast: timedelta, now: datetime) -> Sequence[Tally]:
+def tallies(*, fast: timedelta, now: datetime) -> Sequence[HostTally]:
     """Return how the leases of the last hour ended, of every host that gets jobs.
 
     What ended before a host was last said to be good again does not count any more.
@@ -59,7 +59,7 @@ def tallies(*, fast: timedelta, now: datetime) -> Sequence[Tally]:
         .order_by()
     )
     return [
-        Tally(host=Host(site_id, name), kind=Kind(*kind), fetched=fetched, failed=failed)
+        HostTally(host=Host(site_id, name), kind=JobKind(*kind), fetched=fetched, failed=failed)
         for site_id, name, *kind, fetched, failed in counts
     ]
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from matching.domain.black_holes import Earlier, Found, Host, black_holes, pause_of
+from matching.domain.black_holes import EarlierBlackHole, FoundBlackHole, Host, black_holes, pause_of
 from matching.queries.node_failures import WITHIN, failing_hosts, tallies
 from pilots.models import BlackHole
 from pilots.services import exclusions
@@ -27,14 +27,14 @@ def find_black_holes() -> int:
     return len(shut)
 
 
-def _found(*, now: datetime) -> Mapping[Host, Found]:
+def _found(*, now: datetime) -> Mapping[Host, FoundBlackHole]:
     fast, failures = timedelta(seconds=settings.WMS_BLACK_HOLE_FAST_S), settings.WMS_BLACK_HOLE_FAILURES
     if not failures or not failing_hosts(fast=fast, failures=failures, now=now):
         return {}
     return black_holes(tallies(fast=fast, now=now), failures=failures)
 
 
-def _shut(host: Host, against: Found, *, now: datetime) -> bool:
+def _shut(host: Host, against: FoundBlackHole, *, now: datetime) -> bool:
     minutes = WITHIN // timedelta(minutes=1)
     reason = (
         f"{against.failed} of the {against.fetched} jobs that ended here within {minutes} minutes failed, or were"
@@ -53,16 +53,18 @@ def _shut(host: Host, against: Found, *, now: datetime) -> bool:
     )
 
 
-def _why_the_host(against: Found) -> str:
+def _why_the_host(against: FoundBlackHole) -> str:
     if against.owners:
         return f"they are of {against.owners} users, and none like them ran elsewhere"
     return "jobs like them do well on other hosts"
 
 
-def _earlier(host: Host) -> Earlier | None:
+def _earlier(host: Host) -> EarlierBlackHole | None:
     # Uses index: black_hole_of_host
     rows = BlackHole.objects.filter(site=host.site_id, host_name=host.name, lifted_at__isnull=False)
     last = rows.order_by("-found_at", "-pk").first()
     if last is None or last.lifted_at is None:
         return None
-    return Earlier(found_at=last.found_at, until=last.until, lifted_at=last.lifted_at, by_somebody=bool(last.lifted_by))
+    return EarlierBlackHole(
+        found_at=last.found_at, until=last.until, lifted_at=last.lifted_at, by_somebody=bool(last.lifted_by)
+    )

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from wms.kernel.db import ask_prepared
 
 
-class Answer(StrEnum):
+class ClaimOutcome(StrEnum):
     """What a claim found."""
 
     LEASED = "leased"

@@ -21,13 +21,14 @@ from matching.models import Match
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
 from pilots.queries import others_alive
+from pilots.services.reports import PilotRevokedError
 from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
 from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import ask_directly, database_now, transaction_required
-from wms.kernel.errors import ConflictError, ForbiddenError
+from wms.kernel.errors import ConflictError
 from wms.kernel.memo import Memo
 
 #: The payload asks to be run elsewhere (PIL; DIRAC's wrapper knows the same code).
@@ -61,12 +62,6 @@ class LeaseEndedError(ConflictError):
     code = "lease_ended"
 
 
-class PilotRevokedError(ForbiddenError):
-    """The pilot's credentials were revoked."""
-
-    code = "pilot_revoked"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """What a payload has used so far; None: not measured."""
@@ -78,7 +73,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class LeaseRenewal:
     """What a pilot is told after a report: the orders that it has not acknowledged, and how long the lease lasts."""
 
     commands: Sequence[JobCommand]
@@ -87,7 +82,7 @@ class Answer:
 
 def report_status(
     match_id: UUID, *, status: JobStatus, minor: str | None = None, application: str | None = None
-) -> Answer:
+) -> LeaseRenewal:
     """Note that the job is Running or Completing; a job that was killed or rescheduled meanwhile stays what it is.
 
     Raises:
@@ -114,7 +109,7 @@ def report_status(
         return _renewed(match, now=now)
 
 
-def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowledged: Collection[int]) -> Answer:
+def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowledged: Collection[int]) -> LeaseRenewal:
     """Renew the lease, note what the payload has used, and answer with the orders to obey.
 
     An acknowledged order to kill ends the lease: the payload is gone.
@@ -143,11 +138,11 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
         if killed:
             _end(match, reason=EndReason.KILLED, now=now)
             rescheduling.requeue([job.pk], source=_source(match), now=now)
-            return Answer(commands=[], expires_at=now)
+            return LeaseRenewal(commands=[], expires_at=now)
         return _renewed(match, now=now)
 
 
-def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: str | None) -> Answer | None:
+def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: str | None) -> LeaseRenewal | None:
     """Do what nearly every heartbeat comes to, in one round trip to the database; its text is ``sql/heartbeat.sql``.
 
     Args:
@@ -179,7 +174,7 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
     ((lease_end, orders),) = rows
     found = () if orders is None else json.loads(orders)
     commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in found]
-    return Answer(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
+    return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
 
 
 def finish(
@@ -340,13 +335,13 @@ def _is_last_word(match: Match, job: Job) -> bool:
     return obeyed and not Match.objects.filter(job=job, leased_at__gt=match.leased_at).exists()
 
 
-def _renewed(match: Match, *, now: datetime) -> Answer:
+def _renewed(match: Match, *, now: datetime) -> LeaseRenewal:
     # Never shorter: the expirer may have lengthened it after its own outage.
     lease_end = now + timedelta(seconds=settings.WMS_LEASE_S)
     expires_at = lease_end if match.reported_at is None else max(match.expires_at, lease_end)
     Match.objects.filter(pk=match.pk).update(expires_at=expires_at, reported_at=now)
     commands = JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True)
-    return Answer(commands=list(commands.order_by("pk")), expires_at=expires_at)
+    return LeaseRenewal(commands=list(commands.order_by("pk")), expires_at=expires_at)
 
 
 def _note_usage(job: Job, usage: Usage, *, std_output: str | None, now: datetime) -> None:

@@ -16,12 +16,12 @@ from django.utils import timezone
 from matching.domain.draw import Drawn, Lottery
 from matching.domain.slot_bound import SlotBound
 from matching.services import limits, offers
-from matching.services.claim import Answer, Claimant, Claimed, HeldFor, SeenThrottle, claim, close
+from matching.services.claim import Claimant, Claimed, ClaimOutcome, HeldFor, SeenThrottle, claim, close
 from matching.services.full_limits import full_limits
 from matching.services.offers import (
-    Bond,
     OfferRequest,
-    bond_of,
+    PilotBinding,
+    binding_of,
     of_pilot,
     vo_of,
     with_reported_platform,
@@ -30,9 +30,9 @@ from matching.services.offers import (
 from matching.services.site_throttle import (
     MOVED,
     THROTTLED,
-    Refusal,
-    SiteThrottle,
+    ExpressionRefusal,
     ThrottleBusyError,
+    ThrottleCheck,
     throttle_lock,
 )
 from pilots.models import Pilot
@@ -108,18 +108,18 @@ def match(
     """
     asked_at = monotonic()
     try:
-        bond = bond_of(pilot_id)
+        binding = binding_of(pilot_id)
     except Pilot.DoesNotExist as error:
         raise PilotNotWelcomeError(_NOT_WELCOME["pilot_unknown"]) from error
     request = with_reported_platform(request, pilot_id=pilot_id)
     snapshot = index.current()
-    search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
+    search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
     search.assume_full(full_limits.recent())
     leases = search.fill([], up_to=max_jobs)
     if len(leases) < max_jobs and not search.is_throttled and (snapshot.begun_at < asked_at or search.full):
         # A job that was committed before this request is never missed: only a newer reading may say that there is none.
         snapshot = index.renewed() if snapshot.begun_at < asked_at else snapshot
-        search = _search(snapshot, request, bond, pilot_id=pilot_id, request_id=request_id, chance=chance)
+        search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
         leases = search.fill(leases, up_to=max_jobs)
     leases = leases if len(leases) == max_jobs else search.close()
     return [search.without_published_software(lease) for lease in leases]
@@ -130,23 +130,23 @@ def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
 
     It is because its queue is not known, or because the queue's slots are smaller than the offer.
     """
-    bond = bond_of(pilot_id)
+    binding = binding_of(pilot_id)
     snapshot = index.current()
     now, known = snapshot.now(), Remembered(snapshot.memo)
-    if bond.queue_id is not None:
-        return offers.why_beyond_slot(request, bond.queue_id, known=known)
-    offer, where = of_pilot(request, bond, now=now, known=known)
+    if binding.queue_id is not None:
+        return offers.why_beyond_slot(request, binding.queue_id, known=known)
+    offer, where = of_pilot(request, binding, now=now, known=known)
     return offers.why_narrowed(where, offer, now=now)
 
 
 def _search(
-    snapshot: Snapshot, request: OfferRequest, bond: Bond, *, pilot_id: int, request_id: UUID, chance: Random
+    snapshot: Snapshot, request: OfferRequest, binding: PilotBinding, *, pilot_id: int, request_id: UUID, chance: Random
 ) -> "_Search":
     known = Remembered(snapshot.memo)
     try:
         offer, where = of_pilot(
             request,
-            bond,
+            binding,
             now=snapshot.now(),
             known=known,
             some_name_software=snapshot.columns.software.some_listed,
@@ -168,12 +168,12 @@ def _search(
     )
     limits_at = known.ask(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
-    vo = known.ask(vo_of, bond.vo_id)
+    vo = known.ask(vo_of, binding.vo_id)
     return _Search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=SiteThrottle(where.place.its_site, known),
+        throttle=ThrottleCheck(where.place.its_site, known),
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
         published=partial(published_at, where.place, where.possible, vo=vo, known=known),
@@ -188,7 +188,7 @@ class _Search:
     snapshot: Snapshot
     offer: ResourceOffer
     claimant: Claimant
-    throttle: SiteThrottle
+    throttle: ThrottleCheck
     #: Those that hold at the place, by primary key.
     limits: Mapping[int, LimitScope]
     #: Of the matches: they ignore the rule of the highest CPU segment.
@@ -237,7 +237,7 @@ class _Search:
         left = self.snapshot.masks.left_after_each(offer, among=waiting)
         leases = close(self.claimant, left={name: int(np.count_nonzero(mask)) for name, mask in left.items()})
         for lease in leases:
-            if lease.answer == Answer.CLOSED:
+            if lease.answer == ClaimOutcome.CLOSED:
                 if lease.reason in _NO_MORE:
                     raise why_no_more_jobs(self.claimant.pilot_id)
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(lease.reason)])
@@ -257,14 +257,14 @@ class _Search:
         lottery = self._lottery(leases)
         while (drawn := self._draw(lottery)) is not None:
             claimed = self._claim_in_turn(drawn, ordinal=len(leases))
-            if claimed is Refusal.ALL:
+            if claimed is ExpressionRefusal.ALL:
                 self.offer = replace(self.offer, throttled="throttle")
                 return None
-            if claimed is Refusal.JOB:
+            if claimed is ExpressionRefusal.JOB:
                 self.refused.add(self._task_queue_id(drawn))
                 lottery.leave_out_queue(drawn.row)
                 continue
-            if claimed.answer == Answer.LEASED:
+            if claimed.answer == ClaimOutcome.LEASED:
                 self._after_lease(drawn, claimed)
                 return claimed
             if claimed.reason == _SLOT:
@@ -275,14 +275,14 @@ class _Search:
                 return None
         return None
 
-    def _claim_in_turn(self, drawn: Drawn, *, ordinal: int) -> Claimed | Refusal:
+    def _claim_in_turn(self, drawn: Drawn, *, ordinal: int) -> Claimed | ExpressionRefusal:
         """Claim a job of the level, or return that the throttle's expression refuses it, in a state that was met.
 
         After too many claims that found the state moved, the expression is evaluated under the throttle's lock. Each
         level has a transaction of its own: so the locks are always taken in the order of a claim (ADR 29).
         """
         seen = self._seen(drawn)
-        if isinstance(seen, Refusal):
+        if isinstance(seen, ExpressionRefusal):
             return seen
         if not self.throttle.is_to_be_locked:
             return self._claim(drawn, ordinal=ordinal, seen=seen)
@@ -292,12 +292,12 @@ class _Search:
                 return claimed
             self.throttle.read_again()
             seen = self._seen(drawn)
-            if isinstance(seen, Refusal):
+            if isinstance(seen, ExpressionRefusal):
                 return seen
             # It holds a job of the level already: there is nothing to wait for.
             return self._claim(drawn._replace(is_last_resort=False), ordinal=ordinal, seen=seen)
 
-    def _seen(self, drawn: Drawn) -> SeenThrottle | Refusal | None:
+    def _seen(self, drawn: Drawn) -> SeenThrottle | ExpressionRefusal | None:
         return self.throttle.seen_by(self._task_queue_id(drawn), beside=partial(self._beside, drawn))
 
     def _offer_what_is_left(self, leases: Sequence[Claimed]) -> None:
@@ -316,25 +316,25 @@ class _Search:
     def _goes_on(self, lottery: Lottery, drawn: Drawn, claimed: Claimed) -> bool:
         """Take out of the draw what a claim found it could not give; False when there is nothing else to be had."""
         match claimed.answer:
-            case Answer.EMPTY_LEVEL:
+            case ClaimOutcome.EMPTY_LEVEL:
                 index.note_empty(self._task_queue_id(drawn), drawn.user_priority, snapshot=self.snapshot)
                 lottery.leave_out(drawn)
-            case Answer.HELD_BACK:
+            case ClaimOutcome.HELD_BACK:
                 self._note_held_back(drawn, claimed)
                 lottery.leave_out(drawn)
-            case Answer.CONTENDED:
+            case ClaimOutcome.CONTENDED:
                 if claimed.reason:
                     logger.error("match.job_in_queue_does_not_wait", extra={"job_id": claimed.job_id})
                 lottery.set_aside(drawn)
-            case Answer.CLOSED if claimed.reason in _NOT_WELCOME:
+            case ClaimOutcome.CLOSED if claimed.reason in _NOT_WELCOME:
                 raise PilotNotWelcomeError(_NOT_WELCOME[str(claimed.reason)])
-            case Answer.CLOSED if claimed.limit_id is not None:
+            case ClaimOutcome.CLOSED if claimed.limit_id is not None:
                 self._leave_out_limit(lottery, drawn, claimed.limit_id)
-            case Answer.CLOSED if claimed.reason in THROTTLED:
+            case ClaimOutcome.CLOSED if claimed.reason in THROTTLED:
                 if not self.throttle.has_opened(str(claimed.reason)):
                     self.offer = replace(self.offer, throttled=str(claimed.reason))
                 return not self.is_throttled
-            case Answer.CLOSED if claimed.reason not in _OF_ONE_TASK_QUEUE:
+            case ClaimOutcome.CLOSED if claimed.reason not in _OF_ONE_TASK_QUEUE:
                 return False
             case _:
                 lottery.leave_out_queue(drawn.row)

@@ -72,7 +72,7 @@ class OfferRequest:
     submit_pools: tuple[str, ...] | None = None
 
 
-class Bond(NamedTuple):
+class PilotBinding(NamedTuple):
     """What a pilot is bound to from its making to its end, as primary keys."""
 
     vo_id: int
@@ -86,34 +86,34 @@ class Bond(NamedTuple):
     ce_id: int | None = None
 
 
-_BONDS: Final[dict[int, Bond]] = {}
+_BINDINGS: Final[dict[int, PilotBinding]] = {}
 _BONDS_AROUND: Final = (
     "SELECT id, vo_id, group_id, owner_id, queue_id, site_id, ce_id FROM pilots_pilot WHERE id BETWEEN %s AND %s"
 )
 
 
-def bond_of(pilot_id: int) -> Bond:
+def binding_of(pilot_id: int) -> PilotBinding:
     """Return what the pilot is bound to, which never changes.
 
     Raises:
         Pilot.DoesNotExist: it is not known.
     """
-    bond = _BONDS.get(pilot_id)
-    if bond is None:
+    binding = _BINDINGS.get(pilot_id)
+    if binding is None:
         # Pilots that were sent together ask together: one question for all of them.
         rows = ask_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
-        around = {pk: Bond(*values) for pk, *values in rows}
-        if len(_BONDS) > MAX_BONDS:
-            _BONDS.clear()
-        _BONDS.update(around)
-        bond = around.get(pilot_id)
-    if bond is None:
+        around = {pk: PilotBinding(*values) for pk, *values in rows}
+        if len(_BINDINGS) > MAX_BONDS:
+            _BINDINGS.clear()
+        _BINDINGS.update(around)
+        binding = around.get(pilot_id)
+    if binding is None:
         raise Pilot.DoesNotExist
-    return bond
+    return binding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
+class PilotPlace:
     """The place of a pilot: the rows that are known of it and, while its queue is not, all where it may be (ADR 27)."""
 
     #: The rows that are known.
@@ -128,15 +128,15 @@ class Whereabouts:
 
 
 def of_pilot(
-    request: OfferRequest, bond: Bond, *, now: datetime, known: Remembered, some_name_software: bool = True
-) -> tuple[ResourceOffer, Whereabouts]:
+    request: OfferRequest, binding: PilotBinding, *, now: datetime, known: Remembered, some_name_software: bool = True
+) -> tuple[ResourceOffer, PilotPlace]:
     """Return the offer of a pilot and where it runs.
 
     What is not known of the place can only narrow the offer (ADR 27).
 
     Args:
         request: what it says.
-        bond: what it is bound to.
+        binding: what it is bound to.
         now: when bans are looked at.
         known: what of the configuration need not be asked again.
         some_name_software: as for ``taskqueues.services.offers.resolve``.
@@ -146,10 +146,10 @@ def of_pilot(
         PilotTypeRefusedError: it names a computing element that does not accept such pilots.
         BadOfferError, UnknownPlaceError: it names what does not exist, or contradicts itself.
     """
-    vo = known.ask(vo_of, bond.vo_id)
+    vo = known.ask(vo_of, binding.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
-    where = whereabouts_of(request, bond, vo=vo, known=known)
+    where = place_of(request, binding, vo=vo, known=known)
     # A node that does not say it has no platform but those that its queue is said to have.
     request = replace(request, platforms=request.platforms or ())
     offer = _offer(
@@ -163,10 +163,10 @@ def of_pilot(
     )
     offer = within_slot(offer, where.slot)
     offer = _with_elsewhere_closed(offer, where, known=known)
-    if bond.queue_id is None:
-        offer = _with_type_refused(offer, where, pilot_type=_type_of(bond))
-    if bond.group_id is not None:
-        offer = replace(offer, group_id=bond.group_id, owner_id=_owner_of(bond, known=known))
+    if binding.queue_id is None:
+        offer = _with_type_refused(offer, where, pilot_type=_type_of(binding))
+    if binding.group_id is not None:
+        offer = replace(offer, group_id=binding.group_id, owner_id=_owner_of(binding, known=known))
     return offer, where
 
 
@@ -186,25 +186,25 @@ def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequ
     return replace(request, platforms=tuple(reported)) if reported else request
 
 
-def whereabouts_of(request: OfferRequest, bond: Bond, *, vo: VO, known: Remembered) -> Whereabouts:
+def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Remembered) -> PilotPlace:
     """Return where a pilot runs: where it was sent or made for, and within that what it names.
 
     Raises:
         NotYourQueueError, UnknownPlaceError: see ``of_pilot``.
     """
-    if bond.queue_id is not None:
-        place = known.ask(_place, bond.queue_id)
-    elif bond.site_id is not None:
-        place = known.ask(_place_of_site, bond.site_id, bond.ce_id)
+    if binding.queue_id is not None:
+        place = known.ask(_place, binding.queue_id)
+    elif binding.site_id is not None:
+        place = known.ask(_place_of_site, binding.site_id, binding.ce_id)
     else:
         place = Place()
     for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
         named = getattr(request, level)
         # Without a queue of its own, a pilot may say that it names none.
-        if own is not None and named is not None and named != str(own) and (bond.queue_id or named != ANY):
+        if own is not None and named is not None and named != str(own) and (binding.queue_id or named != ANY):
             raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
     if place.queue is not None:
-        return Whereabouts(place=place, slot=_slot_of(place.queue))
+        return PilotPlace(place=place, slot=_slot_of(place.queue))
     site = _name(request.site) if place.site is None else place.site.name
     ce = _name(request.ce) if place.ce is None else place.ce.name
     queue = _name(request.queue)
@@ -212,12 +212,12 @@ def whereabouts_of(request: OfferRequest, bond: Bond, *, vo: VO, known: Remember
     if place.queue is not None:
         queue_place = place.queue
         place = Place(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place)
-        return Whereabouts(place=place, slot=_slot_of(queue_place))
+        return PilotPlace(place=place, slot=_slot_of(queue_place))
     if place.ce is not None:
         place = replace(place, site=place.ce.site)
     possible = known.ask(possible_places, vo, site, ce, queue)
     slot = known.ask(_smallest_slot, possible)
-    return Whereabouts(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible, slot=slot)
+    return PilotPlace(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible, slot=slot)
 
 
 def _slot_of(queue: Queue) -> SlotBound:
@@ -231,7 +231,7 @@ def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
     return SlotBound.smallest(map(_slot_of, possible.queues))
 
 
-def _with_elsewhere_closed(offer: ResourceOffer, where: Whereabouts, *, known: Remembered) -> ResourceOffer:
+def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, known: Remembered) -> ResourceOffer:
     """Return the offer without the jobs that a throttle or a limit of a place where the pilot may be could refuse."""
     possible = where.possible
     if possible is None:
@@ -248,11 +248,11 @@ def _with_elsewhere_closed(offer: ResourceOffer, where: Whereabouts, *, known: R
     return replace(offer, throttled=throttled, full_limits=limits)
 
 
-def _type_of(bond: Bond) -> PilotType:
-    return PilotType.GENERIC if bond.group_id is None else PilotType.PRIVATE
+def _type_of(binding: PilotBinding) -> PilotType:
+    return PilotType.GENERIC if binding.group_id is None else PilotType.PRIVATE
 
 
-def _with_type_refused(offer: ResourceOffer, where: Whereabouts, *, pilot_type: PilotType) -> ResourceOffer:
+def _with_type_refused(offer: ResourceOffer, where: PilotPlace, *, pilot_type: PilotType) -> ResourceOffer:
     """Return the offer, closed where the pilot may be at a computing element that does not accept its type (PIL §3.1).
 
     Raises:
@@ -265,7 +265,7 @@ def _with_type_refused(offer: ResourceOffer, where: Whereabouts, *, pilot_type: 
     return offer
 
 
-def why_narrowed(where: Whereabouts, offer: ResourceOffer, *, now: datetime) -> str:
+def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> str:
     """Return in one sentence what a pilot does not get because its queue is not known; empty: it is known."""
     possible = where.possible
     if possible is None:
@@ -292,13 +292,13 @@ def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) 
     )
 
 
-def _owner_of(bond: Bond, *, known: Remembered) -> int | None:
-    shares_jobs = known.ask(_group, bond.group_id).shares_jobs
-    if bond.owner_id is None:
+def _owner_of(binding: PilotBinding, *, known: Remembered) -> int | None:
+    shares_jobs = known.ask(_group, binding.group_id).shares_jobs
+    if binding.owner_id is None:
         # A pilot of a whole group that has stopped sharing jobs since is nobody's.
         return None if shares_jobs else NOBODY
     # Only members share: whoever has left the group, or is suspended, gets at no job of those who were mates.
-    return None if shares_jobs and known.ask(_is_member, bond.owner_id, bond.group_id) else bond.owner_id
+    return None if shares_jobs and known.ask(_is_member, binding.owner_id, binding.group_id) else binding.owner_id
 
 
 def vo_of(pk: int) -> VO:

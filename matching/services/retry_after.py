@@ -13,7 +13,7 @@ LONGEST_S = 120.0
 SPREAD = 0.2
 
 
-class Patience:
+class RetryAfter:
     """The more pilots come for nothing, the longer each is told to wait; a new job is found by the next that comes.
 
     Each process goes by what it sees itself: pilots are spread over all.
@@ -45,4 +45,4 @@ class Patience:
 
 
 #: Of this process.
-patience = Patience()
+retry_after = RetryAfter()

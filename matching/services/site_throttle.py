@@ -56,7 +56,7 @@ class ThrottleBusyError(UnavailableError):
         super().__init__(sentence, retry_after_s=ASK_AGAIN_S)
 
 
-class Refusal(Enum):
+class ExpressionRefusal(Enum):
     """What a site's expression does not take."""
 
     #: Jobs of this task queue.
@@ -65,7 +65,7 @@ class Refusal(Enum):
     ALL = "all"
 
 
-Seen: TypeAlias = SeenThrottle | Refusal | None
+Seen: TypeAlias = SeenThrottle | ExpressionRefusal | None
 #: Asked only where there is an expression.
 Beside: TypeAlias = Callable[[], Collection[int]]
 
@@ -134,34 +134,34 @@ class _Asked:
         self._kinds = memory.kinds(self._throttle)
         self._verdicts = memory.verdicts(state)
 
-    def about(self, task_queue_id: int, *, beside: Beside, patience: "_Patience") -> SeenThrottle | Refusal:
+    def about(self, task_queue_id: int, *, beside: Beside, budget: "_TimeBudget") -> SeenThrottle | ExpressionRefusal:
         """Return the state, in which jobs of the queue are accepted, or what is not.
 
         Args:
             task_queue_id: of the queue.
             beside: returns task queues, this one among them, that are likely to be asked about too.
-            patience: bounds the evaluations.
+            budget: bounds the evaluations.
 
         Raises:
             ThrottleBusyError: the evaluations of this request took too long.
         """
         if not self._throttle.asks_of_the_job:
-            return self._state if self._accepts(_Kind((), NO_JOB), patience) else Refusal.ALL
+            return self._state if self._accepts(_Kind((), NO_JOB), budget) else ExpressionRefusal.ALL
         kind = self._kinds.kind_of(task_queue_id, self._throttle, beside=beside)
         if kind is None:
             return self._state  # the claim finds that it is gone
-        return self._state if self._accepts(kind, patience) else Refusal.JOB
+        return self._state if self._accepts(kind, budget) else ExpressionRefusal.JOB
 
-    def _accepts(self, kind: _Kind, patience: "_Patience") -> bool:
+    def _accepts(self, kind: _Kind, budget: "_TimeBudget") -> bool:
         verdict = self._verdicts.get(kind.key)
         if verdict is None:
-            with patience.spent():
+            with budget.spent():
                 verdict = self._throttle.accepts(matched=self._state.matched, job=kind.example)
             self._verdicts[kind.key] = verdict
         return verdict
 
 
-class _Patience:
+class _TimeBudget:
     """The time that evaluations of one request may take together; neither claims nor waits count."""
 
     def __init__(self, seconds: float) -> None:
@@ -183,7 +183,7 @@ class _Patience:
         self._left_s -= monotonic() - begun_at
 
 
-class SiteThrottle:
+class ThrottleCheck:
     """The throttle of the pilot's site during one request; without a site nothing is throttled."""
 
     def __init__(self, site: Site | None, known: Remembered) -> None:
@@ -192,7 +192,7 @@ class SiteThrottle:
         self._is_read = False
         #: None: there is no expression to be asked.
         self._asked: _Asked | None = None
-        self._patience = _Patience(PATIENCE_S)
+        self._budget = _TimeBudget(PATIENCE_S)
         self._moves = 0
 
     @property
@@ -210,7 +210,7 @@ class SiteThrottle:
             self._read(self._site)
         if self._asked is None:
             return None
-        return self._asked.about(task_queue_id, beside=beside, patience=self._patience)
+        return self._asked.about(task_queue_id, beside=beside, budget=self._budget)
 
     def read_again(self) -> None:
         """Read the state anew, for a claim has found it moved."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from matching.domain.simulation.outcome import Delivered, Outcome
+from matching.domain.simulation.outcome import Delivered, SimulationResult
 
 _JOBS = ("submitted", "started", "finished", "running", "waiting")
 _WAITS = ("wait median", "p95", "longest", "oldest waiting")
@@ -10,7 +10,7 @@ _SHARES = ("VO", "group", "configured", "CPU", "starts", "had jobs waiting", "CP
 _NOTHING = "–"
 
 
-def tables(outcome: Outcome) -> Iterator[str]:
+def tables(outcome: SimulationResult) -> Iterator[str]:
     """Yield each table as a text of several lines, its title first."""
     yield _table("Shares of groups, within their VO", _SHARES, _shares_of_groups(outcome))
     yield _table(
@@ -49,7 +49,7 @@ def tables(outcome: Outcome) -> Iterator[str]:
     )
 
 
-def _shares_of_groups(outcome: Outcome) -> list[tuple[str, ...]]:
+def _shares_of_groups(outcome: SimulationResult) -> list[tuple[str, ...]]:
     return [
         (
             each.vo,

@@ -4,7 +4,7 @@ from array import array
 from typing import NamedTuple
 
 
-class Tally:
+class DeliveryCount:
     """What was asked and what was given to one group, user, CPU segment, VO or site; times in simulated seconds."""
 
     __slots__ = (
@@ -65,10 +65,10 @@ class Got(NamedTuple):
     processor_s: float
 
 
-class Demand:
+class ContentionCount:
     """What a group, and all of its VO, got while jobs of the group waited: only then is its share at stake."""
 
-    def __init__(self, group: Tally, *, vo: Tally) -> None:
+    def __init__(self, group: DeliveryCount, *, vo: DeliveryCount) -> None:
         self._tallies = (group, vo)
         self._began: tuple[float, tuple[Got, ...]] | None = None
         #: How long jobs of the group waited, in seconds.

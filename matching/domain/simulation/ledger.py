@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from matching.domain.simulation.counting import Demand, Tally
+from matching.domain.simulation.counting import ContentionCount, DeliveryCount
 from matching.domain.simulation.scenario import Scenario
 from taskqueues.domain.definition import QueueDefinition
 
@@ -13,19 +13,21 @@ from taskqueues.domain.definition import QueueDefinition
 class Ledger:
     """The counts of one simulation, by VO, group, (group, owner), (VO, CPU segment in seconds) and site."""
 
-    vos: dict[int, Tally]
-    groups: dict[int, Tally]
-    demands: dict[int, Demand]
-    owners: defaultdict[tuple[int, int], Tally] = field(default_factory=lambda: defaultdict(Tally))
-    segments: defaultdict[tuple[int, int], Tally] = field(default_factory=lambda: defaultdict(Tally))
-    sites: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    vos: dict[int, DeliveryCount]
+    groups: dict[int, DeliveryCount]
+    demands: dict[int, ContentionCount]
+    owners: defaultdict[tuple[int, int], DeliveryCount] = field(default_factory=lambda: defaultdict(DeliveryCount))
+    segments: defaultdict[tuple[int, int], DeliveryCount] = field(default_factory=lambda: defaultdict(DeliveryCount))
+    sites: defaultdict[str, DeliveryCount] = field(default_factory=lambda: defaultdict(DeliveryCount))
 
     @classmethod
     def of(cls, scenario: Scenario) -> "Ledger":
         """Return the empty ledger of *scenario*."""
-        vos = {vo.vo_id: Tally() for vo in scenario.vos}
-        groups = {group.group_id: Tally() for group in scenario.groups}
-        demands = {group.group_id: Demand(groups[group.group_id], vo=vos[group.vo_id]) for group in scenario.groups}
+        vos = {vo.vo_id: DeliveryCount() for vo in scenario.vos}
+        groups = {group.group_id: DeliveryCount() for group in scenario.groups}
+        demands = {
+            group.group_id: ContentionCount(groups[group.group_id], vo=vos[group.vo_id]) for group in scenario.groups
+        }
         return cls(vos, groups, demands)
 
     def submit(self, queue: QueueDefinition, *, now_s: float) -> None:
@@ -54,7 +56,7 @@ class Ledger:
             for tally in tallies.values():
                 tally.count_until(now_s)
 
-    def _asked_by(self, queue: QueueDefinition) -> Iterable[Tally]:
+    def _asked_by(self, queue: QueueDefinition) -> Iterable[DeliveryCount]:
         return (
             self.vos[queue.vo_id],
             self.groups[queue.group_id],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matching.domain.simulation.counting import Got, Tally
+from matching.domain.simulation.counting import DeliveryCount, Got
 from matching.domain.simulation.ledger import Ledger
 from matching.domain.simulation.scenario import Scenario
 from matching.domain.simulation.waiting import Waiting
@@ -14,7 +14,7 @@ from taskqueues.domain.definition import QueueDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class WaitTimes:
     """How long jobs waited that started, in seconds."""
 
     median_s: float
@@ -37,7 +37,7 @@ class Delivered:
     cpu_share: float | None
     start_share: float | None
     #: None: none started.
-    waits: Waits | None
+    waits: WaitTimes | None
     #: How long the oldest has waited that still waits; None: none does.
     oldest_waiting_s: float | None
 
@@ -54,7 +54,7 @@ class Contended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOutcome:
+class GroupResult:
     """What a group got."""
 
     vo: str
@@ -67,7 +67,7 @@ class GroupOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserOutcome:
+class UserResult:
     """What a user got in a group that does not share jobs."""
 
     vo: str
@@ -77,7 +77,7 @@ class UserOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentOutcome:
+class SegmentResult:
     """What the jobs of one CPU segment of a VO got."""
 
     vo: str
@@ -86,7 +86,7 @@ class SegmentOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteOutcome:
+class SiteResult:
     """What ran at a site."""
 
     site: str
@@ -98,20 +98,20 @@ class SiteOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SimulationResult:
     """What everybody got, in the order of the scenario; segments shortest first."""
 
     simulated_s: float
-    groups: tuple[GroupOutcome, ...]
-    users: tuple[UserOutcome, ...]
-    segments: tuple[SegmentOutcome, ...]
-    sites: tuple[SiteOutcome, ...]
+    groups: tuple[GroupResult, ...]
+    users: tuple[UserResult, ...]
+    segments: tuple[SegmentResult, ...]
+    sites: tuple[SiteResult, ...]
 
 
-def outcome_of(scenario: Scenario, *, ledger: Ledger, waiting: Waiting, until_s: float) -> Outcome:
+def outcome_of(scenario: Scenario, *, ledger: Ledger, waiting: Waiting, until_s: float) -> SimulationResult:
     """Return what came of a simulation that has been counted until *until_s* seconds."""
     telling = _Telling(scenario, ledger, waiting, until_s)
-    return Outcome(
+    return SimulationResult(
         simulated_s=until_s,
         groups=telling.groups(),
         users=telling.users(),
@@ -128,13 +128,13 @@ class _Telling:
         self._vo_name = {vo.vo_id: vo.name for vo in scenario.vos}
         self._group_of = {group.group_id: group for group in scenario.groups}
 
-    def groups(self) -> tuple[GroupOutcome, ...]:
+    def groups(self) -> tuple[GroupResult, ...]:
         whole: defaultdict[int, float] = defaultdict(float)
         for group in self._scenario.groups:
             whole[group.vo_id] += group.share
         oldest = self._oldest(lambda queue: queue.group_id)
         return tuple(
-            GroupOutcome(
+            GroupResult(
                 vo=self._vo_name[group.vo_id],
                 group=group.name,
                 shares_jobs=group.shares_jobs,
@@ -147,10 +147,10 @@ class _Telling:
             for group in self._scenario.groups
         )
 
-    def users(self) -> tuple[UserOutcome, ...]:
+    def users(self) -> tuple[UserResult, ...]:
         oldest = self._oldest(lambda queue: (queue.group_id, queue.owner_id))
         return tuple(
-            UserOutcome(
+            UserResult(
                 vo=self._vo_name[group.vo_id],
                 group=group.name,
                 user=self._scenario.users[owner_id],
@@ -160,10 +160,10 @@ class _Telling:
             if not (group := self._group_of[group_id]).shares_jobs
         )
 
-    def segments(self) -> tuple[SegmentOutcome, ...]:
+    def segments(self) -> tuple[SegmentResult, ...]:
         oldest = self._oldest(lambda queue: (queue.vo_id, queue.cpu_time_s))
         return tuple(
-            SegmentOutcome(
+            SegmentResult(
                 vo=self._vo_name[vo_id],
                 cpu_segment_s=segment_s,
                 delivered=self._delivered(tally, vo_id=vo_id, oldest_s=oldest.get((vo_id, segment_s))),
@@ -171,14 +171,14 @@ class _Telling:
             for (vo_id, segment_s), tally in sorted(self._ledger.segments.items())
         )
 
-    def sites(self) -> tuple[SiteOutcome, ...]:
+    def sites(self) -> tuple[SiteResult, ...]:
         slots: defaultdict[str, int] = defaultdict(int)
         processors: defaultdict[str, int] = defaultdict(int)
         for place in self._scenario.slots:
             slots[place.site] += place.number
             processors[place.site] += place.number * place.processors
         return tuple(
-            SiteOutcome(
+            SiteResult(
                 site=site,
                 slots=number,
                 started=(tally := self._ledger.sites[site]).started,
@@ -193,7 +193,7 @@ class _Telling:
         cpu_share, start_share = _shares(demand.group, demand.vo)
         return Contended(time_fraction=demand.waited_s / self._until_s, cpu_share=cpu_share, start_share=start_share)
 
-    def _delivered(self, tally: Tally, *, vo_id: int, oldest_s: float | None) -> Delivered:
+    def _delivered(self, tally: DeliveryCount, *, vo_id: int, oldest_s: float | None) -> Delivered:
         vo = self._ledger.vos[vo_id]
         cpu_share, start_share = _shares(Got(tally.started, tally.processor_s), Got(vo.started, vo.processor_s))
         return Delivered(
@@ -217,11 +217,11 @@ class _Telling:
         return oldest
 
 
-def _waits(tally: Tally) -> Waits | None:
+def _waits(tally: DeliveryCount) -> WaitTimes | None:
     if not tally.waits_s:
         return None
     median_s, p95_s, max_s = np.quantile(np.asarray(tally.waits_s), (0.5, 0.95, 1.0)).tolist()
-    return Waits(median_s=median_s, p95_s=p95_s, max_s=max_s)
+    return WaitTimes(median_s=median_s, p95_s=p95_s, max_s=max_s)
 
 
 def _shares(part: Got, whole: Got) -> tuple[float | None, float | None]:

@@ -11,7 +11,7 @@ from taskqueues.domain.columns import Columns, Mask
 from taskqueues.domain.conditions import fitting
 
 
-class Choice:
+class FittingQueues:
     """The task queues that fit what a pilot of one VO offers in one place."""
 
     def __init__(self, fits: Mask, columns: Columns, *, any_segment_fraction: float) -> None:
@@ -28,7 +28,7 @@ class Choice:
         )
 
 
-class Place:
+class SimulatedQueue:
     """The slots of one queue of a CE, each of which is free or runs a job."""
 
     def __init__(self, slots: Slots, columns: Columns, *, any_segment_fraction: Mapping[int, float]) -> None:
@@ -38,12 +38,12 @@ class Place:
         #: Rows that fit what is offered to any of the VOs.
         self.fits: Mask = np.logical_or.reduce([np.zeros(len(columns), dtype=np.bool_), *fits.values()])
         self._choices = [
-            Choice(mask, columns, any_segment_fraction=any_segment_fraction[vo_id])
+            FittingQueues(mask, columns, any_segment_fraction=any_segment_fraction[vo_id])
             for vo_id, mask in fits.items()
             if mask.any()
         ]
 
-    def choices(self, chance: Chance) -> list[Choice]:
+    def choices(self, chance: Chance) -> list[FittingQueues]:
         """Return the choice of each VO, in the random order in which pilots of the VOs come."""
         choices = self._choices
         if len(choices) > 1:

@@ -8,17 +8,17 @@ from itertools import count
 
 from matching.domain.draw import Drawn
 from matching.domain.simulation.ledger import Ledger
-from matching.domain.simulation.outcome import Outcome, outcome_of
-from matching.domain.simulation.places import Place
+from matching.domain.simulation.outcome import SimulationResult, outcome_of
+from matching.domain.simulation.places import SimulatedQueue
 from matching.domain.simulation.scenario import DAY_S, Chance, Scenario, Work
-from matching.domain.simulation.waiting import Priorities, Waiting, WaitingJob
+from matching.domain.simulation.waiting import Priorities, SimulatedJob, Waiting
 from taskqueues.domain.definition import QueueDefinition
 
 #: PRI: all priorities are evaluated every two minutes.
 EVALUATION = timedelta(minutes=2)
 
 
-def simulate(scenario: Scenario, *, days: float, chance_of: Callable[[str], Chance]) -> Outcome:
+def simulate(scenario: Scenario, *, days: float, chance_of: Callable[[str], Chance]) -> SimulationResult:
     """Return what the groups, users and sites of *scenario* get in so many days.
 
     A slot takes a job the moment that it is free and something fits, by the match's own conditions and draws: a pilot
@@ -46,7 +46,9 @@ class _Play:
         self.waiting = Waiting(scenario)
         self._priorities = Priorities(scenario, self.waiting, self.ledger)
         fractions = {vo.vo_id: vo.any_segment_fraction for vo in scenario.vos}
-        self._places = [Place(slots, self.waiting.columns, any_segment_fraction=fractions) for slots in scenario.slots]
+        self._places = [
+            SimulatedQueue(slots, self.waiting.columns, any_segment_fraction=fractions) for slots in scenario.slots
+        ]
         self._chance = chance_of("draws")
         self._now_s = 0.0
         #: (when, tie-breaker, what).
@@ -88,12 +90,12 @@ class _Play:
     def _submit(self, work: Work, chance: Chance) -> int:
         row = self.waiting.row_of[work.definition]
         self.ledger.submit(work.definition, now_s=self._now_s)
-        job = WaitingJob(self._now_s, work.run_time.draw(chance))
+        job = SimulatedJob(self._now_s, work.run_time.draw(chance))
         if self.waiting.add(row, work.user_priority, job):
             self._priorities.evaluate_group(work.definition.group_id)
         return row
 
-    def _free_place(self, row: int) -> Place | None:
+    def _free_place(self, row: int) -> SimulatedQueue | None:
         """Return the place of the free slot whose pilot asks first; None: no free slot fits the queue."""
         open_to_it = [place for place in self._places if place.free and place.fits[row]]
         if not open_to_it:
@@ -107,12 +109,12 @@ class _Play:
 
     # ---- Slots take them, jobs end ----------------------------------------------------------------------------------
 
-    def _fill(self, place: Place) -> None:
+    def _fill(self, place: SimulatedQueue) -> None:
         """Give jobs to the free slots of *place* until nothing fits."""
         while place.free and (drawn := self._draw(place)) is not None:
             self._start(drawn, place)
 
-    def _draw(self, place: Place) -> Drawn | None:
+    def _draw(self, place: SimulatedQueue) -> Drawn | None:
         for choice in place.choices(self._chance):
             lottery = choice.lottery(self.waiting, chance=self._chance)
             drawn = lottery.draw(queue_chance=self._chance.random(), level_chance=self._chance.random())
@@ -120,7 +122,7 @@ class _Play:
                 return drawn
         return None
 
-    def _start(self, drawn: Drawn, place: Place) -> None:
+    def _start(self, drawn: Drawn, place: SimulatedQueue) -> None:
         queue = self.waiting.queues[drawn.row]
         job, went = self.waiting.take(drawn, chance=self._chance)
         if went:
@@ -129,7 +131,7 @@ class _Play:
         self.ledger.start(queue, site=place.site, now_s=self._now_s, waited_s=self._now_s - job.submitted_at_s)
         self._after(job.run_s, partial(self._finish, queue, place))
 
-    def _finish(self, queue: QueueDefinition, place: Place) -> None:
+    def _finish(self, queue: QueueDefinition, place: SimulatedQueue) -> None:
         self.ledger.finish(queue, site=place.site, now_s=self._now_s)
         place.free += 1
         self._fill(place)

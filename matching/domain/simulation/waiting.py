@@ -22,7 +22,7 @@ OLDEST = 10
 _WEIGHTS = np.array([WEIGHT_OF_PRIORITY[priority] for priority in range(USER_PRIORITIES)])
 
 
-class WaitingJob(NamedTuple):
+class SimulatedJob(NamedTuple):
     """A job that waits."""
 
     submitted_at_s: float
@@ -51,19 +51,19 @@ class Waiting:
         self.row_of: Mapping[QueueDefinition, int] = {queue: row for row, queue in enumerate(self.queues)}
         self.drawn_priority = np.zeros(len(self.queues))
         self.jobs = np.zeros((len(self.queues), USER_PRIORITIES), dtype=np.int64)
-        self._oldest_first: dict[tuple[int, int], deque[WaitingJob]] = {}
+        self._oldest_first: dict[tuple[int, int], deque[SimulatedJob]] = {}
         self._rows_of_group: dict[int, list[int]] = {group.group_id: [] for group in scenario.groups}
         for row, queue in enumerate(self.queues):
             self._rows_of_group[queue.group_id].append(row)
 
-    def add(self, row: int, user_priority: int, job: WaitingJob) -> bool:
+    def add(self, row: int, user_priority: int, job: SimulatedJob) -> bool:
         """Put a job into a queue; return whether the queue came with it."""
         came = not self.jobs[row].any()
         self._oldest_first.setdefault((row, user_priority), deque()).append(job)
         self.jobs[row, user_priority] += 1
         return came
 
-    def take(self, drawn: Drawn, *, chance: Chance) -> tuple[WaitingJob, bool]:
+    def take(self, drawn: Drawn, *, chance: Chance) -> tuple[SimulatedJob, bool]:
         """Take one of the oldest jobs of a level; return it, and whether its queue went with it."""
         jobs = self._oldest_first[drawn.row, drawn.user_priority]
         position = int(chance.random() * min(OLDEST, len(jobs)))

@@ -17,7 +17,7 @@ from wms.kernel.names import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class WaitingRequirements:
     """What a waiting job asks: of its task queue, which is what is compared, and as its description says it."""
 
     #: With its owner and group.
@@ -64,7 +64,7 @@ class RequiredOf:
 class Words:
     """The words of one condition."""
 
-    asks: Callable[[Asked], str]
+    asks: Callable[[WaitingRequirements], str]
     #: Empty: nothing that would be worth a word.
     offers: Callable[[ResourceOffer], str] = lambda _offer: ""
     #: What one queue does with what it offers, and what several do; empty: of several, it is not told.
@@ -77,7 +77,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def causes_of_job(asked: Asked) -> tuple[Cause, ...]:
+def causes_of_job(asked: WaitingRequirements) -> tuple[Cause, ...]:
     """Return why no queue at all is given the job; none: some may be."""
     owner, group = asked.task_queue.owner, asked.task_queue.group
     causes = []
@@ -100,7 +100,7 @@ def causes_of_job(asked: Asked) -> tuple[Cause, ...]:
     return tuple(causes)
 
 
-def reason(name: str, asked: Asked, offer: ResourceOffer, *, queue_id: int) -> str:
+def reason(name: str, asked: WaitingRequirements, offer: ResourceOffer, *, queue_id: int) -> str:
     """Return why the condition does not accept the offer of one queue."""
     if name == "submit_pool" and asked.requirements is not None:
         lacking = asked.requirements.lacking(queue_id)
@@ -115,7 +115,7 @@ def reason(name: str, asked: Asked, offer: ResourceOffer, *, queue_id: int) -> s
     return words.asks(asked) + (f"; {words.one} {offered}" if offered else "")
 
 
-def detail(name: str, asked: Asked, offers: Iterable[ResourceOffer]) -> str:
+def detail(name: str, asked: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
     """Return what the condition compares, over the offers of all queues."""
     words = WORDS[name]
     if name == "software":
@@ -127,7 +127,7 @@ def detail(name: str, asked: Asked, offers: Iterable[ResourceOffer]) -> str:
     return words.asks(asked) + (f"; {words.many} {listed(offered, last=' or ')}" if offered else "")
 
 
-def _published(asked: Asked, offers: Iterable[ResourceOffer]) -> str:
+def _published(asked: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
     """Return which of the software only some queues publish; empty: none, so that all is looked for on the node."""
     lacking = frozenset[str]().union(*(offer.lacking_software for offer in offers))
     compared = [each for each in asked.task_queue.software if each in lacking]
@@ -145,7 +145,7 @@ def throttled_in_words(offer: ResourceOffer) -> str:
     return f"the throttle of {offer.site} does not take such jobs now{why}"
 
 
-def _owner_group(asked: Asked) -> str:
+def _owner_group(asked: WaitingRequirements) -> str:
     owner, group = asked.task_queue.owner, asked.task_queue.group
     left = "" if asked.is_of_member else f", of which {owner} is no longer a member"
     return f"belongs to {owner} in the group {group}{left}" + (
@@ -153,22 +153,22 @@ def _owner_group(asked: Asked) -> str:
     )
 
 
-def _site(asked: Asked) -> str:
+def _site(asked: WaitingRequirements) -> str:
     if asked.description["input_data"]:
         return _names("site", asked.task_queue.sites, verb="has all of its input data at")
     return _names("site", asked.task_queue.sites) or "asks for no particular site"
 
 
-def _cpu_time(asked: Asked) -> str:
+def _cpu_time(asked: WaitingRequirements) -> str:
     asks = f"asks for {asked.description['cpu_time_s']} s of CPU time per core"
     segment_s = asked.task_queue.cpu_time_s
     return asks if segment_s == asked.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
 
 
-def _rounded_up(amount: str, unit: str, of: str) -> Callable[[Asked], str]:
+def _rounded_up(amount: str, unit: str, of: str) -> Callable[[WaitingRequirements], str]:
     """Return what tells of an amount, called *amount*, of which 0 says nothing and which queues round up."""
 
-    def asks(asked: Asked) -> str:
+    def asks(asked: WaitingRequirements) -> str:
         own, counted_as = asked.description.get(amount), getattr(asked.task_queue, amount)
         if counted_as == 0:
             return f"asks for no particular {of}"
@@ -178,7 +178,7 @@ def _rounded_up(amount: str, unit: str, of: str) -> Callable[[Asked], str]:
     return asks
 
 
-def _container(asked: Asked) -> str:
+def _container(asked: WaitingRequirements) -> str:
     return (
         f"runs in the container {shown(asked.description['container'])}"
         if asked.task_queue.container
@@ -186,7 +186,7 @@ def _container(asked: Asked) -> str:
     )
 
 
-def _submit_pool(asked: Asked) -> str:
+def _submit_pool(asked: WaitingRequirements) -> str:
     if asked.requirements is not None:
         held_back = asked.requirements.held_back()
         return f"requires {asked.requirements.in_words()}" + (f"; {held_back}" if held_back else "")

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from matching.domain.headline import Cause, Ground, Verdict, headline
+from matching.domain.headline import Cause, Ground, HeadlineKind, headline
 from matching.queries.explain.checking import quota_that_holds_back, why_checking
 from matching.queries.explain.condition_texts import (
-    Asked,
     RequiredOf,
+    WaitingRequirements,
     causes_of_job,
     detail,
     reason,
     throttled_in_words,
 )
-from matching.queries.explain.held_back import Waits, held_back_of
+from matching.queries.explain.held_back import HeldBackState, held_back_of
 from matching.queries.explain.pilots import PilotsThere, none_of_the_middleware, pilots_there
-from matching.queries.explain.summary import Findings, Standing, not_waiting, waiting
+from matching.queries.explain.summary import Findings, QueueRank, not_waiting, waiting
 from matching.queries.restrictions import closings_now
 from resources.models import Queue
 from resources.queries.eligible_queues import supply_of
@@ -49,7 +49,7 @@ MOST_QUEUES = 200
 #: Causes that pass within minutes: no reason for a warning.
 _PASSING = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.DELAY})
 #: With these no pilot is given the job until somebody changes something.
-_WARNED_OF = frozenset({Verdict.NEVER_DRAWN, Verdict.NO_QUEUES, Verdict.MISMATCH, Verdict.CLOSED})
+_WARNED_OF = frozenset({HeadlineKind.NEVER_DRAWN, HeadlineKind.NO_QUEUES, HeadlineKind.MISMATCH, HeadlineKind.CLOSED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Explanation:
     job: Job
     summary: str
     task_queue_id: int | None = None
-    standing: Standing | None = None
+    standing: QueueRank | None = None
     conditions: Sequence[ExplainedCondition] = ()
     queues: Sequence[ExplainedQueue] = ()
     #: Limits and throttles that hold it back where it would fit without them.
@@ -115,7 +115,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     judge = Judge(snapshot.columns.take(np.array([row])))
     # In the index who is not trusted is suspended, or not a member, or both.
     is_of_member = bool(snapshot.columns.trusted[row]) or is_member(task_queue.owner, task_queue.group)
-    asked = Asked(
+    asked = WaitingRequirements(
         task_queue=task_queue,
         description=job.description,
         is_of_member=is_of_member,
@@ -183,9 +183,9 @@ def doubts_about_queue(
     """
     judge = Judge(columns)
     requirements = _required(task_queue.group.vo, description["requirements"])
-    asked = Asked(task_queue=task_queue, description=description, requirements=requirements)
+    asked = WaitingRequirements(task_queue=task_queue, description=description, requirements=requirements)
     of_job, places = causes_of_job(asked), []
-    for place in _places(judge, asked, Waits(), nodes=nodes, memo=memo, now=now, closings=False):
+    for place in _places(judge, asked, HeldBackState(), nodes=nodes, memo=memo, now=now, closings=False):
         if not place.causes and not of_job and place.queue.ce.is_one_of(task_queue.grid_middlewares):
             # The other queues, of which there may be thousands, change nothing about that.
             return ""
@@ -193,7 +193,7 @@ def doubts_about_queue(
     return _doubt(asked, places, _conditions(judge, asked, places))
 
 
-def _doubt(asked: Asked, places: Sequence["_Place"], conditions: Sequence[ExplainedCondition]) -> str:
+def _doubt(asked: WaitingRequirements, places: Sequence["_Place"], conditions: Sequence[ExplainedCondition]) -> str:
     """Return why no pilot is given the job, or sent for it, as things are configured.
 
     What passes within minutes is left out.
@@ -203,7 +203,7 @@ def _doubt(asked: Asked, places: Sequence["_Place"], conditions: Sequence[Explai
         queues=len(places),
         headline=headline(of_job=causes_of_job(asked), queues=lasting),
         details={each.name: each.detail for each in conditions},
-        standing=Standing(rank=None, share=0.0, longer=0),
+        standing=QueueRank(rank=None, share=0.0, longer=0),
         pilots=PilotsThere(),
     )
     if found.headline.verdict in _WARNED_OF:
@@ -240,8 +240,8 @@ class _Place:
 
 def _places(
     judge: Judge,
-    asked: Asked,
-    waits: Waits,
+    asked: WaitingRequirements,
+    waits: HeldBackState,
     *,
     nodes: Mapping[int, tuple[str, ...]],
     memo: Memo,
@@ -315,7 +315,7 @@ def _place(
     return _Place(queue=queue, offer=offer, failed=failed, nodes=nodes, causes=tuple(causes))
 
 
-def _conditions(judge: Judge, asked: Asked, places: Sequence[_Place]) -> list[ExplainedCondition]:
+def _conditions(judge: Judge, asked: WaitingRequirements, places: Sequence[_Place]) -> list[ExplainedCondition]:
     failed = Counter(name for place in places for name in place.failed)
     closed = sum(not place.offer.accepting for place in places)
     return [
@@ -330,13 +330,13 @@ def _conditions(judge: Judge, asked: Asked, places: Sequence[_Place]) -> list[Ex
     ]
 
 
-def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> Standing:
+def _standing(snapshot: Snapshot, row: int, *, may_be_drawn: bool) -> QueueRank:
     columns, priorities = snapshot.columns, snapshot.priority
     competing = (columns.vo_id == columns.vo_id[row]) & snapshot.jobs.any(axis=1)
     of_segment = float(priorities[competing & (columns.cpu_time_s == columns.cpu_time_s[row])].sum())
     priority = float(priorities[row])
     longer = competing & (columns.cpu_time_s > columns.cpu_time_s[row]) & (priorities > 0)
-    return Standing(
+    return QueueRank(
         rank=1 + int(np.count_nonzero(competing & (priorities > priority))) if may_be_drawn else None,
         share=priority / of_segment if may_be_drawn and of_segment else 0.0,
         longer=int(np.count_nonzero(longer)),
@@ -348,7 +348,7 @@ def _pilots(task_queue: TaskQueue, places: Sequence[_Place], *, now: datetime) -
     return pilots_there(task_queue, fitting, now=now) if fitting else PilotsThere()
 
 
-def _nearest(places: Sequence[_Place], asked: Asked) -> list[ExplainedQueue]:
+def _nearest(places: Sequence[_Place], asked: WaitingRequirements) -> list[ExplainedQueue]:
     """Return those that fit, then those with the fewest conditions against them, each in their order."""
     return [
         ExplainedQueue(
@@ -362,13 +362,13 @@ def _nearest(places: Sequence[_Place], asked: Asked) -> list[ExplainedQueue]:
     ]
 
 
-def _reasons(place: _Place, asked: Asked) -> list[str]:
+def _reasons(place: _Place, asked: WaitingRequirements) -> list[str]:
     return [
         _unmet(cause.words, place, asked) if cause.ground is Ground.CONDITION else cause.words for cause in place.causes
     ]
 
 
-def _unmet(name: str, place: _Place, asked: Asked) -> str:
+def _unmet(name: str, place: _Place, asked: WaitingRequirements) -> str:
     """Return why one condition does not accept the queue."""
     words = reason(name, asked, place.offer, queue_id=place.queue.pk)
     if name != "platform" or not place.nodes:

@@ -11,7 +11,7 @@ from wms.kernel.time_texts import to_the_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
+class HeldBackState:
     """The delay and the avoided places of a queued job at present; all is empty when it may be matched anywhere."""
 
     #: That no pilot gets it before a time; none: any may now.
@@ -29,20 +29,20 @@ class Waits:
         return (Cause(Ground.DELAY, f"this queue gave it back; until {self.until} other queues come first"),)
 
 
-def held_back_of(job_id: int, *, now: datetime) -> Waits:
+def held_back_of(job_id: int, *, now: datetime) -> HeldBackState:
     """Return the delay and the avoided places of a queued job; *now* is by the database's clock."""
     row = QueuedJob.objects.filter(pk=job_id, is_held_back=True).first()
     if row is None or row.not_before is None:
-        return Waits()
+        return HeldBackState()
     delays: tuple[Cause, ...] = ()
     if row.not_before > now:
         words = f"it was given back by a pilot, and no pilot gets it before {to_the_second(row.not_before)}"
         delays = (Cause(Ground.DELAY, words),)
     if row.avoided_until is None or row.avoided_until <= now:
-        return Waits(delays=delays)
+        return HeldBackState(delays=delays)
     avoided, until = row.avoided_queue_ids or [], to_the_second(row.avoided_until)
     places = listed([place_in_words(queue_id, host=row.avoided_host) for queue_id in avoided])
-    return Waits(
+    return HeldBackState(
         delays=delays,
         goes_elsewhere=f"until {until} it goes elsewhere than {places} first, which gave it back",
         queue_ids=frozenset(avoided) if row.avoided_host is None else frozenset(),

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from matching.domain.headline import Ground, Headline, Verdict
-from matching.queries.explain.condition_texts import WORDS, Asked, counted
+from matching.domain.headline import Ground, Headline, HeadlineKind
+from matching.queries.explain.condition_texts import WORDS, WaitingRequirements, counted
 from matching.queries.explain.pilots import PilotsThere
 from taskqueues.domain.conditions import CONDITIONS
 from wms.jobs.domain.lifecycle import JobStatus
@@ -14,7 +14,7 @@ from wms.jobs.models import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class QueueRank:
     """Where a task queue stands among those of its VO in which jobs wait."""
 
     #: 1: none has a higher priority; None: it is not drawn, for no queue would take its jobs.
@@ -34,7 +34,7 @@ class Findings:
     headline: Headline
     #: {condition: what it compares}.
     details: Mapping[str, str]
-    standing: Standing
+    standing: QueueRank
     #: At the queues that fit, if there are any.
     pilots: PilotsThere
     #: Which places come last, until when; empty: none.
@@ -70,25 +70,25 @@ def not_waiting(job: Job) -> str:
     return _TOLD[JobStatus(job.status)].format(at=at, why=why)
 
 
-def waiting(asked: Asked, found: Findings) -> str:
+def waiting(asked: WaitingRequirements, found: Findings) -> str:
     """Return why a job waits: the headline in words, and which places come last."""
     headline_in_words = _SENTENCES[found.headline.verdict](asked, found)
-    if not found.goes_elsewhere or found.headline.verdict is Verdict.NEVER_DRAWN:
+    if not found.goes_elsewhere or found.headline.verdict is HeadlineKind.NEVER_DRAWN:
         return headline_in_words
     return f"{headline_in_words.removesuffix('.')}; {found.goes_elsewhere}."
 
 
-def _never_drawn(_asked: Asked, found: Findings) -> str:
+def _never_drawn(_asked: WaitingRequirements, found: Findings) -> str:
     causes = [part.cause for part in found.headline.parts]
     start = "It is never drawn, because" if causes[0].ground is Ground.PRIORITY else "It waits because"
     return f"{start} {_all_of(found.headline)}."
 
 
-def _no_queues(asked: Asked, _found: Findings) -> str:
+def _no_queues(asked: WaitingRequirements, _found: Findings) -> str:
     return f"It waits because no queue is configured at any site that serves {asked.task_queue.group.vo}."
 
 
-def _delayed(_asked: Asked, found: Findings) -> str:
+def _delayed(_asked: WaitingRequirements, found: Findings) -> str:
     return f"It fits {_fitting(found)} and waits because {_all_of(found.headline)}."
 
 
@@ -100,7 +100,7 @@ def _fitting(found: Findings) -> str:
     return f"{found.headline.queues} of {counted(found.queues, 'queue')}"
 
 
-def _competing(asked: Asked, found: Findings) -> str:
+def _competing(asked: WaitingRequirements, found: Findings) -> str:
     standing, vo = found.standing, asked.task_queue.group.vo
     rank = standing.rank or 1
     higher = counted(rank - 1, "task queue") if rank > 1 else "no task queue"
@@ -125,12 +125,12 @@ def _pilots(there: PilotsThere) -> Sequence[str]:
     return ["no pilot is there now", *there.told]
 
 
-def _without_pilots(_asked: Asked, found: Findings) -> str:
+def _without_pilots(_asked: WaitingRequirements, found: Findings) -> str:
     why = "; ".join([*_parts(found.headline), *found.pilots.told])
     return f"It fits {_fitting(found)}, but no pilot is there and none is sent at present: {why}."
 
 
-def _closed(_asked: Asked, found: Findings) -> str:
+def _closed(_asked: WaitingRequirements, found: Findings) -> str:
     headline = found.headline
     which = "only queue that it fits takes" if headline.queues == 1 else f"{headline.queues} queues that it fits take"
     return f"It waits because the {which} no jobs at present: {'; '.join(_parts(headline))}."
@@ -144,7 +144,7 @@ def _parts(headline: Headline) -> list[str]:
     return told if len(headline.parts) <= _MOST_PARTS else [*told, "and others"]
 
 
-def _nothing_fits(asked: Asked, found: Findings) -> str:
+def _nothing_fits(asked: WaitingRequirements, found: Findings) -> str:
     headline, vo = found.headline, asked.task_queue.group.vo
     names = [part.cause.words for part in headline.parts]
     if headline.is_of_all:
@@ -164,19 +164,19 @@ def _nothing_fits(asked: Asked, found: Findings) -> str:
     )
 
 
-def _unmet(name: str, asked: Asked, found: Findings) -> str:
+def _unmet(name: str, asked: WaitingRequirements, found: Findings) -> str:
     """Return what the job asks; where it is the queues that ask something of jobs, that too."""
     return found.details[name] if name in {"required_tags", "job_type"} else WORDS[name].asks(asked)
 
 
-_SENTENCES: Final[Mapping[Verdict, Callable[[Asked, Findings], str]]] = MappingProxyType(
+_SENTENCES: Final[Mapping[HeadlineKind, Callable[[WaitingRequirements, Findings], str]]] = MappingProxyType(
     {
-        Verdict.NEVER_DRAWN: _never_drawn,
-        Verdict.NO_QUEUES: _no_queues,
-        Verdict.COMPETES: _competing,
-        Verdict.DELAYED: _delayed,
-        Verdict.NO_PILOTS: _without_pilots,
-        Verdict.CLOSED: _closed,
-        Verdict.MISMATCH: _nothing_fits,
+        HeadlineKind.NEVER_DRAWN: _never_drawn,
+        HeadlineKind.NO_QUEUES: _no_queues,
+        HeadlineKind.COMPETES: _competing,
+        HeadlineKind.DELAYED: _delayed,
+        HeadlineKind.NO_PILOTS: _without_pilots,
+        HeadlineKind.CLOSED: _closed,
+        HeadlineKind.MISMATCH: _nothing_fits,
     }
 )

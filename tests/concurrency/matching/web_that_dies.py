@@ -14,7 +14,7 @@ from django.core.wsgi import get_wsgi_application
 
 #: By step: the function at which it dies instead of calling it.
 BEFORE = {
-    "before the pilot is known": "matching.services.match.bond_of",
+    "before the pilot is known": "matching.services.match.binding_of",
     "before the task queues are known": "taskqueues.services.index.shared.SharedIndex.current",
     "before a task queue is drawn": "matching.domain.draw.Lottery.draw",
     "before the claim is sent": "matching.services.match.claim",

@@ -12,11 +12,12 @@ from django.utils import timezone
 
 from matching.models import Match
 from matching.services import expiry, leases
-from matching.services.leases import Answer, LeaseEndedError, PilotRevokedError, Usage
+from matching.services.leases import LeaseEndedError, LeaseRenewal, Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.domain.pilot import PilotStatus
 from pilots.models import Pilot
+from pilots.services.reports import PilotRevokedError
 from taskqueues.models import QueuedJob
 from tests.clock import pass_time, reset_clock, stop_clock
 from tests.factories import NOW, make_group, make_job, make_pilot
@@ -60,10 +61,10 @@ class Holder:
     def statuses(self) -> list[str]:
         return list(self.job.history.order_by("pk").values_list("status", flat=True))
 
-    def status(self, status: JobStatus, **said: str) -> Answer:
+    def status(self, status: JobStatus, **said: str) -> LeaseRenewal:
         return leases.report_status(self.match.pk, status=status, **said)
 
-    def beat(self, *acknowledged: int, std_output: str | None = None, **usage: float) -> Answer:
+    def beat(self, *acknowledged: int, std_output: str | None = None, **usage: float) -> LeaseRenewal:
         return leases.heartbeat(self.match.pk, usage=Usage(**usage), std_output=std_output, acknowledged=acknowledged)
 
     def finish(self, exit_code: int | None, minor: str | None = None, **usage: float) -> JobStatus:

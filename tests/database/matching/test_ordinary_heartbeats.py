@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from matching.models import Match
 from matching.services import leases
-from matching.services.leases import Answer, Usage
+from matching.services.leases import LeaseRenewal, Usage
 from matching.services.match import match
 from matching.services.offers import OfferRequest
 from pilots.models import Pilot
@@ -39,7 +39,7 @@ def lease() -> Match:
     return Match.objects.get()
 
 
-def renew(lease: Match, usage: Usage = USAGE, std_output: str | None = None) -> Answer | None:
+def renew(lease: Match, usage: Usage = USAGE, std_output: str | None = None) -> LeaseRenewal | None:
     return leases.renew(lease.pk, usage=usage, std_output=std_output)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from matching.queries.preview import preview
 from matching.services.match import match
-from matching.services.offers import OfferRequest, bond_of, of_pilot
+from matching.services.offers import OfferRequest, binding_of, of_pilot
 from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user, make_vo
@@ -67,7 +67,7 @@ def _held() -> list[int]:
 def _ask(world: Random, queue: Queue, *, vo: VO) -> None:
     pilot = make_pilot(vo=vo, queue=queue)
     request = OfferRequest(cpu_time_s=world.choice([500, 5000]))
-    offer, where = of_pilot(request, bond_of(pilot.pk), now=database_now(), known=FORGETFUL)
+    offer, where = of_pilot(request, binding_of(pilot.pk), now=database_now(), known=FORGETFUL)
     promised = {each.task_queue.pk for each in preview(offer, place=where.place).task_queues if each.chance > 0}
     stood_in = dict(QueuedJob.objects.values_list("job_id", "task_queue"))
     leases = match(request, request_id=uuid4(), pilot_id=pilot.pk, max_jobs=1, chance=world)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from matching.services.offers import ANY, Bond, OfferRequest, of_pilot
+from matching.services.offers import ANY, OfferRequest, PilotBinding, of_pilot
 from resources.domain.enums import ResourceState
 from resources.models import Queue, Site
 from taskqueues.models import Limit, SubmitPool
@@ -90,8 +90,10 @@ class Fits:
         self._known, self._now = Remembered({}), database_now()
 
     def __call__(self, request: OfferRequest, *, queue: Queue | None = None) -> frozenset[int]:
-        bond = Bond(vo_id=self._vo.pk, group_id=None, owner_id=None, queue_id=None if queue is None else queue.pk)
-        offer, _ = of_pilot(request, bond, now=self._now, known=self._known)
+        binding = PilotBinding(
+            vo_id=self._vo.pk, group_id=None, owner_id=None, queue_id=None if queue is None else queue.pk
+        )
+        offer, _ = of_pilot(request, binding, now=self._now, known=self._known)
         fits = self._snapshot.masks.fitting(offer, among=slice(0, None))
         return frozenset(self._snapshot.columns.task_queue_id[fits].tolist())
 

@@ -5,12 +5,20 @@ from datetime import timedelta
 
 import pytest
 
-from matching.domain.black_holes import Earlier, Found, Host, Kind, Tally, black_holes, pause_of
+from matching.domain.black_holes import (
+    EarlierBlackHole,
+    FoundBlackHole,
+    Host,
+    HostTally,
+    JobKind,
+    black_holes,
+    pause_of,
+)
 from tests.factories import NOW
 
 SITE = 1
-ALICE, BOB = Kind(1, "User", 500), Kind(2, "MCSimulation", 300_000)
-CHARLIE, DAVE, ERIN = (Kind(owner_id, "User", 500) for owner_id in (3, 4, 5))
+ALICE, BOB = JobKind(1, "User", 500), JobKind(2, "MCSimulation", 300_000)
+CHARLIE, DAVE, ERIN = (JobKind(owner_id, "User", 500) for owner_id in (3, 4, 5))
 HOUR = timedelta(hours=1)
 
 
@@ -19,14 +27,14 @@ class Seen:
     """Failed, of so many that ended, of a kind of jobs on a host."""
 
     host: str
-    kind: Kind
+    kind: JobKind
     failed: int
     fetched: int
 
 
 def found(*seen: Seen, failures: int = 10) -> dict[str, tuple[int, int]]:
     tallies = [
-        Tally(host=Host(SITE, each.host), kind=each.kind, fetched=each.fetched, failed=each.failed) for each in seen
+        HostTally(host=Host(SITE, each.host), kind=each.kind, fetched=each.fetched, failed=each.failed) for each in seen
     ]
     return {host.name: (bad.failed, bad.fetched) for host, bad in black_holes(tallies, failures=failures).items()}
 
@@ -85,7 +93,7 @@ def test_a_host_is_a_black_hole_when_jobs_fail_there_that_do_well_elsewhere(
         ("one user is wrong", [Seen("only", ALICE, 500, 500)], ""),
         ("so may two be", [Seen("only", ALICE, 500, 500), Seen("only", BOB, 500, 500)], ""),
         ("three are hardly", [Seen("only", ALICE, 4, 4), Seen("only", BOB, 3, 3), Seen("only", CHARLIE, 3, 3)], "only"),
-        ("one is not three", [Seen("only", Kind(1, f"T{n}", 500), 50, 50) for n in range(9)], ""),
+        ("one is not three", [Seen("only", JobKind(1, f"T{n}", 500), 50, 50) for n in range(9)], ""),
         ("too few failures", [Seen("only", kind, 3, 3) for kind in (ALICE, BOB, CHARLIE)], ""),
         (
             "of four users one does well",
@@ -122,14 +130,14 @@ def test_a_host_that_alone_had_such_jobs_is_one_when_those_of_several_users_fail
 
 def test_hosts_of_one_name_at_two_sites_are_two() -> None:
     bad, good = (
-        Tally(host=Host(site, "node1"), kind=ALICE, fetched=10, failed=failed) for site, failed in ((1, 10), (2, 0))
+        HostTally(host=Host(site, "node1"), kind=ALICE, fetched=10, failed=failed) for site, failed in ((1, 10), (2, 0))
     )
-    assert black_holes([bad, good], failures=10) == {Host(1, "node1"): Found(fetched=10, failed=10)}
+    assert black_holes([bad, good], failures=10) == {Host(1, "node1"): FoundBlackHole(fetched=10, failed=10)}
 
 
-def earlier(*, pause: timedelta, ended_ago: timedelta = HOUR, by_somebody: bool = False) -> Earlier:
+def earlier(*, pause: timedelta, ended_ago: timedelta = HOUR, by_somebody: bool = False) -> EarlierBlackHole:
     lifted_at = NOW - ended_ago
-    return Earlier(found_at=lifted_at - pause, until=lifted_at, lifted_at=lifted_at, by_somebody=by_somebody)
+    return EarlierBlackHole(found_at=lifted_at - pause, until=lifted_at, lifted_at=lifted_at, by_somebody=by_somebody)
 
 
 @pytest.mark.parametrize(
@@ -145,5 +153,5 @@ def earlier(*, pause: timedelta, ended_ago: timedelta = HOUR, by_somebody: bool 
         (earlier(pause=8 * HOUR, by_somebody=True), 1),
     ],
 )
-def test_the_time_without_jobs_doubles_when_it_is_found_again_soon(before: Earlier | None, hours: int) -> None:
+def test_the_time_without_jobs_doubles_when_it_is_found_again_soon(before: EarlierBlackHole | None, hours: int) -> None:
     assert pause_of(before, now=NOW) == hours * HOUR

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matching.domain.headline import Cause, Ground, Headline, Part, Verdict, best_explanation, headline
+from matching.domain.headline import Cause, CauseCount, Ground, Headline, HeadlineKind, best_explanation, headline
 
 MEMORY = Cause(Ground.CONDITION, "memory")
 PLATFORM = Cause(Ground.CONDITION, "platform")
@@ -22,7 +22,7 @@ NO_SLOT = Cause(Ground.PILOTS, "no free slot")
 NO_ROUND = Cause(Ground.PILOTS, "no round")
 
 
-def said(found: Headline) -> tuple[Verdict, list[tuple[Cause, int]], int]:
+def said(found: Headline) -> tuple[HeadlineKind, list[tuple[Cause, int]], int]:
     return found.verdict, [(part.cause, part.queues) for part in found.parts], found.queues
 
 
@@ -30,29 +30,29 @@ def said(found: Headline) -> tuple[Verdict, list[tuple[Cause, int]], int]:
     ("queues", "verdict", "parts", "of"),
     [
         # The issue's own case: a throttle closes one queue, a limit closes all five.
-        ([(THROTTLE, LIMIT), *[(LIMIT,)] * 4], Verdict.CLOSED, [(LIMIT, 5)], 5),
+        ([(THROTTLE, LIMIT), *[(LIMIT,)] * 4], HeadlineKind.CLOSED, [(LIMIT, 5)], 5),
         # Each of two closes all of them: both are named, the limit first.
-        ([(THROTTLE, LIMIT)] * 3, Verdict.CLOSED, [(LIMIT, 3), (THROTTLE, 3)], 3),
-        ([(BAN,)] * 4 + [(OTHER_BAN,)], Verdict.CLOSED, [(BAN, 4), (OTHER_BAN, 1)], 5),
-        ([(OTHER_BAN,), *[(BAN,)] * 4], Verdict.CLOSED, [(BAN, 4), (OTHER_BAN, 1)], 5),
+        ([(THROTTLE, LIMIT)] * 3, HeadlineKind.CLOSED, [(LIMIT, 3), (THROTTLE, 3)], 3),
+        ([(BAN,)] * 4 + [(OTHER_BAN,)], HeadlineKind.CLOSED, [(BAN, 4), (OTHER_BAN, 1)], 5),
+        ([(OTHER_BAN,), *[(BAN,)] * 4], HeadlineKind.CLOSED, [(BAN, 4), (OTHER_BAN, 1)], 5),
         # Four queues that a ban and a throttle both close are explained by one of them; the limit explains the fifth.
-        ([(THROTTLE, BAN)] * 4 + [(LIMIT,)], Verdict.CLOSED, [(BAN, 4), (LIMIT, 1)], 5),
+        ([(THROTTLE, BAN)] * 4 + [(LIMIT,)], HeadlineKind.CLOSED, [(BAN, 4), (LIMIT, 1)], 5),
         # Alone at a queue is better than beside another.
-        ([(BAN, THROTTLE), (THROTTLE,), (BAN, LIMIT), (LIMIT,)], Verdict.CLOSED, [(LIMIT, 2), (THROTTLE, 2)], 4),
+        ([(BAN, THROTTLE), (THROTTLE,), (BAN, LIMIT), (LIMIT,)], HeadlineKind.CLOSED, [(LIMIT, 2), (THROTTLE, 2)], 4),
         # Queues that conditions exclude do not matter while others would take it.
-        ([(MEMORY, BAN)] * 9 + [(LIMIT,)], Verdict.CLOSED, [(LIMIT, 1)], 1),
-        ([(MEMORY,)] * 9 + [()], Verdict.COMPETES, [], 1),
-        ([(BAN,)] * 9 + [()], Verdict.COMPETES, [], 1),
+        ([(MEMORY, BAN)] * 9 + [(LIMIT,)], HeadlineKind.CLOSED, [(LIMIT, 1)], 1),
+        ([(MEMORY,)] * 9 + [()], HeadlineKind.COMPETES, [], 1),
+        ([(BAN,)] * 9 + [()], HeadlineKind.COMPETES, [], 1),
         # Where none would, closings do not matter: to open would not help.
-        ([(MEMORY, LIMIT), (MEMORY, LIMIT)], Verdict.MISMATCH, [(MEMORY, 2)], 2),
-        ([(MEMORY, PLATFORM)] * 2, Verdict.MISMATCH, [(MEMORY, 2), (PLATFORM, 2)], 2),
-        ([(MEMORY, PLATFORM), (MEMORY,)], Verdict.MISMATCH, [(MEMORY, 2)], 2),
-        ([(MEMORY,)] * 99 + [(PLATFORM, BAN)], Verdict.MISMATCH, [(MEMORY, 99), (PLATFORM, 1)], 100),
-        ([], Verdict.NO_QUEUES, [], 0),
+        ([(MEMORY, LIMIT), (MEMORY, LIMIT)], HeadlineKind.MISMATCH, [(MEMORY, 2)], 2),
+        ([(MEMORY, PLATFORM)] * 2, HeadlineKind.MISMATCH, [(MEMORY, 2), (PLATFORM, 2)], 2),
+        ([(MEMORY, PLATFORM), (MEMORY,)], HeadlineKind.MISMATCH, [(MEMORY, 2)], 2),
+        ([(MEMORY,)] * 99 + [(PLATFORM, BAN)], HeadlineKind.MISMATCH, [(MEMORY, 99), (PLATFORM, 1)], 100),
+        ([], HeadlineKind.NO_QUEUES, [], 0),
     ],
 )
 def test_the_cause_that_explains_most_is_named(
-    queues: list[tuple[Cause, ...]], verdict: Verdict, parts: list[tuple[Cause, int]], of: int
+    queues: list[tuple[Cause, ...]], verdict: HeadlineKind, parts: list[tuple[Cause, int]], of: int
 ) -> None:
     assert said(headline(of_job=(), queues=queues)) == (verdict, parts, of)
 
@@ -61,18 +61,18 @@ def test_the_cause_that_explains_most_is_named(
 def test_causes_of_the_job_itself_come_before_those_of_queues(queues: list[tuple[Cause, ...]]) -> None:
     for of_job in ([OWNER], [PRIORITY], [DELAY, OWNER], [PRIORITY, OWNER]):
         found = headline(of_job=of_job, queues=queues, no_pilots=[NO_SLOT])
-        assert found.verdict is Verdict.NEVER_DRAWN
+        assert found.verdict is HeadlineKind.NEVER_DRAWN
         assert [part.cause for part in found.parts] == [cause for cause in (OWNER, PRIORITY) if cause in of_job]
 
 
 @pytest.mark.parametrize(
     ("queues", "no_pilots", "expected"),
     [
-        ([(), ()], [NO_SLOT, NO_SLOT], (Verdict.NO_PILOTS, [(NO_SLOT, 2)], 2)),
-        ([(), (), ()], [NO_SLOT, NO_ROUND, NO_ROUND], (Verdict.NO_PILOTS, [(NO_ROUND, 2), (NO_SLOT, 1)], 3)),
-        ([(), ()], [NO_SLOT, None], (Verdict.COMPETES, [], 2)),
-        ([(), (LIMIT,)], [NO_SLOT], (Verdict.NO_PILOTS, [(NO_SLOT, 1)], 1)),
-        ([()], [], (Verdict.COMPETES, [], 1)),
+        ([(), ()], [NO_SLOT, NO_SLOT], (HeadlineKind.NO_PILOTS, [(NO_SLOT, 2)], 2)),
+        ([(), (), ()], [NO_SLOT, NO_ROUND, NO_ROUND], (HeadlineKind.NO_PILOTS, [(NO_ROUND, 2), (NO_SLOT, 1)], 3)),
+        ([(), ()], [NO_SLOT, None], (HeadlineKind.COMPETES, [], 2)),
+        ([(), (LIMIT,)], [NO_SLOT], (HeadlineKind.NO_PILOTS, [(NO_SLOT, 1)], 1)),
+        ([()], [], (HeadlineKind.COMPETES, [], 1)),
     ],
 )
 def test_missing_pilots_are_why_only_where_none_comes_to_any_queue(
@@ -84,12 +84,12 @@ def test_missing_pilots_are_why_only_where_none_comes_to_any_queue(
 @pytest.mark.parametrize(
     ("queues", "expected"),
     [
-        ([(), (LIMIT,)], (Verdict.DELAYED, [(DELAY, 1)], 1)),
+        ([(), (LIMIT,)], (HeadlineKind.DELAYED, [(DELAY, 1)], 1)),
         # A delay and a closing that hold at every queue are both named; one that does not is not.
-        ([(LIMIT,), (LIMIT,)], (Verdict.CLOSED, [(DELAY, 2), (LIMIT, 2)], 2)),
-        ([(LIMIT,), (BAN,)], (Verdict.CLOSED, [(DELAY, 2)], 2)),
+        ([(LIMIT,), (LIMIT,)], (HeadlineKind.CLOSED, [(DELAY, 2), (LIMIT, 2)], 2)),
+        ([(LIMIT,), (BAN,)], (HeadlineKind.CLOSED, [(DELAY, 2)], 2)),
         # What fits nowhere fits nowhere later either.
-        ([(MEMORY,), (MEMORY, LIMIT)], (Verdict.MISMATCH, [(MEMORY, 2)], 2)),
+        ([(MEMORY,), (MEMORY, LIMIT)], (HeadlineKind.MISMATCH, [(MEMORY, 2)], 2)),
     ],
 )
 def test_a_delay_of_the_job_holds_at_every_queue(queues: list[tuple[Cause, ...]], expected: object) -> None:
@@ -126,12 +126,12 @@ def test_every_combination_of_two_queues_has_one_verdict() -> None:
     for first, second in product(kinds, repeat=2):
         found = headline(of_job=(), queues=[first, second])
         if () in {first, second}:
-            expected = Verdict.COMPETES
+            expected = HeadlineKind.COMPETES
         elif all(MEMORY in queue for queue in (first, second)):
-            expected = Verdict.MISMATCH
+            expected = HeadlineKind.MISMATCH
         else:
-            expected = Verdict.CLOSED
+            expected = HeadlineKind.CLOSED
         assert found.verdict is expected, (first, second)
-        assert all(isinstance(part, Part) for part in found.parts)
+        assert all(isinstance(part, CauseCount) for part in found.parts)
         grounds = {part.cause.ground for part in found.parts}
-        assert grounds <= ({Ground.CONDITION} if expected is Verdict.MISMATCH else {*Ground} - {Ground.CONDITION})
+        assert grounds <= ({Ground.CONDITION} if expected is HeadlineKind.MISMATCH else {*Ground} - {Ground.CONDITION})

@@ -2,12 +2,12 @@
 
 from random import Random
 
-from matching.services.retry_after import LONGEST_S, SPREAD, Patience
+from matching.services.retry_after import LONGEST_S, SPREAD, RetryAfter
 
 
 def waits(*, pilots_per_s: float, seconds: float, at_least_s: float = 10) -> list[int]:
     """Return what each is told when so many ask each second, whatever they are told."""
-    patience, chance = Patience(), Random(1)
+    patience, chance = RetryAfter(), Random(1)
     return [
         patience.next_s(at_least_s=at_least_s, now=number / pilots_per_s, chance=chance)
         for number in range(int(pilots_per_s * seconds))
@@ -31,7 +31,7 @@ def test_none_waits_longer_than_the_longest_unless_the_site_says_so() -> None:
 
 
 def test_ten_thousand_who_obey_ask_a_few_hundred_times_a_second() -> None:
-    patience, chance = Patience(), Random(1)
+    patience, chance = RetryAfter(), Random(1)
     # As at the start of a farm: all come within ten seconds.
     due = sorted(10 * chance.random() for _ in range(10_000))
     asked = 0

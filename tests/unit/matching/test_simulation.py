@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from matching.domain.simulation.outcome import GroupOutcome, Outcome
+from matching.domain.simulation.outcome import GroupResult, SimulationResult
 from matching.domain.simulation.scenario import RunTime, Scenario, SimulatedGroup, SimulatedVO, Slots, Work
 from matching.domain.simulation.simulator import simulate
 from taskqueues.domain.definition import Rounding, define
@@ -75,11 +75,11 @@ def scenario(
     return Scenario(vos=tuple(vos), groups=tuple(groups), users=users, suspended=suspended, work=of, slots=tuple(at))
 
 
-def play(played: Scenario, *, days: float = 2, seed: int = 1) -> Outcome:
+def play(played: Scenario, *, days: float = 2, seed: int = 1) -> SimulationResult:
     return simulate(played, days=days, chance_of=lambda name: Random(f"{seed} {name}"))
 
 
-def group(outcome: Outcome, name: str) -> GroupOutcome:
+def group(outcome: SimulationResult, name: str) -> GroupResult:
     (found,) = (group for group in outcome.groups if group.group == name)
     return found
 
