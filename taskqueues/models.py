@@ -253,8 +253,8 @@ class ChangedGroup(models.Model):
         return f"group {self.group_id}"
 
 
-class Delivery(models.Model):
-    """One row is what one group got of one CPU segment in one interval of ``domain.deliveries.INTERVAL``."""
+class UsageInterval(models.Model):
+    """One row is what one group got of one CPU segment in one interval of ``domain.usage.INTERVAL``."""
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="+", db_index=False)
     cpu_segment_s = models.PositiveIntegerField(help_text="In reference-core seconds per core.")
@@ -263,7 +263,7 @@ class Delivery(models.Model):
     processor_s = models.FloatField(help_text="Time under lease × processors (ADR 13).")
 
     class Meta:
-        verbose_name_plural = "deliveries"
+        db_table = "taskqueues_delivery"
         constraints = [
             # Its index serves the sums of the last hour, day and week, and the removal of what is older.
             models.UniqueConstraint(
@@ -273,7 +273,7 @@ class Delivery(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"delivery {self.pk}"
+        return f"usage interval {self.pk}"
 
 
 class GroupUsage(models.Model):
@@ -286,13 +286,14 @@ class GroupUsage(models.Model):
         return f"use of group {self.group_id}"
 
 
-class DeliveryCount(models.Model):
-    """The one row says until when deliveries and use have been counted."""
+class UsageCounter(models.Model):
+    """The one row says until when usage has been counted."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     counted_until = models.DateTimeField()
 
     class Meta:
+        db_table = "taskqueues_deliverycount"
         constraints = [models.CheckConstraint(name="delivery_count_has_one_row", condition=Q(id=1))]
 
     def __str__(self) -> str:
@@ -306,7 +307,7 @@ class SubmitPool(models.Model):
     vo = models.ForeignKey(VO, models.CASCADE, related_name="submit_pools")
     requirements = models.JSONField(help_text="Canonical form.")
     queues: "models.ManyToManyField[Queue, models.Model]" = models.ManyToManyField(
-        Queue, through="Membership", related_name="submit_pools", blank=True
+        Queue, through="PoolQueue", related_name="submit_pools", blank=True
     )
     refreshed_at = models.DateTimeField()
     last_used_at = models.DateTimeField(help_text="When a job that needs it was last queued.")
@@ -315,7 +316,7 @@ class SubmitPool(models.Model):
         return self.id
 
 
-class Membership(models.Model):
+class PoolQueue(models.Model):
     """One row says that a queue satisfies a submit pool.
 
     NB: there are hundreds of thousands, and foreign keys in the database would take as long as all else that a refresh

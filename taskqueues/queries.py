@@ -23,8 +23,8 @@ from resources.queries.possible_queues import PossiblePlaces
 from taskqueues import sql
 from taskqueues.domain.history import CorrectedShare, correct_shares
 from taskqueues.domain.limits import Bounds, LimitScope
-from taskqueues.domain.usage import Amount
-from taskqueues.models import Delivery, GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool
+from taskqueues.domain.usage import UsageAmount
+from taskqueues.models import GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool, UsageInterval
 from wms.accounts.models import VO, Group
 
 #: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
@@ -151,12 +151,12 @@ def shares_in_effect(groups: Iterable[Group]) -> Mapping[int, float]:
     return {group_id: share if share >= LEAST_SHARE else 0.0 for group_id, share in shares.items()}
 
 
-def delivered(*, vo_id: int, since: datetime) -> Mapping[tuple[int, int], Amount]:
+def delivered(*, vo_id: int, since: datetime) -> Mapping[tuple[int, int], UsageAmount]:
     """Return {(group id, CPU segment): what was counted as delivered} in the intervals from *since* on, of a VO."""
     # Uses index: a_group_has_one_delivery_of_a_segment_in_an_interval
-    rows = Delivery.objects.filter(group__vo=vo_id, began_at__gte=since).values_list("group_id", "cpu_segment_s")
+    rows = UsageInterval.objects.filter(group__vo=vo_id, began_at__gte=since).values_list("group_id", "cpu_segment_s")
     sums = rows.annotate(Sum("matches"), Sum("processor_s")).order_by("group", "cpu_segment_s")
-    return {(group_id, segment): Amount(matches, processor_s) for group_id, segment, matches, processor_s in sums}
+    return {(group_id, segment): UsageAmount(matches, processor_s) for group_id, segment, matches, processor_s in sums}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

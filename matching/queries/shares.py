@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from matching.queries.usage import delivered_by_leases
 from taskqueues.domain.history import CorrectedShare
-from taskqueues.domain.usage import Amount, Amounts, added, interval_of, total
-from taskqueues.models import DeliveryCount
+from taskqueues.domain.usage import Amounts, UsageAmount, added, interval_of, total
+from taskqueues.models import UsageCounter
 from taskqueues.queries import corrected_shares, delivered, shares_in_effect
 from wms.accounts.models import Group
 
@@ -20,8 +20,8 @@ class SegmentShare:
     """What a group, and all of its VO, got of one CPU segment."""
 
     cpu_segment_s: int
-    group: Amount
-    vo: Amount
+    group: UsageAmount
+    vo: UsageAmount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class DeliveredShare:
 
     since: datetime
     until: datetime
-    group: Amount
-    vo: Amount
+    group: UsageAmount
+    vo: UsageAmount
     #: Those of which the VO got something, shortest first.
     segments: tuple[SegmentShare, ...]
 
@@ -52,7 +52,7 @@ def shares_of(group: Group, *, now: datetime) -> Shares:
     Args:
         now: the database's clock, by which leases are made.
     """
-    counted_until = DeliveryCount.objects.values_list("counted_until", flat=True).first()
+    counted_until = UsageCounter.objects.values_list("counted_until", flat=True).first()
     recent: dict[datetime, Amounts] = {}
     windows = {}
     for name, window in WINDOWS.items():
@@ -81,7 +81,7 @@ def _delivered_share(group_id: int, amounts: Amounts, *, since: datetime, until:
         segments=tuple(
             SegmentShare(
                 cpu_segment_s=segment,
-                group=amounts.get((group_id, segment), Amount()),
+                group=amounts.get((group_id, segment), UsageAmount()),
                 vo=total(amount for (_, of), amount in amounts.items() if of == segment),
             )
             for segment in segments

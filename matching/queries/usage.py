@@ -7,10 +7,12 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Extract, Greatest, Least
 
 from matching.models import Match
-from taskqueues.domain.usage import Amount
+from taskqueues.domain.usage import UsageAmount
 
 
-def delivered_by_leases(*, since: datetime, until: datetime, vo_id: int | None = None) -> dict[tuple[int, int], Amount]:
+def delivered_by_leases(
+    *, since: datetime, until: datetime, vo_id: int | None = None
+) -> dict[tuple[int, int], UsageAmount]:
     """Return what each group got of each CPU segment, of one VO or all.
 
     Args:
@@ -37,4 +39,6 @@ def delivered_by_leases(*, since: datetime, until: datetime, vo_id: int | None =
         )
         .order_by("job__group_id", "cpu_segment_s")
     )
-    return {(group_id, segment_s): Amount(matches, processor_s) for group_id, segment_s, matches, processor_s in rows}
+    return {
+        (group_id, segment_s): UsageAmount(matches, processor_s) for group_id, segment_s, matches, processor_s in rows
+    }

@@ -15,7 +15,7 @@ from resources.queries.places import Place, resolve_place
 from resources.queries.possible_queues import PossiblePlaces, possible_places
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.queries import limits_by_place
-from taskqueues.services.offers import Slot, resolve
+from taskqueues.services.offers import OfferedSlot, resolve
 from wms.accounts.models import VO, Group, Membership, User
 from wms.kernel.db import ask_prepared
 from wms.kernel.errors import ForbiddenError, RejectedError
@@ -372,7 +372,7 @@ def _offer(
     setup = vo.setup if request.setup is None else request.setup
     if setup not in vo.setups:
         raise BadOfferError.of_field("setup", f'{vo} has no setup "{setup}".{did_you_mean(setup, vo.setups)}')
-    slot = Slot(
+    slot = OfferedSlot(
         setup=setup,
         site=_name(request.site),
         ce=_name(request.ce),

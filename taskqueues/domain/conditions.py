@@ -15,7 +15,7 @@ from taskqueues.domain.offer import ResourceOffer
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MatchCondition:
     """One condition of the match."""
 
     #: Of which task queues it accepts an offer; None: of all, and nothing need be computed.
@@ -26,7 +26,7 @@ class Condition:
     is_amount: bool = False
 
 
-def _at_most(amount: str) -> Condition:
+def _at_most(amount: str) -> MatchCondition:
     """Return the condition that queues ask no more than is offered, of what both call *amount*; None: any amount."""
 
     def accepts(queues: Columns, offer: ResourceOffer) -> Mask | None:
@@ -36,7 +36,7 @@ def _at_most(amount: str) -> Condition:
         enough: Mask = getattr(queues, amount) <= offered
         return enough
 
-    return Condition(accepts, (amount,), is_amount=True)
+    return MatchCondition(accepts, (amount,), is_amount=True)
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
@@ -128,21 +128,23 @@ def within(queues: Columns, scope: LimitScope) -> Mask:
     return theirs
 
 
-CONDITIONS: Mapping[str, Condition] = MappingProxyType(
+CONDITIONS: Mapping[str, MatchCondition] = MappingProxyType(
     {
-        "owner_group": Condition(_owner_group, ("vo_id", "group_id", "owner_id")),
-        "setup": Condition(lambda queues, offer: queues.setup.is_(offer.setup), ("setup",)),
+        "owner_group": MatchCondition(_owner_group, ("vo_id", "group_id", "owner_id")),
+        "setup": MatchCondition(lambda queues, offer: queues.setup.is_(offer.setup), ("setup",)),
         "cpu_time": _at_most("cpu_time_s"),
-        "pilot_type": Condition(lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type), ("pilot_type",)),
-        "site": Condition(_site, ("site", "possible_sites", "accepting")),
-        "banned_site": Condition(_banned_site, ("site", "possible_sites")),
-        "ce": Condition(_ce, ("ce", "possible_ces")),
-        "platform": Condition(_platform, ("platforms", "possible_platforms")),
-        "submit_pool": Condition(_submit_pool, ("submit_pools",)),
-        "software": Condition(_software, ("lacking_software",)),
-        "tags": Condition(lambda queues, offer: queues.tags.within(offer.tags), ("tags",)),
-        "required_tags": Condition(_required_tags, ("required_tags",)),
-        "job_type": Condition(_job_type, ("job_types",)),
+        "pilot_type": MatchCondition(
+            lambda queues, offer: queues.pilot_types.accepts(offer.pilot_type), ("pilot_type",)
+        ),
+        "site": MatchCondition(_site, ("site", "possible_sites", "accepting")),
+        "banned_site": MatchCondition(_banned_site, ("site", "possible_sites")),
+        "ce": MatchCondition(_ce, ("ce", "possible_ces")),
+        "platform": MatchCondition(_platform, ("platforms", "possible_platforms")),
+        "submit_pool": MatchCondition(_submit_pool, ("submit_pools",)),
+        "software": MatchCondition(_software, ("lacking_software",)),
+        "tags": MatchCondition(lambda queues, offer: queues.tags.within(offer.tags), ("tags",)),
+        "required_tags": MatchCondition(_required_tags, ("required_tags",)),
+        "job_type": MatchCondition(_job_type, ("job_types",)),
         "processors": _at_most("processors"),
         "memory": _at_most("memory_mb"),
         "wall_time": _at_most("wall_time_s"),
@@ -150,8 +152,8 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "disk": _at_most("disk_mb"),
         # Asked or not, offered or not: an amount of none or one.
         "container": _at_most("container"),
-        "throttle": Condition(_throttle, ("throttled", "refused")),
-        "limit": Condition(_limit, ("full_limits",)),
+        "throttle": MatchCondition(_throttle, ("throttled", "refused")),
+        "limit": MatchCondition(_limit, ("full_limits",)),
     }
 )
 

@@ -12,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class UsageAmount:
     """Something delivered: jobs that pilots got, and seconds under lease × processors (ADR 13)."""
 
     matches: int = 0
@@ -20,18 +20,18 @@ class Amount:
 
 
 #: What each group got of each CPU segment: {(group id, segment in seconds): amount}.
-Amounts = Mapping[tuple[int, int], Amount]
+Amounts = Mapping[tuple[int, int], UsageAmount]
 
 
-def total(amounts: Iterable[Amount]) -> Amount:
+def total(amounts: Iterable[UsageAmount]) -> UsageAmount:
     """Return all of them together."""
     listed = list(amounts)
-    return Amount(sum(amount.matches for amount in listed), sum(amount.processor_s for amount in listed))
+    return UsageAmount(sum(amount.matches for amount in listed), sum(amount.processor_s for amount in listed))
 
 
-def added(one: Amounts, other: Amounts) -> dict[tuple[int, int], Amount]:
+def added(one: Amounts, other: Amounts) -> dict[tuple[int, int], UsageAmount]:
     """Return both together, group by group and segment by segment."""
-    return {key: total([one.get(key, Amount()), other.get(key, Amount())]) for key in {**one, **other}}
+    return {key: total([one.get(key, UsageAmount()), other.get(key, UsageAmount())]) for key in {**one, **other}}
 
 
 def interval_of(moment: datetime) -> datetime:

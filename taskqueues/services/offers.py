@@ -22,7 +22,7 @@ from wms.kernel.memo import FORGETFUL, Memo, ReadBeforehand, Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class OfferedSlot:
     """One slot as it is told of; None: the queue's word, else the VO's, else not compared.
 
     ``site`` and ``ce`` are names for a place that has no row here, such as a CE that stands at several sites.
@@ -59,7 +59,7 @@ class _Terms:
 
 
 def resolve(
-    slot: Slot,
+    slot: OfferedSlot,
     *,
     vo: VO,
     place: Place,
@@ -153,7 +153,7 @@ def offer_of_queue(
     Platforms that only the node knows are not compared. *known* and *some_name_software*: as for
     ``resolve``.
     """
-    slot = Slot(
+    slot = OfferedSlot(
         cpu_time_s=queue.cpu_time_s,
         tags=tuple(queue.tags),
         required_tags=tuple(queue.required_tags),

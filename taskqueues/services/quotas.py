@@ -18,7 +18,7 @@ class QuotaExceededError(ConflictError):
     code = "quota_exceeded"
 
 
-class Kind(NamedTuple):
+class QuotaKind(NamedTuple):
     """What quotas look at: jobs of which all of it is the same count in the same ones."""
 
     vo_id: int
@@ -46,7 +46,7 @@ def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[s
     Raises:
         QuotaExceededError: naming the quota.
     """
-    kinds = [Kind(vo_id, group_id, owner_id, job_type) for job_type in coming]
+    kinds = [QuotaKind(vo_id, group_id, owner_id, job_type) for job_type in coming]
     for limit, scope in _limits(kinds).items():
         number = sum(coming[kind.job_type] for kind in kinds if scope.is_on(kind))
         _lock(limit)
@@ -59,7 +59,7 @@ def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[s
 
 
 @transaction_required
-def within(coming: Sequence[tuple[int, Kind]]) -> frozenset[int]:
+def within(coming: Sequence[tuple[int, QuotaKind]]) -> frozenset[int]:
     """Return which of the jobs may wait, the first ones first; until the end of the transaction no others come in.
 
     Args:
@@ -78,19 +78,19 @@ def within(coming: Sequence[tuple[int, Kind]]) -> frozenset[int]:
     return frozenset(let_in)
 
 
-def room_of(kinds: Collection[Kind]) -> Mapping[Kind, int | None]:
+def room_of(kinds: Collection[QuotaKind]) -> Mapping[QuotaKind, int | None]:
     """Return for each kind how many more of its jobs may wait at this moment; None: any number."""
     rooms = [(scope, _room(limit)) for limit, scope in _limits(kinds).items()]
     return {kind: min((room for scope, room in rooms if scope.is_on(kind)), default=None) for kind in kinds}
 
 
-def full_in_words(kind: Kind) -> str:
+def full_in_words(kind: QuotaKind) -> str:
     """Return which quota has no room for a job of the kind, such as "at most 3 jobs of … may wait"; empty: none."""
     full = next((limit for limit in _limits([kind]) if _room(limit) <= 0), None)
     return "" if full is None else f"at most {full.waiting} jobs of {limit_in_words(full)} may wait"
 
 
-def _limits(kinds: Collection[Kind]) -> Mapping[Limit, LimitScope]:
+def _limits(kinds: Collection[QuotaKind]) -> Mapping[Limit, LimitScope]:
     """Return the quotas in which jobs of any of the kinds count, in the order in which they are locked."""
     limits = Limit.objects.filter(
         Q(vo=None) | Q(vo__in={kind.vo_id for kind in kinds}),

@@ -6,7 +6,7 @@ from datetime import datetime
 from taskqueues import sql
 from taskqueues.domain.history import decayed
 from taskqueues.domain.usage import KEPT, Amounts, interval_of
-from taskqueues.models import Delivery, DeliveryCount, GroupUsage
+from taskqueues.models import GroupUsage, UsageCounter, UsageInterval
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
@@ -17,13 +17,13 @@ _LEAST_USED_S = 1e-3
 @transaction_required
 def lock_count() -> datetime | None:
     """Return until when all is counted, having waited for another count that is going on; None: nothing ever was."""
-    return DeliveryCount.objects.select_for_update().values_list("counted_until", flat=True).filter(pk=1).first()
+    return UsageCounter.objects.select_for_update().values_list("counted_until", flat=True).filter(pk=1).first()
 
 
 @transaction_required
 def begin_count(*, at: datetime) -> None:
     """Have the first count begin at that moment, unless another one has begun meanwhile."""
-    DeliveryCount.objects.bulk_create([DeliveryCount(counted_until=at)], ignore_conflicts=True)
+    UsageCounter.objects.bulk_create([UsageCounter(counted_until=at)], ignore_conflicts=True)
 
 
 @transaction_required
@@ -38,8 +38,8 @@ def record(amounts: Amounts, *, since: datetime, until: datetime) -> None:
     for (group_id, _), amount in amounts.items():
         used_s[group_id] += amount.processor_s
     _add_to_usage(used_s, since=since, until=until)
-    DeliveryCount.objects.filter(pk=1).update(counted_until=until)
-    Delivery.objects.filter(began_at__lt=until - KEPT).delete()
+    UsageCounter.objects.filter(pk=1).update(counted_until=until)
+    UsageInterval.objects.filter(began_at__lt=until - KEPT).delete()
     priorities.mark_corrected_with(group_ids=used_s.keys(), now=until)
 
 

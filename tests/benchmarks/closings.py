@@ -16,7 +16,7 @@ from matching.services.throttles import advertise
 from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import CURRENT, GATHERING, SUBMITTING
 from resources.models import Queue, Site, ThrottleState
-from taskqueues.models import Limit, Membership, SubmitPool, TaskQueue
+from taskqueues.models import Limit, PoolQueue, SubmitPool, TaskQueue
 from taskqueues.services.index.shared import index
 from tests.benchmarks.match import match_often, match_once
 from tests.benchmarks.measuring import Report
@@ -122,9 +122,9 @@ def _make_pools(world: World) -> int:
         for number in range(count)
     )
     # As rows: a thousand calls of set() take longer than all that is measured.
-    Membership.objects.bulk_create(
+    PoolQueue.objects.bulk_create(
         (
-            Membership(submitpool_id=pool.pk, queue_id=queue_id)
+            PoolQueue(submitpool_id=pool.pk, queue_id=queue_id)
             for pool in pools
             for queue_id in chance.sample(queue_ids, len(queue_ids) // 2)
         ),

@@ -120,7 +120,7 @@ def digest_of(token: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class FailureDelay:
     """So many failures hold nothing up; from then on the next attempt waits, twice as long after each further failure.
 
     Args:
@@ -147,16 +147,18 @@ MAX_FAILURES_OF_NAME = 100
 #: Many names from one address, which may be that of a whole institute.
 MAX_FAILURES_OF_ADDRESS = 100
 
-OF_NAME_AND_ADDRESS = Limit(free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+OF_NAME_AND_ADDRESS = FailureDelay(
+    free=MAX_FAILURES_OF_NAME_AND_ADDRESS, first_s=10, longest_s=300, window=BRAKE_WINDOW
+)
 #: While somebody guesses at the name from everywhere. NB: the delay never counts from what happened at other addresses,
 #: for then whoever guesses would hold up the true user for ever.
-OF_ATTACKED_NAME_AND_ADDRESS = Limit(free=3, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+OF_ATTACKED_NAME_AND_ADDRESS = FailureDelay(free=3, first_s=10, longest_s=300, window=BRAKE_WINDOW)
 #: Short, for others at this address wait too: about as many attempts in the window as are free.
-OF_ADDRESS = Limit(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=BRAKE_WINDOW)
+OF_ADDRESS = FailureDelay(free=MAX_FAILURES_OF_ADDRESS, first_s=1, longest_s=5, window=BRAKE_WINDOW)
 #: A browser that the user has logged in with before.
-OF_DEVICE = Limit(free=10, first_s=10, longest_s=300, window=BRAKE_WINDOW)
+OF_DEVICE = FailureDelay(free=10, first_s=10, longest_s=300, window=BRAKE_WINDOW)
 #: Codes of one account, whoever tries them: only who has its password gets so far.
-OF_CODES = Limit(free=5, first_s=10, longest_s=900, window=CODE_BRAKE_WINDOW)
+OF_CODES = FailureDelay(free=5, first_s=10, longest_s=900, window=CODE_BRAKE_WINDOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,7 @@ class Failure:
     same_address: bool
 
 
-def held_until(failures: Iterable[datetime], limit: Limit, *, now: datetime) -> datetime | None:
+def held_until(failures: Iterable[datetime], limit: FailureDelay, *, now: datetime) -> datetime | None:
     """Return from when on the next attempt is allowed after failures at these times, or None if it is now."""
     counted = [failed_at for failed_at in failures if failed_at > now - limit.window]
     beyond = len(counted) - limit.free

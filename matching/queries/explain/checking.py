@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from taskqueues.services.quotas import Kind, full_in_words
+from taskqueues.services.quotas import QuotaKind, full_in_words
 from wms.jobs.domain.data import WAITS_FOR_ROOM, narrowed
 from wms.jobs.models import Job
 from wms.jobs.services.input_data import Located
@@ -40,4 +40,4 @@ def _reason(job: Job) -> str:
 
 
 def _full_quota(job: Job) -> str:
-    return full_in_words(Kind.of(job))
+    return full_in_words(QuotaKind.of(job))

@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 
 from taskqueues.domain.columns import Columns, Mask, Rows
-from taskqueues.domain.conditions import CONDITIONS, Condition
+from taskqueues.domain.conditions import CONDITIONS, MatchCondition
 from taskqueues.domain.offer import ResourceOffer
 
 #: A thousand masks of ten thousand queues. Offers are many, but sites, platforms and segments are few.
@@ -84,7 +84,7 @@ class Masks:
                 self._bytes -= 0 if oldest is None else oldest.nbytes
         return mask
 
-    def _class_by(self, condition: Condition) -> Callable[[ResourceOffer], Hashable]:
+    def _class_by(self, condition: MatchCondition) -> Callable[[ResourceOffer], Hashable]:
         """Return what tells offers apart of which the condition may say different things."""
         if not condition.is_amount:
             return attrgetter(*condition.looks_at)

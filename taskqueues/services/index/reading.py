@@ -15,7 +15,7 @@ from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.weights import USER_PRIORITIES
 from taskqueues.models import CONFIGURATION, TaskQueue, TaskQueueQuerySet
 from taskqueues.services.index.masks import Masks
-from taskqueues.services.index.snapshot import Level, News, Snapshot, Standing, View
+from taskqueues.services.index.snapshot import DatabaseView, IndexDelta, LevelChange, QueueCounts, Snapshot
 from wms.kernel.db import array_of
 
 #: Primary keys of task queues.
@@ -94,10 +94,10 @@ def read_all() -> Snapshot:
         row_of=RowOf(columns),
         view=view,
     )
-    return nothing.next(News(view=view, gone=frozenset(), come=come, standing=standing, levels=[]))
+    return nothing.next(IndexDelta(view=view, gone=frozenset(), come=come, standing=standing, levels=[]))
 
 
-def read_news(since: Snapshot) -> News:
+def read_news(since: Snapshot) -> IndexDelta:
     """Return what transactions did to the queues that the snapshot *since* could not see and that is visible now."""
     with _one_view() as view:
         counted_in = _changed_rows(since.view.seen)
@@ -110,7 +110,7 @@ def read_news(since: Snapshot) -> News:
         standing = _recounted(standing, new=new, counted_in=counted_in)
     counted = frozenset(standing.task_queue_id[standing.counted].tolist())
     gone = np.setdiff1d(changed, np.concatenate((new, standing.task_queue_id, [CONFIGURATION])))
-    return News(
+    return IndexDelta(
         view=view,
         configuration_changed=CONFIGURATION in changed,
         gone=frozenset(gone.tolist()),
@@ -133,7 +133,7 @@ def definitions_of(task_queue_ids: Collection[int]) -> Mapping[int, QueueDefinit
 
 
 @contextmanager
-def _one_view() -> Iterator[View]:
+def _one_view() -> Iterator[DatabaseView]:
     """Have all statements see the database as it is at one moment, and yield that."""
     if connection.in_atomic_block:
         # Somebody's transaction, whose uncommitted rows are to be seen; its isolation is its own.
@@ -144,10 +144,10 @@ def _one_view() -> Iterator[View]:
             yield _view()
 
 
-def _view() -> View:
+def _view() -> DatabaseView:
     begun_at = monotonic()
     ((seen, database_time),) = _rows("SELECT pg_current_snapshot()::text, wms_now()")
-    return View(begun_at=begun_at, database_time=database_time, seen=seen)
+    return DatabaseView(begun_at=begun_at, database_time=database_time, seen=seen)
 
 
 def _rows(statement: str, **parameters: str | bool) -> list[tuple[Any, ...]]:
@@ -172,9 +172,9 @@ def _changed_rows(seen: str) -> dict[str, Ids]:
     }
 
 
-def _standing(only: Ids | None) -> Standing:
+def _standing(only: Ids | None) -> QueueCounts:
     rows = _packed(_STANDING, _STANDING_ROW, only)
-    return Standing(
+    return QueueCounts(
         task_queue_id=rows["task_queue_id"].astype(np.int64),
         priority=rows["priority"].astype(np.float64),
         trusted=rows["trusted"].astype(np.bool_),
@@ -183,7 +183,7 @@ def _standing(only: Ids | None) -> Standing:
     )
 
 
-def _recounted(standing: Standing, *, new: Ids, counted_in: Mapping[str, Ids]) -> Standing:
+def _recounted(standing: QueueCounts, *, new: Ids, counted_in: Mapping[str, Ids]) -> QueueCounts:
     """Return the numbers with their counts brought up to this moment."""
     is_new = np.isin(standing.task_queue_id, new)
     jobs = np.where(is_new[:, None], _count(standing.task_queue_id, only=new), standing.jobs)
@@ -210,9 +210,9 @@ def _count(task_queue_id: Ids, *, only: Ids | None) -> NDArray[np.int64]:
     return jobs
 
 
-def _changed_levels(seen: str) -> list[Level]:
+def _changed_levels(seen: str) -> list[LevelChange]:
     return [
-        Level(task_queue_id=task_queue_id, user_priority=user_priority, jobs=int(jobs), came=came)
+        LevelChange(task_queue_id=task_queue_id, user_priority=user_priority, jobs=int(jobs), came=came)
         for task_queue_id, user_priority, jobs, came in _rows(_CHANGED_LEVELS, seen=seen)
     ]
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 
 from taskqueues.services.index.reading import read_all, read_news
-from taskqueues.services.index.snapshot import News, Snapshot
+from taskqueues.services.index.snapshot import IndexDelta, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class SharedIndex:
         else:
             self._publish(read_news(known))
 
-    def _publish(self, found: Snapshot | News) -> None:
+    def _publish(self, found: Snapshot | IndexDelta) -> None:
         with self._changed:
             if self._thread is not current_thread():
                 return

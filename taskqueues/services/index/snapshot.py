@@ -16,7 +16,7 @@ from wms.kernel.memo import Memo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class LevelChange:
     """What changed at one level of a queue."""
 
     task_queue_id: int
@@ -28,7 +28,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class QueueCounts:
     """Numbers of queues as a table says them: one entry of each array is a queue."""
 
     task_queue_id: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class DatabaseView:
     """The database as it was seen at one moment."""
 
     #: When the reading was begun, by this process's monotonic clock.
@@ -53,19 +53,19 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class IndexDelta:
     """What a reading found that a snapshot did not know."""
 
     #: Whether sites, queues, VOs or groups changed: what is remembered of them is not true any more.
     configuration_changed: bool = False
-    view: View
+    view: DatabaseView
     #: Queues that were removed.
     gone: frozenset[int]
     #: Queues that are new; their numbers are in ``standing``.
     come: Sequence[QueueRow]
-    standing: Standing
+    standing: QueueCounts
     #: Of queues whose count is not in ``standing``.
-    levels: Sequence[Level]
+    levels: Sequence[LevelChange]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Snapshot:
     jobs: NDArray[np.int64]
     masks: Masks
     row_of: RowOf
-    view: View
+    view: DatabaseView
     #: As claims found.
     held_back: HeldBackLevels = field(default_factory=HeldBackLevels)
     #: What is remembered of the configuration, which is as it was at that moment.
@@ -109,7 +109,7 @@ class Snapshot:
         """Return the time by the database's clock, without asking."""
         return self.view.database_time + timedelta(seconds=monotonic() - self.view.begun_at)
 
-    def next(self, news: News) -> "Snapshot":
+    def next(self, news: IndexDelta) -> "Snapshot":
         """Return the snapshot that follows this one."""
         columns, priority, jobs = self._moved(news)
         row_of = self.row_of if columns is self.columns else RowOf(columns)
@@ -138,7 +138,7 @@ class Snapshot:
             memo={} if news.configuration_changed else self.memo,
         )
 
-    def _still_held_back(self, news: News) -> HeldBackLevels:
+    def _still_held_back(self, news: IndexDelta) -> HeldBackLevels:
         """Return what is held back where no job came; where only a count is told, some may have."""
         return self.held_back.still(
             now=news.view.database_time,
@@ -146,7 +146,7 @@ class Snapshot:
             recounted=frozenset(news.standing.task_queue_id[news.standing.counted].tolist()) | news.gone,
         )
 
-    def _moved(self, news: News) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
+    def _moved(self, news: IndexDelta) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
         """Return columns, priorities and jobs with the rows that are gone taken out and those that came put in."""
         if not news.gone and not news.come:
             return self.columns, self.priority.copy(), self.jobs.copy()

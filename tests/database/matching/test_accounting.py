@@ -10,8 +10,8 @@ from pytest_django import Settings
 from matching.models import Match
 from matching.queries.usage import delivered_by_leases
 from matching.services import accounting
-from taskqueues.domain.usage import INTERVAL, Amount, interval_of
-from taskqueues.models import Delivery, DeliveryCount, GroupUsage
+from taskqueues.domain.usage import INTERVAL, UsageAmount, interval_of
+from taskqueues.models import GroupUsage, UsageCounter, UsageInterval
 from taskqueues.services import usage
 from tests.clock import pass_time
 from tests.factories import NOW, make_group, make_job, make_match, make_pilot
@@ -43,7 +43,7 @@ def test_of_each_lease_the_part_within_the_time_counts(group: Group) -> None:
     lease(group, begins=at(59), ends=at(500), cpu_time_s=500)  # 1 s, and a match
     lease(group, begins=at(-50), ends=at(0), cpu_time_s=500)  # ended before
     lease(group, begins=at(60), cpu_time_s=500)  # begins after
-    assert delivered_by_leases(since=NOW, until=at(60)) == {(group.pk, 500): Amount(2, 101.0)}
+    assert delivered_by_leases(since=NOW, until=at(60)) == {(group.pk, 500): UsageAmount(2, 101.0)}
 
 
 def test_time_counts_for_each_processor_and_under_the_segment_of_the_jobs_description(group: Group) -> None:
@@ -51,8 +51,8 @@ def test_time_counts_for_each_processor_and_under_the_segment_of_the_jobs_descri
     lease(group, begins=NOW, ends=at(10), cpu_time_s=5000)
     lease(group, begins=NOW, ends=at(10), cpu_time_s=10**6)
     assert delivered_by_leases(since=NOW, until=at(60)) == {
-        (group.pk, 5000): Amount(2, 90.0),
-        (group.pk, 300_000): Amount(1, 10.0),
+        (group.pk, 5000): UsageAmount(2, 90.0),
+        (group.pk, 300_000): UsageAmount(1, 10.0),
     }
 
 
@@ -88,7 +88,7 @@ def test_the_leases_of_a_time_are_found_without_reading_all(group: Group) -> Non
 
 def counted() -> tuple[int, float, float]:
     """Return the matches and seconds of all intervals, and the use."""
-    rows = Delivery.objects.values_list("matches", "processor_s")
+    rows = UsageInterval.objects.values_list("matches", "processor_s")
     use = GroupUsage.objects.values_list("used_s", flat=True)
     return sum(matches for matches, _ in rows), sum(seconds for _, seconds in rows), sum(use)
 
@@ -102,9 +102,9 @@ def test_everything_is_counted_once_however_often_and_late_it_is_counted(group: 
     assert matches == 2
     assert 100 + 500 - 60 <= seconds <= 100 + 500 - 60 + seconds_since(now)
     assert used == pytest.approx(seconds, rel=1e-2)
-    counted_until = DeliveryCount.objects.get().counted_until
+    counted_until = UsageCounter.objects.get().counted_until
     steps = accounting.count_deliveries()  # the moment since, perhaps across the end of an interval
-    assert steps <= 1 + (interval_of(DeliveryCount.objects.get().counted_until) - interval_of(counted_until)) / INTERVAL
+    assert steps <= 1 + (interval_of(UsageCounter.objects.get().counted_until) - interval_of(counted_until)) / INTERVAL
     pass_time(minutes=30)
     assert accounting.count_deliveries() >= 6
     matches, seconds, _ = counted()
@@ -131,7 +131,7 @@ def test_what_was_written_half_is_counted_again_as_a_whole(group: Group, monkeyp
     monkeypatch.setattr(usage, "record", record_and_die)
     with pytest.raises(PowerCutError):
         accounting.count_deliveries()
-    assert (counted(), DeliveryCount.objects.count()) == ((0, 0, 0), 0)
+    assert (counted(), UsageCounter.objects.count()) == ((0, 0, 0), 0)
     monkeypatch.setattr(usage, "record", record)
     accounting.count_deliveries()
     assert list(counted()[:2]) == pytest.approx([1, 100.0], abs=1e-3)
@@ -142,7 +142,7 @@ def test_an_interval_is_not_mixed_with_the_next(group: Group) -> None:
     lease(group, begins=interval_of(now) - 3 * INTERVAL, ends=interval_of(now) - INTERVAL)
     accounting.count_deliveries()
     begun = interval_of(now) - 3 * INTERVAL
-    amounts = Delivery.objects.order_by("began_at").values_list("began_at", "matches", "processor_s")
+    amounts = UsageInterval.objects.order_by("began_at").values_list("began_at", "matches", "processor_s")
     assert list(amounts) == [(begun, 1, 300.0), (begun + INTERVAL, 0, 300.0)]
 
 
@@ -158,4 +158,4 @@ def test_a_run_after_a_long_outage_leaves_the_rest_to_the_next(group: Group, mon
 
 def test_a_new_system_has_nothing_to_count() -> None:
     assert accounting.count_deliveries() == 0
-    assert DeliveryCount.objects.get().counted_until <= database_now()
+    assert UsageCounter.objects.get().counted_until <= database_now()

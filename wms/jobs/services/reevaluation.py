@@ -15,7 +15,7 @@ from resources.models import ReplicaChange
 from resources.queries.replicas import site_layout
 from resources.services import replicas
 from taskqueues.services import queueing, quotas
-from taskqueues.services.quotas import Kind
+from taskqueues.services.quotas import QuotaKind
 from wms.jobs.domain.data import WAITS_FOR_ROOM
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import PLACED, Job, JobQuerySet, SiteLayout
@@ -97,7 +97,7 @@ def _let_page_in(*, now: datetime) -> int:
         return 0
     waiting = _without_room()
     kinds = [
-        Kind(*row[:-1])
+        QuotaKind(*row[:-1])
         for row in waiting.values_list("vo", "group", "owner", "job_type").annotate(first=Min("pk")).order_by("first")
     ]
     page: list[Job] = []
@@ -169,7 +169,7 @@ def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
 def _with_room(jobs: Iterable[Job]) -> frozenset[int]:
     """Return those of the Checking ones that may wait; no others come in until the end of the transaction."""
     # Before any row is locked (wms.kernel.db); submissions do it in this order too.
-    return quotas.within([(job.pk, Kind.of(job)) for job in jobs if job.status == JobStatus.CHECKING])
+    return quotas.within([(job.pk, QuotaKind.of(job)) for job in jobs if job.status == JobStatus.CHECKING])
 
 
 @transaction_required

@@ -6,8 +6,8 @@ import pytest
 from django.db import IntegrityError
 
 from taskqueues.domain.history import HALF_LIFE
-from taskqueues.domain.usage import INTERVAL, KEPT, Amount, Amounts, interval_of
-from taskqueues.models import ChangedGroup, Delivery, DeliveryCount, GroupUsage, TaskQueue
+from taskqueues.domain.usage import INTERVAL, KEPT, Amounts, UsageAmount, interval_of
+from taskqueues.models import ChangedGroup, GroupUsage, TaskQueue, UsageCounter, UsageInterval
 from taskqueues.queries import delivered
 from taskqueues.services import priorities, usage
 from tests.factories import NOW, make_group, make_job, make_queued_job, make_task_queue, make_vo
@@ -28,28 +28,28 @@ def used_s() -> dict[int, float]:
 def test_amounts_of_one_interval_are_added_and_how_far_the_count_came_is_noted() -> None:
     group = make_group()
     assert usage.lock_count() is None
-    record({(group.pk, 500): Amount(2, 10.0), (group.pk, 5000): Amount(1, 5.0)})
-    record({(group.pk, 500): Amount(1, 2.5)}, since=NOW + timedelta(seconds=60))
+    record({(group.pk, 500): UsageAmount(2, 10.0), (group.pk, 5000): UsageAmount(1, 5.0)})
+    record({(group.pk, 500): UsageAmount(1, 2.5)}, since=NOW + timedelta(seconds=60))
     assert delivered(vo_id=group.vo_id, since=NOW) == {
-        (group.pk, 500): Amount(3, 12.5),
-        (group.pk, 5000): Amount(1, 5.0),
+        (group.pk, 500): UsageAmount(3, 12.5),
+        (group.pk, 5000): UsageAmount(1, 5.0),
     }
     assert usage.lock_count() == NOW + timedelta(seconds=120)
 
 
 def test_what_was_delivered_is_asked_by_vo_and_by_beginning() -> None:
     mine, theirs = make_group(), make_group()
-    record({(mine.pk, 500): Amount(1, 1.0), (theirs.pk, 500): Amount(5, 5.0)})
-    record({(mine.pk, 500): Amount(2, 2.0)}, since=NOW + INTERVAL)
-    assert delivered(vo_id=mine.vo_id, since=NOW) == {(mine.pk, 500): Amount(3, 3.0)}
-    assert delivered(vo_id=mine.vo_id, since=NOW + INTERVAL) == {(mine.pk, 500): Amount(2, 2.0)}
+    record({(mine.pk, 500): UsageAmount(1, 1.0), (theirs.pk, 500): UsageAmount(5, 5.0)})
+    record({(mine.pk, 500): UsageAmount(2, 2.0)}, since=NOW + INTERVAL)
+    assert delivered(vo_id=mine.vo_id, since=NOW) == {(mine.pk, 500): UsageAmount(3, 3.0)}
+    assert delivered(vo_id=mine.vo_id, since=NOW + INTERVAL) == {(mine.pk, 500): UsageAmount(2, 2.0)}
 
 
 def test_what_is_older_than_a_week_and_a_day_is_removed() -> None:
     group = make_group()
-    record({(group.pk, 500): Amount(1, 1.0)}, since=NOW - KEPT - INTERVAL)
-    record({(group.pk, 500): Amount(2, 2.0)})
-    assert Delivery.objects.get().matches == 2
+    record({(group.pk, 500): UsageAmount(1, 1.0)}, since=NOW - KEPT - INTERVAL)
+    record({(group.pk, 500): UsageAmount(2, 2.0)})
+    assert UsageInterval.objects.get().matches == 2
 
 
 def test_an_interval_begins_every_five_minutes() -> None:
@@ -60,14 +60,14 @@ def test_an_interval_begins_every_five_minutes() -> None:
 
 def test_use_is_forgotten_by_half_in_three_days_for_all_groups_alike() -> None:
     one, other = make_group(), make_group()
-    record({(one.pk, 500): Amount(1, 80.0), (other.pk, 500): Amount(1, 8.0)})
-    record({(one.pk, 5000): Amount(1, 1.0)}, since=NOW, seconds=HALF_LIFE.total_seconds())
+    record({(one.pk, 500): UsageAmount(1, 80.0), (other.pk, 500): UsageAmount(1, 8.0)})
+    record({(one.pk, 5000): UsageAmount(1, 1.0)}, since=NOW, seconds=HALF_LIFE.total_seconds())
     assert used_s() == {one.pk: 41.0, other.pk: 4.0}
 
 
 def test_use_that_is_next_to_nothing_is_nothing() -> None:
     group = make_group()
-    record({(group.pk, 500): Amount(1, 1.0)})
+    record({(group.pk, 500): UsageAmount(1, 1.0)})
     record({}, seconds=timedelta(days=365).total_seconds())
     assert used_s() == {group.pk: 0.0}
 
@@ -88,7 +88,9 @@ def test_shares_of_a_vo_that_says_so_follow_history_and_others_do_not() -> None:
     queues = [queue_of(group) for group in groups]
     priorities.recalculate()
     assert priorities_of(*queues) == [50.0, 50.0, 50.0, 50.0]
-    record({(group.pk, 500): Amount(1, used) for group, used in zip(groups, (80.0, 20.0, 80.0, 20.0), strict=True)})
+    record(
+        {(group.pk, 500): UsageAmount(1, used) for group, used in zip(groups, (80.0, 20.0, 80.0, 20.0), strict=True)}
+    )
     assert {mark.group for mark in ChangedGroup.objects.all()} == set(groups[:2])
     priorities.recalculate(only_changed=True)
     assert priorities_of(*queues) == pytest.approx([20.0, 80.0, 50.0, 50.0])
@@ -97,7 +99,7 @@ def test_shares_of_a_vo_that_says_so_follow_history_and_others_do_not() -> None:
 def test_a_new_queue_gets_its_part_of_the_corrected_share() -> None:
     vo = make_vo(history_fair_share=True)
     one, other = make_group(vo=vo, priority=50.0), make_group(vo=vo, priority=50.0)
-    record({(one.pk, 500): Amount(1, 80.0), (other.pk, 500): Amount(1, 20.0)})
+    record({(one.pk, 500): UsageAmount(1, 80.0), (other.pk, 500): UsageAmount(1, 20.0)})
     for group in (one, other):
         make_job(group=group)
     assert [TaskQueue.objects.get(group=group).priority for group in (one, other)] == pytest.approx([20.0, 80.0])
@@ -105,11 +107,11 @@ def test_a_new_queue_gets_its_part_of_the_corrected_share() -> None:
 
 def test_delivery_count_has_one_row() -> None:
     with pytest.raises(IntegrityError, match="delivery_count_has_one_row"):
-        DeliveryCount.objects.create(pk=2, counted_until=NOW)
+        UsageCounter.objects.create(pk=2, counted_until=NOW)
 
 
 def test_a_group_has_one_delivery_of_a_segment_in_an_interval() -> None:
     one = {"group": make_group(), "cpu_segment_s": 500, "began_at": NOW, "matches": 1, "processor_s": 1.0}
-    Delivery.objects.create(**one)
+    UsageInterval.objects.create(**one)
     with pytest.raises(IntegrityError, match="a_group_has_one_delivery_of_a_segment_in_an_interval"):
-        Delivery.objects.create(**one)
+        UsageInterval.objects.create(**one)
