@@ -15,7 +15,7 @@ from resources.models import ThrottleState
 from taskqueues.models import Limit, LimitSlot, QueuedJob, TaskQueue
 from taskqueues.queries import limits_on_matches, shares_in_effect, with_counts
 from wms.accounts.models import Group
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job
 
 #: A priority may lag behind by one recalculation; beyond that a sum is wrong.
@@ -52,12 +52,12 @@ def _queued_jobs_stand_with_their_owner_and_priority() -> Iterable[object]:
 
 def _held_jobs_have_an_open_lease() -> Iterable[object]:
     lease = Match.objects.filter(job=OuterRef("pk"), ended_at__isnull=True)
-    return Job.objects.filter(~Exists(lease), status__in=HELD_BY_A_PILOT)
+    return Job.objects.filter(~Exists(lease), status__in=LEASED)
 
 
 def _open_leases_are_on_jobs_that_are_held_or_being_stopped() -> Iterable[object]:
     stopping = {JobStatus.KILLED, JobStatus.RESCHEDULED, JobStatus.DELETED}
-    return Match.objects.filter(ended_at__isnull=True).exclude(job__status__in=HELD_BY_A_PILOT | stopping)
+    return Match.objects.filter(ended_at__isnull=True).exclude(job__status__in=LEASED | stopping)
 
 
 def _pilots_that_matched_are_flagged() -> Iterable[object]:

@@ -14,8 +14,8 @@ from resources.queries.throttles import throttle_in
 from resources.services.throttles import validity_of
 from taskqueues.models import TaskQueue
 from taskqueues.services.restrictions import Closings, closings_of
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
-from wms.jobs.models import HELD, Job
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
+from wms.jobs.models import LEASED_STATUSES, Job
 
 #: Their numbers go down when jobs move on. The others count matches only, from 0 in each cycle.
 OF_WHAT_GOES_ON: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
@@ -24,13 +24,13 @@ OF_WHAT_GOES_ON: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1
 def what_goes_on_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
     """Return the numbers of each of the sites as its jobs' statuses have them (DESIGN §3.6)."""
     # Uses index: job_held_at_site
-    rows = Job.objects.filter(site__in=site_ids, status__one_of=HELD).values_list("site", "status")
+    rows = Job.objects.filter(site__in=site_ids, status__one_of=LEASED_STATUSES).values_list("site", "status")
     jobs = {(site, status): many for site, status, many in rows.annotate(many=Count("pk")).order_by("site", "status")}
     return {
         site: {
             SUBMITTING: jobs.get((site, JobStatus.MATCHED), 0),
             GATHERING: jobs.get((site, JobStatus.COMPLETING), 0),
-            CURRENT: sum(jobs.get((site, status), 0) for status in HELD_BY_A_PILOT),
+            CURRENT: sum(jobs.get((site, status), 0) for status in LEASED),
             CUR_MATCHES: 0,
         }
         for site in site_ids

@@ -17,7 +17,7 @@ from resources.models import StorageElement
 from resources.queries.replicas import Copy, copies, elements_of_site
 from resources.services.replicas import record, supersede
 from wms.jobs.domain.data import is_own, lfn_of_output, output_directory, sandbox_lfn
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT
+from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
 from wms.jobs.queries import own_directories
 from wms.kernel.errors import ConflictError, RejectedError
@@ -98,7 +98,7 @@ def register_output(match_id: UUID, replica: GivenReplica) -> None:
     """
     with transaction.atomic(durable=True):
         job = leases.open_job(match_id)
-        if job.status not in HELD_BY_A_PILOT:
+        if job.status not in LEASED:
             raise JobIsOverError(f"Job {job.pk} is {job.status}; its output is not wanted any more.")
         match = Match.objects.select_related("queue__ce", "job").get(pk=match_id)
         _refuse_others_files(job, match, replica)

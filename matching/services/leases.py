@@ -24,7 +24,7 @@ from pilots.queries import others_alive
 from pilots.services.reports import PilotRevokedError
 from taskqueues.services.avoided_places import GivenBack
 from taskqueues.services.index.shared import index
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import rescheduling, sandboxes, transitions
 from wms.kernel.db import ask_directly, database_now, transaction_required
@@ -99,9 +99,9 @@ def report_status(
                 application=application,
                 source=_source(match),
                 now=now,
-                only_from=HELD_BY_A_PILOT,
+                only_from=LEASED,
             )
-        elif job.status in HELD_BY_A_PILOT:
+        elif job.status in LEASED:
             transitions.move(
                 job.pk, status=status, minor=minor or "", application=application, source=_source(match), now=now
             )
@@ -373,7 +373,7 @@ def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool =
 
 def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime, memo: Memo) -> None:
     source = _source(match)
-    if job.status not in HELD_BY_A_PILOT:
+    if job.status not in LEASED:
         # Killed or rescheduled meanwhile; the one stays, the other may wait again now that nothing runs.
         rescheduling.requeue([job.pk], source=source, now=now)
     elif exit_code == RESCHEDULE_EXIT_CODE:

@@ -12,7 +12,7 @@ import pytest
 
 from pilots.domain.pilot import PilotStatus
 from resources.domain.enums import ResourceState
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.kernel.db import LockKey
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ STATUSES: Mapping[str, Sequence[str | Collection[str]]] = {
         PilotStatus.RUNNING,
     ],
     "heartbeat.sql": [JobStatus.STALLED],
-    "limits.sql": [HELD_BY_A_PILOT] * 5,
+    "limits.sql": [LEASED] * 5,
     "places.sql": [ResourceState.ACTIVE] * 3,
 }
 #: The same of the keys of advisory locks.

@@ -13,9 +13,9 @@ from django.utils import timezone
 from resources.models import ComputingElement, Queue, Site
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import WAITS_FOR_ROOM
-from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
 
-HELD = sorted(HELD_BY_A_PILOT)
+LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
 #: Where a job is that has been looked at and that no pilot has.
 PLACED = [JobStatus.CHECKING, JobStatus.WAITING]
@@ -157,7 +157,9 @@ class Job(models.Model):
             # Lists and summaries of a site. Without the jobs that wait: they are at none, and come by thousands.
             models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
             # What goes on at a site, which a throttle counts when nobody advertises it.
-            models.Index(name="job_held_at_site", fields=["site", "status"], condition=Q(status__one_of=HELD)),
+            models.Index(
+                name="job_held_at_site", fields=["site", "status"], condition=Q(status__one_of=LEASED_STATUSES)
+            ),
             # The jobs that wait for a file of which a replica came or went, and page by page all that wait for any.
             GinIndex(
                 KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA

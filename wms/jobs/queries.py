@@ -13,7 +13,7 @@ from resources.queries.replicas import element_sites
 from taskqueues.models import QueuedJob
 from wms.accounts.models import VO, Group, User
 from wms.jobs.domain.data import home_of
-from wms.jobs.domain.submission_warnings import Doubtful, InputFile, Surroundings, doubts_about, lacks_executable
+from wms.jobs.domain.submission_warnings import Doubtful, SandboxFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 
 #: What jobs can be counted by, and where that is kept.
@@ -37,7 +37,7 @@ def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class JobCount:
     """How many jobs have the same values of what they are counted by; None: they have none."""
 
     values: Mapping[str, str | None]
@@ -55,12 +55,12 @@ def in_list(jobs: JobQuerySet) -> JobQuerySet:
     return with_surroundings(jobs).defer("description", "std_output_tail")
 
 
-def summary(jobs: JobQuerySet, *, group_by: Sequence[str]) -> Iterator[Tally]:
+def summary(jobs: JobQuerySet, *, group_by: Sequence[str]) -> Iterator[JobCount]:
     """Return how many of the jobs there are, by the values of *group_by*: names of GROUP_BY."""
     columns = {name: GROUP_BY[name] for name in group_by}
     counted = jobs.values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
     for row in counted:
-        yield Tally(values={name: row[column] for name, column in columns.items()}, count=row["count"])
+        yield JobCount(values={name: row[column] for name, column in columns.items()}, count=row["count"])
 
 
 def are_awaited(lfns: Collection[str]) -> bool:
@@ -100,5 +100,5 @@ def description_doubts(job: Job) -> list[str]:
     description = job.description
     # Of most jobs no file needs to be known.
     rows = job.input_sandboxes.select_related("sandbox") if lacks_executable(description, files=()) else ()
-    files = [InputFile(row.file_name, row.sandbox.is_archive) for row in rows]
+    files = [SandboxFile(row.file_name, row.sandbox.is_archive) for row in rows]
     return list(doubts_about([Doubtful(description, files)], surroundings_of([description], vo=job.vo)))

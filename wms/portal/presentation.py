@@ -13,7 +13,7 @@ from wms.jobs.domain.actions import Action
 from wms.jobs.domain.description import FIELDS, JobDescription, as_json
 from wms.jobs.domain.lifecycle import JobStatus, sources_of
 from wms.jobs.models import Job, JobHistory
-from wms.jobs.queries import Tally
+from wms.jobs.queries import JobCount
 
 #: {status: look of its badge}; the badge says the status in words too.
 BADGES: Final[Mapping[str, str]] = MappingProxyType(
@@ -81,7 +81,7 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class JobRow:
     """One job in a list."""
 
     id: int
@@ -118,7 +118,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class HistoryRow:
     """One line of a job's history."""
 
     at: datetime
@@ -138,17 +138,17 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class JobPage:
     """One job on its own page."""
 
-    row: Row
+    row: JobRow
     application_status: str
     buttons: Sequence[Button]
     facts: Sequence[Fact]
     usage: Sequence[Fact]
     moments: Sequence[Moment]
     asked_for: Sequence[Fact]
-    history: Sequence[Change]
+    history: Sequence[HistoryRow]
     std_output_tail: str
     reported_at: datetime | None
     has_output: bool
@@ -182,9 +182,9 @@ def badge_of(status: str) -> str:
     return BADGES.get(status, "killed")
 
 
-def row_of(job: Job) -> Row:
+def row_of(job: Job) -> JobRow:
     """Return the line of *job* in a list."""
-    return Row(
+    return JobRow(
         id=job.pk,
         name=job.job_name,
         status=job.status,
@@ -198,7 +198,7 @@ def row_of(job: Job) -> Row:
     )
 
 
-def counts_of(tallies: Sequence[Tally], *, chosen: str, queries: Mapping[str, str]) -> list[Count]:
+def counts_of(tallies: Sequence[JobCount], *, chosen: str, queries: Mapping[str, str]) -> list[Count]:
     """Return the counts in the order of a job's life.
 
     Args:
@@ -236,7 +236,7 @@ def all_buttons() -> list[Button]:
     ]
 
 
-def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None, pilot: Fact) -> JobView:
+def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | None, pilot: Fact) -> JobPage:
     """Return everything that the page of *job* shows.
 
     Args:
@@ -245,7 +245,7 @@ def job_view(job: Job, *, history: Sequence[JobHistory], task_queue_id: int | No
         task_queue_id: of the queue in which it waits; None: it does not.
         pilot: that runs it or ran it last.
     """
-    return JobView(
+    return JobPage(
         row=row_of(job),
         application_status=job.application_status,
         buttons=buttons_of(job),
@@ -349,8 +349,8 @@ def _text(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _change(change: JobHistory) -> Change:
-    return Change(
+def _change(change: JobHistory) -> HistoryRow:
+    return HistoryRow(
         at=change.changed_at,
         status=change.status,
         badge=badge_of(change.status),

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from taskqueues.models import QueuedJob
 from tests import factories
 from tests.api.jobs.conftest import World
-from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand, JobHistory
 
 JOBS = "/api/jobs/"
@@ -31,7 +31,7 @@ def test_killing_a_waiting_job_takes_it_out_of_its_queue(alice: APIClient, world
     assert not JobCommand.objects.exists()
 
 
-@pytest.mark.parametrize("status", sorted(HELD_BY_A_PILOT))
+@pytest.mark.parametrize("status", sorted(LEASED))
 def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(alice: APIClient, world: World, status: JobStatus) -> None:
     job = factories.make_job(owner=world.alice, group=world.users, status=status)
     code, answer = _act(alice, job, "kill")
@@ -41,7 +41,7 @@ def test_killing_a_job_that_a_pilot_holds_tells_the_pilot(alice: APIClient, worl
     assert (command.job, command.name, command.acknowledged_at) == (job, "kill", None)
 
 
-@pytest.mark.parametrize("status", sorted(HELD_BY_A_PILOT))
+@pytest.mark.parametrize("status", sorted(LEASED))
 def test_rescheduling_a_job_that_a_pilot_holds_does_not_queue_it_yet(
     alice: APIClient, world: World, status: JobStatus
 ) -> None:

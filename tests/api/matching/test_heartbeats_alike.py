@@ -26,7 +26,7 @@ from tests import factories
 from tests.api.matching.conftest import World, lease_for
 from tests.clock import stop_clock
 from tests.wsgi import FrontDoor
-from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
 from wms.jobs.models import Job, JobCommand, JobHistory
 from wms.kernel.db import database_now
 
@@ -124,7 +124,7 @@ STATES: Final = st.builds(
     State,
     job=st.fixed_dictionaries(
         {
-            "status": st.sampled_from(sorted({*HELD_BY_A_PILOT, JobStatus.KILLED, JobStatus.RESCHEDULED})),
+            "status": st.sampled_from(sorted({*LEASED, JobStatus.KILLED, JobStatus.RESCHEDULED})),
             "cpu_s": st.sampled_from([None, 0.0, 5.5]),
             "std_output_tail": st.sampled_from(["", "before"]),
         }

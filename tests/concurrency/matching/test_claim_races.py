@@ -95,7 +95,7 @@ def test_several_leases_for_one_request_do_not_deadlock_with_an_action_on_the_sa
         outcome = refused[0].result(timeout=within(60))
 
     assert leased == [first_drawn, later_drawn]
-    assert isinstance(outcome, control.Outcome)
+    assert isinstance(outcome, control.BulkOutcome)
     assert set(Match.objects.values_list("job_id", flat=True)) == {first_drawn, later_drawn}
 
 

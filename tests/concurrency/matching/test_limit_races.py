@@ -21,7 +21,7 @@ from taskqueues.services import priorities
 from tests.concurrency.matching.test_match_races import drain
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,7 +38,7 @@ def work(pilot: Pilot, *, seed: int) -> int:
         if not leases:
             empty += 1
             continue
-        held = Job.objects.filter(status__in=HELD_BY_A_PILOT).count()
+        held = Job.objects.filter(status__in=LEASED).count()
         assert held <= 20
         now = timezone.now()
         Job.objects.filter(pk=leases[0].job_id).update(status=JobStatus.DONE, ended_at=now)

@@ -21,7 +21,7 @@ from taskqueues.services import priorities
 from tests.factories import LARGE_SLOT, make_group, make_job, make_pilot, make_queue, make_user
 from tests.threads import at_once
 from wms.accounts.models import Group, User
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,7 +77,7 @@ def test_limits_that_come_change_and_go_amid_matches_stay_right() -> None:
     at_once([*hands, sum_up])
 
     limits.sum_up()
-    held = Job.objects.filter(status__in=HELD_BY_A_PILOT).count()
+    held = Job.objects.filter(status__in=LEASED).count()
     assert {standing.bounds.held for standing in limit_standings()} <= {held}
     kept = set(Limit.objects.values_list("pk", flat=True))
     for rows in (LimitSlot, LimitCount, LimitHour, LimitEvent):

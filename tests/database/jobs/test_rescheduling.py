@@ -8,7 +8,7 @@ from django.conf import LazySettings
 from taskqueues.models import QueuedJob, SubmitPool
 from tests import factories
 from tests.factories import NOW
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus
+from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.domain.request import parse_submission
 from wms.jobs.models import Job, JobCommand, JobHistory
 from wms.jobs.services import rescheduling
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 LATER = NOW + timedelta(minutes=1)
 
 
-@pytest.mark.parametrize("status", sorted(HELD_BY_A_PILOT))
+@pytest.mark.parametrize("status", sorted(LEASED))
 def test_a_job_whose_lease_ends_without_a_result_waits_again(status: JobStatus) -> None:
     job = factories.make_job(status=status, reschedules=1, pilot_id=7)
     Job.objects.filter(pk=job.pk).update(ce=factories.make_ce())
@@ -31,7 +31,7 @@ def test_a_job_whose_lease_ends_without_a_result_waits_again(status: JobStatus) 
     assert list(JobHistory.objects.order_by("pk").values_list("status", flat=True)) == ["Rescheduled", "Waiting"]
 
 
-@pytest.mark.parametrize("status", sorted(HELD_BY_A_PILOT))
+@pytest.mark.parametrize("status", sorted(LEASED))
 def test_a_job_that_came_back_too_often_fails(status: JobStatus, settings: LazySettings) -> None:
     job = factories.make_job(status=status, reschedules=settings.WMS_MAX_RESCHEDULES)
     after = rescheduling.reschedule_or_fail(job.pk, minor="x" * 255, source="expirer", now=LATER)

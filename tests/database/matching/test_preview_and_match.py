@@ -13,7 +13,7 @@ from resources.models import Queue, Site
 from taskqueues.models import Limit, QueuedJob
 from tests.factories import make_ce, make_group, make_job, make_pilot, make_queue, make_site, make_user, make_vo
 from wms.accounts.models import VO
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT
+from wms.jobs.domain.lifecycle import LEASED
 from wms.jobs.models import Job
 from wms.kernel.db import database_now
 from wms.kernel.memo import FORGETFUL
@@ -61,7 +61,7 @@ def test_a_match_gives_what_the_preview_says_and_nothing_else(seed: int) -> None
 
 
 def _held() -> list[int]:
-    return list(Job.objects.filter(status__in=HELD_BY_A_PILOT).order_by("pk").values_list("pk", flat=True))
+    return list(Job.objects.filter(status__in=LEASED).order_by("pk").values_list("pk", flat=True))
 
 
 def _ask(world: Random, queue: Queue, *, vo: VO) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wms.jobs.domain.lifecycle import FINAL, HELD_BY_A_PILOT, TRANSITIONS, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import FINAL, LEASED, TRANSITIONS, JobStatus, sources_of
 
 #: DESIGN §3.1, word for word.
 DESIGN = """
@@ -65,10 +65,10 @@ def test_the_sources_of_a_status_are_those_that_lead_to_it(source: JobStatus, ta
 
 
 def test_a_job_that_a_pilot_holds_can_be_killed_and_rescheduled_but_not_deleted() -> None:
-    for status in HELD_BY_A_PILOT:
+    for status in LEASED:
         assert TRANSITIONS[status] >= {JobStatus.KILLED, JobStatus.RESCHEDULED}
         assert JobStatus.DELETED not in TRANSITIONS[status]
 
 
 def test_nothing_is_final_that_a_pilot_holds() -> None:
-    assert not FINAL & HELD_BY_A_PILOT
+    assert not FINAL & LEASED

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import Job
-from wms.jobs.queries import GROUP_BY, Tally
+from wms.jobs.queries import GROUP_BY, JobCount
 
 
 @extend_schema_field({"type": "string", "enum": list(JobStatus)}, component_name="JobStatus")
@@ -122,7 +122,7 @@ class PeekOut(serializers.Serializer[Job]):
     )
 
 
-class TallyOut(serializers.Serializer[Tally]):
+class TallyOut(serializers.Serializer[JobCount]):
     """How many jobs share these values."""
 
     status = StatusField(required=False, help_text="If counted by it.")
@@ -132,7 +132,7 @@ class TallyOut(serializers.Serializer[Tally]):
     job_type = serializers.CharField(required=False, help_text="If counted by it.")
     count = serializers.IntegerField(help_text="Number of jobs.")
 
-    def to_representation(self, instance: Tally) -> dict[str, str | int | None]:
+    def to_representation(self, instance: JobCount) -> dict[str, str | int | None]:
         """Return only what is counted by."""
         return {**instance.values, "count": instance.count}
 

@@ -82,7 +82,7 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType(
 )
 
 #: A pilot holds a lease on the job.
-HELD_BY_A_PILOT = frozenset({JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.STALLED, JobStatus.COMPLETING})
+LEASED = frozenset({JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.STALLED, JobStatus.COMPLETING})
 #: Nothing runs and nothing waits any more; only an explicit request changes it.
 FINAL = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED, JobStatus.DELETED})
 

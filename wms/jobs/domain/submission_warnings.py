@@ -21,7 +21,7 @@ JUDGED_BY: Final = (
 )
 
 
-class InputFile(NamedTuple):
+class SandboxFile(NamedTuple):
     """One file of an input sandbox."""
 
     name: str
@@ -49,7 +49,7 @@ class Doubtful(NamedTuple):
     #: Of one job, as JSON.
     description: Mapping[str, Any]
     #: Of its input sandboxes.
-    files: Sequence[InputFile] = ()
+    files: Sequence[SandboxFile] = ()
 
 
 def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
@@ -124,7 +124,7 @@ def _of_quotes(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
         )
 
 
-def lacks_executable(description: Mapping[str, Any], *, files: Iterable[InputFile]) -> bool:
+def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxFile]) -> bool:
     """Return whether the executable must be in the job's directory and nothing can bring it there."""
     executable: str = description["executable"]
     if executable.startswith("/") or "/" not in executable or "%" in executable:

@@ -30,7 +30,7 @@ class EmptyFilterError(RejectedError):
     code = "empty_filter"
 
 
-class Refusal(NamedTuple):
+class BulkRefusal(NamedTuple):
     """Why one job stayed as it is."""
 
     id: int
@@ -43,7 +43,7 @@ class BulkResult:
 
     done: int
     #: By job id.
-    refused: Sequence[Refusal]
+    refused: Sequence[BulkRefusal]
 
 
 def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> BulkResult:
@@ -60,12 +60,12 @@ def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime,
         reason: why, for hold and kill.
     """
     done = 0
-    refused: list[Refusal] = []
+    refused: list[BulkRefusal] = []
     ordered = sorted(set(job_ids))
     for start in range(0, len(ordered), AT_ONCE):
         outcome = control.apply(action, ordered[start : start + AT_ONCE], by=by, now=now, reason=reason)
         done += len(outcome.done)
-        refused += [Refusal(job_id, outcome.refused[job_id].code) for job_id in sorted(outcome.refused)]
+        refused += [BulkRefusal(job_id, outcome.refused[job_id].code) for job_id in sorted(outcome.refused)]
     return BulkResult(done=done, refused=refused)
 
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from taskqueues.services import queueing
 from wms.accounts.models import User
 from wms.jobs.domain.actions import Action
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job
 from wms.jobs.services import enqueueing, rescheduling, transitions
 from wms.jobs.services.transitions import Recorded
@@ -24,7 +24,7 @@ MARKED_FOR_TERMINATION: Final = "Marked for termination"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class BulkOutcome:
     """What became of an action on several jobs."""
 
     done: frozenset[int]
@@ -42,7 +42,7 @@ class _Wish:
 
 
 @transaction.atomic(durable=True)
-def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> Outcome:
+def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> BulkOutcome:
     """Do *action* to those of the jobs that *by* may change and whose state allows it; the others stay as they are.
 
     Args:
@@ -56,7 +56,7 @@ def apply(action: Action, job_ids: Collection[int], *, by: User, now: datetime, 
     changeable = frozenset(Job.objects.changeable_by(by).filter(pk__among=asked).values_list("pk", flat=True))
     outcome = _STEPS[action](changeable, _Wish(by=by, now=now, reason=reason))
     strangers = {job_id: no_such_job(job_id, by=by) for job_id in asked - changeable}
-    return Outcome(done=outcome.done, refused={**outcome.refused, **strangers})
+    return BulkOutcome(done=outcome.done, refused={**outcome.refused, **strangers})
 
 
 def no_such_job(job_id: int, *, by: User) -> NotFoundError:
@@ -98,9 +98,9 @@ def out_of_queues(job_ids: Collection[int], change: Callable[[], Recorded]) -> R
             transaction.set_rollback(True)
 
 
-def _kill(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+def _kill(job_ids: frozenset[int], wish: _Wish) -> BulkOutcome:
     # A job is seen Rescheduled only while the lease is open: then its pilot has been told already.
-    marked, source, now = HELD_BY_A_PILOT | {JobStatus.RESCHEDULED}, wish.by.username, wish.now
+    marked, source, now = LEASED | {JobStatus.RESCHEDULED}, wish.by.username, wish.now
     minor = wish.reason or f"Killed by {source}"
 
     def change() -> Recorded:
@@ -115,11 +115,11 @@ def _kill(job_ids: frozenset[int], wish: _Wish) -> Outcome:
     return _outcome(killed, JobStatus.KILLED)
 
 
-def _delete(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+def _delete(job_ids: frozenset[int], wish: _Wish) -> BulkOutcome:
     return _leave_queues(job_ids, status=JobStatus.DELETED, minor=f"Deleted by {wish.by.username}", wish=wish)
 
 
-def _hold(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+def _hold(job_ids: frozenset[int], wish: _Wish) -> BulkOutcome:
     minor = wish.reason or f"Held by {wish.by.username}"
     held_back = queueing.held_back(job_ids)
     outcome = _leave_queues(job_ids, status=JobStatus.HELD, minor=minor, wish=wish)
@@ -127,7 +127,7 @@ def _hold(job_ids: frozenset[int], wish: _Wish) -> Outcome:
     return outcome
 
 
-def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+def _release(job_ids: frozenset[int], wish: _Wish) -> BulkOutcome:
     released = transitions.record(
         job_ids,
         status=JobStatus.WAITING,
@@ -143,24 +143,24 @@ def _release(job_ids: frozenset[int], wish: _Wish) -> Outcome:
         job_id: transitions.IllegalTransitionError(f"Job {job_id} is {status}; only a Held job can be released.")
         for job_id, status in released.refused.items()
     }
-    return Outcome(done=frozenset(released.moved), refused=refused)
+    return BulkOutcome(done=frozenset(released.moved), refused=refused)
 
 
-def _reschedule(job_ids: frozenset[int], wish: _Wish) -> Outcome:
+def _reschedule(job_ids: frozenset[int], wish: _Wish) -> BulkOutcome:
     done, refused = rescheduling.reschedule(job_ids, source=wish.by.username, now=wish.now)
-    return Outcome(done=done, refused=refused)
+    return BulkOutcome(done=done, refused=refused)
 
 
-def _leave_queues(job_ids: frozenset[int], *, status: JobStatus, minor: str, wish: _Wish) -> Outcome:
+def _leave_queues(job_ids: frozenset[int], *, status: JobStatus, minor: str, wish: _Wish) -> BulkOutcome:
     record = partial(transitions.record, status=status, minor=minor, source=wish.by.username, now=wish.now)
     return _outcome(out_of_queues(job_ids, partial(record, job_ids)), status)
 
 
-def _outcome(recorded: Recorded, target: JobStatus) -> Outcome:
-    return Outcome(done=frozenset(recorded.moved), refused=recorded.errors(target))
+def _outcome(recorded: Recorded, target: JobStatus) -> BulkOutcome:
+    return BulkOutcome(done=frozenset(recorded.moved), refused=recorded.errors(target))
 
 
-_STEPS: Final[Mapping[Action, Callable[[frozenset[int], _Wish], Outcome]]] = MappingProxyType(
+_STEPS: Final[Mapping[Action, Callable[[frozenset[int], _Wish], BulkOutcome]]] = MappingProxyType(
     {
         Action.KILL: _kill,
         Action.RESCHEDULE: _reschedule,

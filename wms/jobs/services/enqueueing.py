@@ -19,7 +19,7 @@ from wms.jobs.services import input_data, transitions
 from wms.kernel.db import transaction_required
 
 
-class Asked(NamedTuple):
+class JobRequirements(NamedTuple):
     """What a job asks of a task queue; jobs that ask the same wait in the same one.
 
     It is as its description says, but for the sites: those that do not hold its input data are left out.
@@ -49,29 +49,29 @@ class Asked(NamedTuple):
     software: tuple[str, ...]
 
 
-class Demand(NamedTuple):
+class EnqueuedJob(NamedTuple):
     """One job on its way into a task queue."""
 
     job_id: int
     priority: int
-    asked: Asked
+    requirements: JobRequirements
     held_back: HeldBack | None = None
 
 
 @transaction_required
-def put_in_queues(demands: Iterable[Demand], *, now: datetime) -> Mapping[int, int]:
+def put_in_queues(arriving: Iterable[EnqueuedJob], *, now: datetime) -> Mapping[int, int]:
     """Put jobs that are Waiting into the queues of what they ask; the last locking step of a transaction.
 
     Returns:
         {job id: task queue id}.
     """
     # Jobs of one request ask the same, or one of a few things: each is defined once.
-    known: dict[Asked, QueueDefinition] = {}
+    known: dict[JobRequirements, QueueDefinition] = {}
     waiting = []
-    for job_id, priority, asked, held_back in demands:
-        definition = known.get(asked)
+    for job_id, priority, requirements, held_back in arriving:
+        definition = known.get(requirements)
         if definition is None:
-            definition = known[asked] = _definition(asked)
+            definition = known[requirements] = _definition(requirements)
         waiting.append(WaitingJob(job_id=job_id, definition=definition, user_priority=priority, held_back=held_back))
     return queueing.enqueue(waiting, now=now)
 
@@ -126,7 +126,7 @@ def put_back_in_queues(
     carry_held_back(carried)
     return put_in_queues(
         [
-            Demand(job.pk, job.priority, _asked_by(job, where[job.pk] or ()), held_back=held_back.get(job.pk))
+            EnqueuedJob(job.pk, job.priority, _asked_by(job, where[job.pk] or ()), held_back=held_back.get(job.pk))
             for job in jobs
         ],
         now=now,
@@ -157,13 +157,13 @@ def definition_of(job: Job) -> QueueDefinition | None:
     return None if sites is None else _definition(_asked_by(job, sites))
 
 
-def _definition(asked: Asked) -> QueueDefinition:
-    return define(rounding=queueing.rounding(), **asked._asdict())
+def _definition(requirements: JobRequirements) -> QueueDefinition:
+    return define(rounding=queueing.rounding(), **requirements._asdict())
 
 
-def _asked_by(job: Job, sites: tuple[str, ...]) -> Asked:
+def _asked_by(job: Job, sites: tuple[str, ...]) -> JobRequirements:
     wanted = job.description
-    return Asked(
+    return JobRequirements(
         owner_id=job.owner_id,
         group_id=job.group_id,
         vo_id=job.vo_id,

@@ -11,7 +11,7 @@ from resources.queries.places import place_in_words
 from taskqueues.domain.held_back import HeldBack
 from taskqueues.services import avoided_places
 from taskqueues.services.avoided_places import GivenBack
-from wms.jobs.domain.lifecycle import HELD_BY_A_PILOT, JobStatus, sources_of
+from wms.jobs.domain.lifecycle import LEASED, JobStatus, sources_of
 from wms.jobs.models import Job, JobCommand
 from wms.jobs.services import enqueueing, transitions
 from wms.kernel.db import transaction_required
@@ -80,20 +80,20 @@ def reschedule_or_fail(
     """
     job = Job.objects.select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
     status = JobStatus(job.status)
-    if status in HELD_BY_A_PILOT and 0 < settings.WMS_MAX_PILOT_DEATHS <= deaths:
+    if status in LEASED and 0 < settings.WMS_MAX_PILOT_DEATHS <= deaths:
         poison = f"{minor}: the pilot, or its process for the job, died {deaths} times while the payload ran"
         transitions.move(job_id, status=JobStatus.FAILED, minor=poison[:_MINOR_LENGTH], source=source, now=now)
         return JobStatus.FAILED
-    if status in HELD_BY_A_PILOT and job.reschedules >= settings.WMS_MAX_RESCHEDULES:
+    if status in LEASED and job.reschedules >= settings.WMS_MAX_RESCHEDULES:
         exhausted = f"{minor} (and rescheduled {job.reschedules} times before)"
         transitions.move(job_id, status=JobStatus.FAILED, minor=exhausted[:_MINOR_LENGTH], source=source, now=now)
         return JobStatus.FAILED
-    if status in HELD_BY_A_PILOT:
+    if status in LEASED:
         transitions.move(job_id, status=JobStatus.RESCHEDULED, minor=minor, application="", source=source, now=now)
     elif status is not JobStatus.RESCHEDULED:
         return status
     held_back = None
-    if given_back is not None and status in HELD_BY_A_PILOT:  # else it is somebody's wish, which is done at once
+    if given_back is not None and status in LEASED:  # else it is somebody's wish, which is done at once
         definition = enqueueing.definition_of(job)
         held_back = avoided_places.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
     requeue(
@@ -149,7 +149,7 @@ def _with_wait(minor: str, held_back: HeldBack, *, now: datetime) -> str:
 
 def held(recorded: transitions.Recorded) -> frozenset[int]:
     """Return the jobs that a pilot held before the change, and whose lease is still open."""
-    return frozenset(job_id for job_id, before in recorded.moved.items() if before in HELD_BY_A_PILOT)
+    return frozenset(job_id for job_id, before in recorded.moved.items() if before in LEASED)
 
 
 @transaction_required

@@ -25,7 +25,7 @@ from wms.jobs.domain.request import SubmissionIn, WantedJob
 from wms.jobs.models import Submission
 from wms.jobs.queries import group_of_last_job
 from wms.jobs.services import transitions
-from wms.jobs.services.enqueueing import Asked, Demand, put_in_queues
+from wms.jobs.services.enqueueing import EnqueuedJob, JobRequirements, put_in_queues
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.jobs.services.optimizers.requirements import requirements_key
 from wms.jobs.services.optimizers.steps import optimize
@@ -148,7 +148,9 @@ def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> Subm
                 for named in arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
             ),
         )
-    waiting = [Demand(job.id, job.priority, asked) for job, asked in jobs if asked is not None]
+    waiting = [
+        EnqueuedJob(job.id, job.priority, requirements) for job, requirements in jobs if requirements is not None
+    ]
     task_queue_of = put_in_queues(waiting, now=arrival.now)
     of_queues = list(doubts(_by_queue([job for job, _ in jobs], task_queue_of)))
     return SubmissionResult(
@@ -178,7 +180,7 @@ def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[
     return [QueuedJobs(pk, job.description, job.id, count[pk]) for pk, job in first.items()]
 
 
-def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, Asked | None]:
+def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, JobRequirements | None]:
     """Return the job, and what it asks of a task queue; None: it goes into none yet."""
     holding = arrival.input_sites.get(wanted.description.input_data)
     sites = narrowed(wanted.description.sites, banned_sites=wanted.description.banned_sites, holding=holding)
@@ -201,7 +203,7 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
     )
     if sites is None:
         return new, None
-    asked = Asked(
+    requirements = JobRequirements(
         owner_id=arrival.owner.pk,
         group_id=arrival.group.pk,
         vo_id=arrival.vo.pk,
@@ -224,7 +226,7 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
         container=bool(description.container),
         software=description.software,
     )
-    return new, asked
+    return new, requirements
 
 
 # ---- Requests that are asked again -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class IllegalTransitionError(ConflictError):
     code = "illegal_transition"
 
 
-class Columns(TypedDict, total=False):
+class StatusColumns(TypedDict, total=False):
     """What else may change together with the status, in the same UPDATE."""
 
     site_id: int | None
@@ -122,7 +122,7 @@ def record(
     source: str,
     now: datetime,
     only_from: Collection[JobStatus] | None = None,
-    also: Columns | None = None,
+    also: StatusColumns | None = None,
 ) -> Recorded:
     """Move those of the jobs that may become *status*, and leave the others as they are.
 
@@ -162,7 +162,7 @@ def move(
     source: str,
     now: datetime,
     only_from: Collection[JobStatus] | None = None,
-    also: Columns | None = None,
+    also: StatusColumns | None = None,
 ) -> JobStatus:
     """Move one job and return the status that it had; the arguments are those of ``record``.
 

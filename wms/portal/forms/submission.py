@@ -45,7 +45,7 @@ class Names(forms.CharField):
         return [name for part in str(super().clean(value)).replace(",", "\n").splitlines() if (name := part.strip())]
 
 
-class Amount(forms.IntegerField):
+class AmountField(forms.IntegerField):
     """How much of something; left out: the least."""
 
     def __init__(self, *, least: int = 0, most: int, label: str | None = None, help_text: str = "") -> None:
@@ -195,15 +195,15 @@ class SimpleForm(SubmissionForm):
         label="CPU time in seconds",
         help_text="Of a reference core, per core.",
     )
-    wall_time_s = Amount(
+    wall_time_s = AmountField(
         most=MAX_WALL_TIME_S,
         label="Wall-clock time in seconds",
         help_text="From its start to its end, after which it is stopped; 0: as long as its place lasts.",
     )
-    processors = Amount(least=1, most=MAX_PROCESSORS, help_text="Cores.")
-    memory_mb = Amount(most=MAX_MEMORY_MB, label="Memory in MB", help_text="0: no matter.")
-    gpus = Amount(most=MAX_GPUS, label="GPUs")
-    disk_mb = Amount(most=MAX_DISK_MB, label="Disk space in MB", help_text="0: no matter.")
+    processors = AmountField(least=1, most=MAX_PROCESSORS, help_text="Cores.")
+    memory_mb = AmountField(most=MAX_MEMORY_MB, label="Memory in MB", help_text="0: no matter.")
+    gpus = AmountField(most=MAX_GPUS, label="GPUs")
+    disk_mb = AmountField(most=MAX_DISK_MB, label="Disk space in MB", help_text="0: no matter.")
     container = forms.CharField(
         required=False,
         max_length=MAX_PATH,

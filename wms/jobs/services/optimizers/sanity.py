@@ -8,7 +8,7 @@ from resources.queries.known_names import known_ces, known_elements, known_platf
 from taskqueues.services import submit_pools
 from wms.accounts.models import VO
 from wms.jobs.domain.data import is_own, lfn_of_output
-from wms.jobs.domain.submission_warnings import JUDGED_BY, Doubtful, InputFile, doubts_about, quotes_are_closed
+from wms.jobs.domain.submission_warnings import JUDGED_BY, Doubtful, SandboxFile, doubts_about, quotes_are_closed
 from wms.jobs.queries import own_directories, surroundings_of
 from wms.jobs.services import sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
@@ -121,7 +121,7 @@ def _warn_of_doubts(arrival: Arrival) -> None:
         alike.setdefault(about, []).append(position)
         if about not in distinct:
             named = arrival.input_sandboxes.get(wanted.description.input_sandbox, ())
-            files = [InputFile(each.file_name, each.sandbox.is_archive) for each in named]
+            files = [SandboxFile(each.file_name, each.sandbox.is_archive) for each in named]
             distinct[about] = Doubtful(description, files)
     kinds, positions_of = list(distinct.values()), list(alike.values())
     surroundings = surroundings_of([kind.description for kind in kinds], vo=arrival.vo)
