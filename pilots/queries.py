@@ -15,7 +15,7 @@ from pilots.domain.logs import MAX_CHUNK_LENGTH, LogPart, joined, newest_of
 from pilots.domain.pilot import PROTOCOL_VERSION, PilotStatus, WatchdogMargins
 from pilots.models import CEHealth, DirectorRun, Pilot, PilotLog, PilotLogPart, PilotQuerySet
 from resources.domain.enums import ResourceState
-from resources.models import ComputingElement, Level, Queue, Site
+from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
 
 #: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
@@ -144,7 +144,7 @@ def open_queues(*, now: datetime) -> Sequence[Queue]:
     return found
 
 
-def _is_open(level: Level, *, now: datetime) -> bool:
+def _is_open(level: ResourceLevel, *, now: datetime) -> bool:
     return level.state_at(now) is ResourceState.ACTIVE
 
 

@@ -13,7 +13,7 @@ from django.db.models.functions import MD5, Cast, Concat
 from django.utils import timezone
 
 from resources.domain.enums import (
-    Identity,
+    PayloadIdentity,
     PilotType,
     RequirementKind,
     ResourceState,
@@ -32,7 +32,7 @@ def name_list(help_text: str) -> "ArrayField[list[str], list[str]]":
     return ArrayField(models.CharField(max_length=255), default=list, blank=True, help_text=help_text)
 
 
-class Level(models.Model):
+class ResourceLevel(models.Model):
     """What site, computing element and queue have in common: a state and free parameters (RFC7, RFC 5).
 
     Parameters are {name: scalar or list of scalars}; those of a VO are {VO: {name: …}}. How the levels are combined is
@@ -83,7 +83,7 @@ class SiteQuerySet(models.QuerySet["Site"]):
         return self.filter(models.Exists(served.filter(vo__in=visible)) | for_all)
 
 
-class Site(Level):
+class Site(ResourceLevel):
     """One row is one site: a laboratory's resources under one name and one policy."""
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
@@ -163,7 +163,7 @@ def ce_types() -> list[tuple[str, str]]:
     return [(name, name) for name in settings.WMS_BACKENDS]
 
 
-class ComputingElement(Level):
+class ComputingElement(ResourceLevel):
     """One row is one computing element: the door to one batch system of a site."""
 
     site = models.ForeignKey(Site, models.CASCADE, related_name="ces", db_index=False)
@@ -182,7 +182,7 @@ class ComputingElement(Level):
         blank=True,
         help_text="Kinds of pilot it accepts; empty: both.",
     )
-    identity = models.CharField(max_length=16, choices=[(i, i) for i in Identity], default=Identity.NONE)
+    identity = models.CharField(max_length=16, choices=[(i, i) for i in PayloadIdentity], default=PayloadIdentity.NONE)
 
     class Meta:
         verbose_name = "computing element"
@@ -208,7 +208,7 @@ class ComputingElement(Level):
         return not middlewares or self.grid_middleware in {name.casefold() for name in middlewares}
 
 
-class Queue(Level):
+class Queue(ResourceLevel):
     """One row is one batch queue of a computing element, with what one of its slots offers."""
 
     ce = models.ForeignKey(

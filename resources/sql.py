@@ -55,7 +55,7 @@ SELECT queue.parameters::text, coalesce(queue.vo_parameters -> %(vo)s, '{}')::te
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sayings:
+class ParameterSets:
     """What is said at every level; of CEs and queues also where no site serves the VO."""
 
     #: Primary key, name, for all VOs, for the one.
@@ -67,7 +67,7 @@ class Sayings:
     queues: tuple[tuple[str, str, str, str, str], ...]
 
 
-def sayings(*, vo_id: int, vo: str) -> Sayings:
+def sayings(*, vo_id: int, vo: str) -> ParameterSets:
     """Return the parameters of every level, for all VOs and for the one called *vo*, as JSON texts."""
     names: dict[str, str | int] = {"vo_id": vo_id, "vo": vo}
     with connection.cursor() as cursor:
@@ -76,7 +76,7 @@ def sayings(*, vo_id: int, vo: str) -> Sayings:
             cursor.execute(statement, names)
             found.append(tuple(cursor.fetchall()))
     sites, ces, queues = found
-    return Sayings(sites=sites, ces=ces, queues=queues)
+    return ParameterSets(sites=sites, ces=ces, queues=queues)
 
 
 def names_of_sites(*, vo_id: int) -> frozenset[str]:

@@ -17,7 +17,7 @@ from matching.models import Match
 from pilots.domain.pilot import ENDED, PilotStatus
 from pilots.models import BlackHole, Pilot
 from pilots.services.tokens import issue_pilot_token
-from resources.domain.enums import Identity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
+from resources.domain.enums import PayloadIdentity, PilotType, RequirementKind, ResourceState, ThrottlePolicy
 from resources.models import ComputingElement, Platform, Queue, Replica, RequirementDefinition, Site, StorageElement
 from taskqueues.domain.definition import QueueDefinition
 from taskqueues.domain.rounding import cpu_segment_s
@@ -185,7 +185,7 @@ def make_ce(
     type: str = "local",  # noqa: A002 - the model's word
     options: Mapping[str, object] | None = None,
     pilot_types: Sequence[PilotType] = (),
-    identity: Identity = Identity.NONE,
+    identity: PayloadIdentity = PayloadIdentity.NONE,
     state: ResourceState = ResourceState.ACTIVE,
     state_until: datetime | None = None,
     parameters: Mapping[str, object] | None = None,

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from matching.api.permissions import IsJobOfLease
 from matching.services.data import MAX_COPIES, LeaseData, register_output
 from resources.domain.files import MAX_LFN, MAX_SIZE_BYTES, GivenReplica, checksum_problem
-from resources.queries.replicas import Copy
+from resources.queries.replicas import ReplicaCopy
 from wms.jobs.tasks import reevaluate_soon
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
@@ -112,7 +112,7 @@ def data_out(data: LeaseData) -> dict[str, Any]:
 _NOWHERE: Final = MappingProxyType({"url": None, "storage_element": "", "size_bytes": None, "checksum": ""})
 
 
-def _copy_out(copy: Copy) -> dict[str, Any]:
+def _copy_out(copy: ReplicaCopy) -> dict[str, Any]:
     return {
         "url": copy.url,
         "storage_element": copy.storage_element,

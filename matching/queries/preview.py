@@ -7,7 +7,7 @@ import numpy as np
 from django.db.models import Exists, OuterRef
 
 from matching.queries.restrictions import closings_now
-from resources.queries.places import Place
+from resources.queries.places import ResourcePlace
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.models import QueuedJob, TaskQueue
 from taskqueues.queries import jobs_in
@@ -33,7 +33,7 @@ class Preview:
     left: dict[str, int]
 
 
-def preview(offer: ResourceOffer, *, place: Place) -> Preview:
+def preview(offer: ResourceOffer, *, place: ResourcePlace) -> Preview:
     """Return what *offer*, made now and alone at *place*, would get; nothing is claimed."""
     snapshot = index.renewed()
     # An index may think for a while that there are jobs where the last one has just been taken.

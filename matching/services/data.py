@@ -14,7 +14,7 @@ from matching.services.claim import Claimed
 from matching.services.storage_credentials import credentials_of_lease
 from resources.domain.files import GivenReplica, is_below, lfn_problem, shown
 from resources.models import StorageElement
-from resources.queries.replicas import Copy, copies, elements_of_site
+from resources.queries.replicas import ReplicaCopy, copies, elements_of_site
 from resources.services.replicas import record, supersede
 from wms.jobs.domain.data import is_own, lfn_of_output, output_directory, sandbox_lfn
 from wms.jobs.domain.lifecycle import LEASED
@@ -56,7 +56,7 @@ class LeaseData:
     """All that a pilot needs for the data of one job."""
 
     #: Copies of each file, the nearest first, MAX_COPIES at most; empty: it has none any more.
-    input_files: Mapping[str, Sequence[Copy]]
+    input_files: Mapping[str, Sequence[ReplicaCopy]]
     #: None: there is no output, or no place for it.
     output: OutputPlace | None
     #: {storage element: what opens it}, of those named above whose credential an operator gives to pilots.
@@ -151,11 +151,11 @@ def _may_store(description: Mapping[str, object]) -> bool:
     return bool(description["output_data"] or description.get("output_se"))
 
 
-def _nearest(found: Iterable[Copy], *, own: set[int]) -> Mapping[str, Sequence[Copy]]:
-    def distance(copy: Copy) -> tuple[bool, bool, str]:
+def _nearest(found: Iterable[ReplicaCopy], *, own: set[int]) -> Mapping[str, Sequence[ReplicaCopy]]:
+    def distance(copy: ReplicaCopy) -> tuple[bool, bool, str]:
         return copy.storage_element_id not in own, copy.url.startswith("file:"), copy.storage_element
 
-    nearest: dict[str, list[Copy]] = {}
+    nearest: dict[str, list[ReplicaCopy]] = {}
     for copy in sorted(found, key=distance):
         of_file = nearest.setdefault(copy.lfn, [])
         if len(of_file) < MAX_COPIES:
@@ -167,7 +167,7 @@ def _data(
     description: Mapping[str, object],
     job: Job,
     *,
-    nearest: Mapping[str, Sequence[Copy]],
+    nearest: Mapping[str, Sequence[ReplicaCopy]],
     own: Sequence[StorageElement],
 ) -> LeaseData:
     files = {lfn: nearest.get(lfn, ()) for lfn in job.description["input_data"]}

@@ -11,7 +11,7 @@ from pilots.models import Pilot
 from pilots.services.registration import refuse_type
 from resources.domain.enums import PilotType
 from resources.models import ComputingElement, Queue, Site
-from resources.queries.places import Place, resolve_place
+from resources.queries.places import ResourcePlace, resolve_place
 from resources.queries.possible_queues import PossiblePlaces, possible_places
 from taskqueues.domain.offer import ResourceOffer
 from taskqueues.queries import limits_by_place
@@ -117,7 +117,7 @@ class PilotPlace:
     """The place of a pilot: the rows that are known of it and, while its queue is not, all where it may be (ADR 27)."""
 
     #: The rows that are known.
-    place: Place
+    place: ResourcePlace
     #: Names that more than one CE, or queue, has; else None.
     ce_name: str | None = None
     queue_name: str | None = None
@@ -197,7 +197,7 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Rem
     elif binding.site_id is not None:
         place = known.ask(_place_of_site, binding.site_id, binding.ce_id)
     else:
-        place = Place()
+        place = ResourcePlace()
     for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
         named = getattr(request, level)
         # Without a queue of its own, a pilot may say that it names none.
@@ -211,7 +211,7 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Rem
     place = known.ask(_rows_of_names, vo, site, ce, queue)
     if place.queue is not None:
         queue_place = place.queue
-        place = Place(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place)
+        place = ResourcePlace(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place)
         return PilotPlace(place=place, slot=_slot_of(queue_place))
     if place.ce is not None:
         place = replace(place, site=place.ce.site)
@@ -314,24 +314,24 @@ def _is_member(user_id: int, group_id: int) -> bool:
     return Membership.objects.filter(user=user_id, group=group_id, user__is_active=True).exists()
 
 
-def _place_of_site(site_id: int, ce_id: int | None) -> Place:
+def _place_of_site(site_id: int, ce_id: int | None) -> ResourcePlace:
     site = Site.objects.get(pk=site_id)
     ce = None if ce_id is None else ComputingElement.objects.select_related("site").get(pk=ce_id)
-    return Place(site=site, ce=ce)
+    return ResourcePlace(site=site, ce=ce)
 
 
 def _queue(queue_id: int) -> Queue:
     return Queue.objects.select_related("ce__site").get(pk=queue_id)
 
 
-def _place(queue_id: int) -> Place:
+def _place(queue_id: int) -> ResourcePlace:
     queue = _queue(queue_id)
-    return Place(site=queue.ce.site, ce=queue.ce, queue=queue)
+    return ResourcePlace(site=queue.ce.site, ce=queue.ce, queue=queue)
 
 
 def of_preview(
     request: OfferRequest, *, owner: str | None, group: str | None, actor: User, now: datetime
-) -> tuple[ResourceOffer, Place]:
+) -> tuple[ResourceOffer, ResourcePlace]:
     """Return the offer that a VO manager or an operator imagines, and where.
 
     Args:
@@ -361,7 +361,7 @@ def _offer(
     request: OfferRequest,
     *,
     vo: VO,
-    place: Place,
+    place: ResourcePlace,
     now: datetime,
     known: Remembered,
     possible: PossiblePlaces | None = None,
@@ -398,11 +398,11 @@ def _name(named: str | None) -> str | None:
     return None if named == ANY else named
 
 
-def _named_place(vo: VO, request: OfferRequest, *, known: Remembered) -> Place:
+def _named_place(vo: VO, request: OfferRequest, *, known: Remembered) -> ResourcePlace:
     return known.ask(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
 
 
-def _rows_of_names(vo: VO, site: str | None, ce: str | None, queue: str | None) -> Place:
+def _rows_of_names(vo: VO, site: str | None, ce: str | None, queue: str | None) -> ResourcePlace:
     return resolve_place(vo, site=site, ce=ce, queue=queue)
 
 

@@ -12,7 +12,7 @@ from pilots.backends.interface import Backend, BackendError, BatchQueue, CEDescr
 from pilots.models import CEHealth, Director
 from pilots.services.batch_requests import request_for_queue, smallest_request_for
 from resources.domain.ce_options import flaw_of_accounts, of_backend
-from resources.domain.enums import Identity, ResourceState
+from resources.domain.enums import PayloadIdentity, ResourceState
 from resources.models import ComputingElement
 from resources.services.ce_rules import refusal
 
@@ -66,7 +66,7 @@ def _made(
     *,
     queues: Sequence[BatchQueue],
 ) -> Backend:
-    if flaw := flaw_of_accounts(options, sudo=identity == Identity.SUDO):
+    if flaw := flaw_of_accounts(options, sudo=identity == PayloadIdentity.SUDO):
         raise BackendError(flaw)
     # Also of one that was stored before this server refused it, or by other means than a form or a file.
     if refused := refusal(type_, options, identity):

@@ -16,7 +16,7 @@ from pilots.services.secrets import use_secret
 from pilots.services.tokens import issue_pilot_token
 from resources.domain.enums import PilotType, ResourceState
 from resources.models import ComputingElement, Queue, Site
-from resources.queries.places import Place, resolve_place
+from resources.queries.places import ResourcePlace, resolve_place
 from resources.services.site_tokens import count_registration
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO, Group, Membership, User
@@ -251,7 +251,7 @@ def make_by_hand(
     return issued
 
 
-def _place_of(at: WantedPlace, *, vo: VO) -> Place:
+def _place_of(at: WantedPlace, *, vo: VO) -> ResourcePlace:
     if (at.ce is not None and at.site is None) or (at.queue is not None and at.ce is None):
         raise ImpossiblePilotError("Name the site of the computing element, and the computing element of the queue.")
     return resolve_place(vo, site=at.site, ce=at.ce, queue=at.queue)

@@ -8,9 +8,9 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from resources.domain.enums import Identity, PilotType, ResourceState
+from resources.domain.enums import PayloadIdentity, PilotType, ResourceState
 from resources.domain.parameters import InForce, LevelParameters, Parameters, in_force, inherit
-from resources.models import ComputingElement, Level, Queue, Site
+from resources.models import ComputingElement, Queue, ResourceLevel, Site
 
 
 class LevelOut(serializers.Serializer[Any]):
@@ -29,31 +29,31 @@ class LevelOut(serializers.Serializer[Any]):
     )
 
     @extend_schema_field(serializers.ChoiceField(choices=[str(state) for state in ResourceState]))
-    def get_state(self, level: Level) -> str:
+    def get_state(self, level: ResourceLevel) -> str:
         """Return the state in force."""
         return level.state_at(timezone.now())
 
-    def get_state_reason(self, level: Level) -> str:
+    def get_state_reason(self, level: ResourceLevel) -> str:
         """Return the reason of a state that is in force."""
         return "" if self._is_active(level) else level.state_reason
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
-    def get_state_until(self, level: Level) -> str | None:
+    def get_state_until(self, level: ResourceLevel) -> str | None:
         """Return the end of a state that is in force."""
         ends = level.state_until
         return None if ends is None or self._is_active(level) else ends.isoformat()
 
     @extend_schema_field(serializers.DictField())
-    def get_parameters(self, level: Level) -> Mapping[str, object]:
+    def get_parameters(self, level: ResourceLevel) -> Mapping[str, object]:
         """Return the parameters in force for each of the VOs."""
         return self._in_force(level).common
 
     @extend_schema_field(serializers.DictField(child=serializers.DictField()))
-    def get_vo_parameters(self, level: Level) -> Mapping[str, Parameters]:
+    def get_vo_parameters(self, level: ResourceLevel) -> Mapping[str, Parameters]:
         """Return what is in force for some of the VOs only."""
         return self._in_force(level).own
 
-    def _in_force(self, level: Level) -> InForce:
+    def _in_force(self, level: ResourceLevel) -> InForce:
         """Return the parameters of the caller's VOs that the site serves; a VO that the caller may not see has none."""
         visible: Sequence[str] = self.context["vos"]
         site = site_of(level)
@@ -71,11 +71,11 @@ class LevelOut(serializers.Serializer[Any]):
         )
 
     @staticmethod
-    def _is_active(level: Level) -> bool:
+    def _is_active(level: ResourceLevel) -> bool:
         return level.state_at(timezone.now()) is ResourceState.ACTIVE
 
 
-def site_of(level: Level) -> Site:
+def site_of(level: ResourceLevel) -> Site:
     """Return the site of a level, which is at hand."""
     if isinstance(level, Queue):
         return level.ce.site
@@ -86,9 +86,9 @@ def site_of(level: Level) -> Site:
     raise TypeError(f"{level} is no site, computing element or queue")
 
 
-def vos_with_parameters(level: Level) -> frozenset[str]:
+def vos_with_parameters(level: ResourceLevel) -> frozenset[str]:
     """Return the VOs for which this level, or one above it, has parameters."""
-    above: Level | None = None
+    above: ResourceLevel | None = None
     if isinstance(level, ComputingElement):
         above = level.site
     elif isinstance(level, Queue):
@@ -97,9 +97,9 @@ def vos_with_parameters(level: Level) -> frozenset[str]:
     return named if above is None else named | vos_with_parameters(above)
 
 
-def parameters_of(level: Level, *, vo: str | None) -> Parameters:
+def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
     """Return what is in force at *level*, of which the levels above are at hand."""
-    above: Level | None = None
+    above: ResourceLevel | None = None
     if isinstance(level, ComputingElement):
         above = level.site
     elif isinstance(level, Queue):
@@ -146,7 +146,7 @@ class CEOut(LevelOut):
         child=serializers.ChoiceField(choices=[str(kind) for kind in PilotType]), help_text="Accepted; empty: both."
     )
     identity = serializers.ChoiceField(
-        choices=[str(kind) for kind in Identity], help_text="How payloads are kept apart from the pilot."
+        choices=[str(kind) for kind in PayloadIdentity], help_text="How payloads are kept apart from the pilot."
     )
     queues = QueueOut(many=True, help_text="By name.")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 
-from resources.domain.enums import Identity
+from resources.domain.enums import PayloadIdentity
 
 #: The only option of a CE that is for its pilots, whatever its backend.
 PAYLOAD_USERS = "payload_users"
@@ -85,7 +85,7 @@ def runs_as_the_server(type_: str, options: Mapping[str, object], *, account: st
 def gives_other_accounts(options: Mapping[str, object], identity: str, *, account: str) -> bool:
     """Return whether no payload of a CE runs under *account*, that of its pilots."""
     accounts = payload_users(options)
-    return identity == Identity.SUDO and bool(accounts) and account not in accounts
+    return identity == PayloadIdentity.SUDO and bool(accounts) and account not in accounts
 
 
 def _is_loopback(host: str) -> bool:

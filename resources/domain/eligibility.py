@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.domain.parameters import Parameters, Value, canonical_value
-from resources.domain.requirements import NO_KINDS, Demand, Kinds, Offered, Requirements
+from resources.domain.requirements import NO_KINDS, Kinds, Offered, RequiredValue, Requirements
 
 Indexes: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -137,7 +137,7 @@ class Supply:
         key = (name, repr(wanted))
         found = self._meeting.get(key)
         if found is None:
-            column, demand = self._column(name), Demand.of(name, wanted, self._kinds)
+            column, demand = self._column(name), RequiredValue.of(name, wanted, self._kinds)
             # The last one is for what is absent.
             verdicts = [*map(demand.is_met_by, column.offered), False]
             found = np.array(verdicts, dtype=np.bool_)[column.of_queue]

@@ -14,7 +14,7 @@ class ResourceState(StrEnum):
     BANNED = "banned"
 
 
-class Identity(StrEnum):
+class PayloadIdentity(StrEnum):
     """How far a payload's Unix identity is kept apart from the pilot's (PIL §3.1)."""
 
     NONE = "none"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from resources.domain.advertisements import Advertisement
-from resources.domain.throttles import Ad, Numbers
+from resources.domain.throttles import GatewayAdvertisement, Numbers
 from wms.kernel.time_texts import to_the_second
 
 #: Of one site at a time.
@@ -31,9 +31,9 @@ class GatewayState:
     why_ignored: str = ""
 
     @property
-    def ad(self) -> Ad:
+    def ad(self) -> GatewayAdvertisement:
         """What it advertised."""
-        return Ad(gateway=self.name, numbers=self.numbers, classad=self.classad)
+        return GatewayAdvertisement(gateway=self.name, numbers=self.numbers, classad=self.classad)
 
     def holds(self, *, now: datetime, validity: timedelta) -> bool:
         """Return whether the advertisement has not expired."""

@@ -181,7 +181,7 @@ def unmet(
 
 def meets(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> bool:
     """Return whether a resource that offers *offered* (None: nothing) under *name* meets what is asked of it."""
-    return offered is not None and Demand.of(name, asked, kinds).is_met_by(Offered.of(offered))
+    return offered is not None and RequiredValue.of(name, asked, kinds).is_met_by(Offered.of(offered))
 
 
 class Offered(NamedTuple):
@@ -199,7 +199,7 @@ class Offered(NamedTuple):
         return cls(frozenset(map(identity, scalars)), min(numbers) if len(numbers) == len(scalars) else None)
 
 
-class Demand(NamedTuple):
+class RequiredValue(NamedTuple):
     """What one requirement asks, made once for many resources."""
 
     kind: RequirementKind
@@ -245,7 +245,7 @@ def how_missed(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> 
     """Return in what way a resource that offers *offered* (None: nothing) misses what is asked; None: it meets it."""
     if offered is None:
         return Misses.NOT_DESCRIBED
-    demand, there = Demand.of(name, asked, kinds), Offered.of(offered)
+    demand, there = RequiredValue.of(name, asked, kinds), Offered.of(offered)
     if demand.is_met_by(there):
         return None
     match demand.kind:

@@ -84,7 +84,7 @@ _CONSTANTS: Final = frozenset(name.lower() for name in NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ad:
+class GatewayAdvertisement:
     """What one gateway of a site advertised last, or the server counted in its place."""
 
     #: Of the gateway; empty: it has none.
@@ -94,7 +94,7 @@ class Ad:
     classad: str = ""
 
 
-def sum_of(ads: Iterable[Ad]) -> dict[str, int]:
+def sum_of(ads: Iterable[GatewayAdvertisement]) -> dict[str, int]:
     """Return the numbers of a site: the sums of those that each of its gateways advertises."""
     numbers = [ad.numbers for ad in ads]
     names = [name for name in NUMBERS if numbers and all(name in each for each in numbers)]
@@ -102,7 +102,7 @@ def sum_of(ads: Iterable[Ad]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class ThrottleCondition:
     """An expression that must be TRUE of a match."""
 
     #: None: what was configured, or advertised, is no expression.
@@ -161,7 +161,7 @@ class Throttle:
     #: The advertisement in ClassAd form; empty: it came as numbers.
     classad: str = ""
     #: What each gateway advertised, of which *advertised* are the sums; none: *advertised* and *classad* are all.
-    gateways: tuple[Ad, ...] = ()
+    gateways: tuple[GatewayAdvertisement, ...] = ()
 
     def maximum(self, name: str) -> int | None:
         """Return the smaller of what is configured and what is advertised; None: neither is."""
@@ -251,11 +251,11 @@ class Throttle:
         """Return whether one more match is accepted of some job, as far as can be told without one."""
         return self._has_numbers_for(matched) and self.in_the_way(matched=matched) is None
 
-    def in_the_way(self, *, matched: int) -> Condition | None:
+    def in_the_way(self, *, matched: int) -> ThrottleCondition | None:
         """Return an expression that is TRUE for no job after so many matches; None: each may be TRUE."""
         return next((each for each in self.conditions(matched=matched) if not each.may_hold()), None)
 
-    def conditions(self, *, matched: int) -> Iterator[Condition]:
+    def conditions(self, *, matched: int) -> Iterator[ThrottleCondition]:
         """Yield the expressions that must be TRUE of a match after so many."""
         start = self.start or 0
         for ad in self._ads:
@@ -299,13 +299,13 @@ class Throttle:
             return None
         return sum(self.advertised[name] for name in names)
 
-    def alone(self, ad: Ad) -> "Throttle":
+    def alone(self, ad: GatewayAdvertisement) -> "Throttle":
         """Return the throttle as it were if there were only this gateway."""
         return replace(self, advertised=ad.numbers, classad=ad.classad, gateways=()) if self.gateways else self
 
     @property
-    def _ads(self) -> tuple[Ad, ...]:
-        return self.gateways or (Ad(numbers=self.advertised, classad=self.classad),)
+    def _ads(self) -> tuple[GatewayAdvertisement, ...]:
+        return self.gateways or (GatewayAdvertisement(numbers=self.advertised, classad=self.classad),)
 
     @property
     def _sum_and_each(self) -> tuple["Throttle", ...]:
@@ -370,10 +370,12 @@ def _parsed_or_none(classad: str) -> ClassAd | None:
         return None
 
 
-def _condition(requirements: str | None, ad: Ad, my: ClassAd) -> Condition:
+def _condition(requirements: str | None, ad: GatewayAdvertisement, my: ClassAd) -> ThrottleCondition:
     """Return the condition that is configured or, without *requirements*, advertised by *ad*."""
     expression, reach = _expression_and_reach(requirements, ad.classad)
-    return Condition(expression=expression, my=my, reach=reach, is_advertised=requirements is None, gateway=ad.gateway)
+    return ThrottleCondition(
+        expression=expression, my=my, reach=reach, is_advertised=requirements is None, gateway=ad.gateway
+    )
 
 
 @lru_cache(maxsize=1000)

@@ -116,7 +116,7 @@ class EndError(Exception):
 
 
 @dataclass(frozen=True)
-class Process:
+class AdvertisedProcess:
     """One line of ``ps``."""
 
     pid: int
@@ -124,7 +124,7 @@ class Process:
     command: str
 
 
-def processes() -> list[Process]:
+def processes() -> list[AdvertisedProcess]:
     """Return all processes of the machine that this user may see.
 
     Raises:
@@ -133,7 +133,7 @@ def processes() -> list[Process]:
     return list(_of_proc() if Path("/proc/self/cmdline").exists() else _of_ps())
 
 
-def _of_proc() -> Iterator[Process]:
+def _of_proc() -> Iterator[AdvertisedProcess]:
     for directory in Path("/proc").iterdir():
         if not directory.name.isdecimal():
             continue
@@ -144,10 +144,10 @@ def _of_proc() -> Iterator[Process]:
         except OSError:
             continue  # it has ended meanwhile
         command = b" ".join(words).decode(errors="replace")
-        yield Process(pid=int(directory.name), parent=int(after_name[1]), command=command)
+        yield AdvertisedProcess(pid=int(directory.name), parent=int(after_name[1]), command=command)
 
 
-def _of_ps() -> Iterator[Process]:
+def _of_ps() -> Iterator[AdvertisedProcess]:
     try:
         told = subprocess.run(
             ["ps", "-ww", "-A", "-o", "pid=,ppid=,args="],  # noqa: S607 - where it is differs
@@ -158,10 +158,10 @@ def _of_ps() -> Iterator[Process]:
         raise EndError(f"The processes cannot be listed: {error}; install ps, or mount /proc.", WRONG_USAGE) from error
     for line in told.decode(errors="replace").splitlines():
         pid, parent, *command = line.split(None, 2)
-        yield Process(pid=int(pid), parent=int(parent), command="".join(command))
+        yield AdvertisedProcess(pid=int(pid), parent=int(parent), command="".join(command))
 
 
-def job_managers(seen: Sequence[Process], *, own_pid: int) -> list[str]:
+def job_managers(seen: Sequence[AdvertisedProcess], *, own_pid: int) -> list[str]:
     """Return the command lines of all processes but this program and what started it.
 
     Their command lines may hold the patterns themselves, as may those of other runs of this program.
@@ -177,7 +177,9 @@ def job_managers(seen: Sequence[Process], *, own_pid: int) -> list[str]:
     ]
 
 
-def count(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> Mapping[str, int]:
+def count(
+    seen: Sequence[AdvertisedProcess], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int
+) -> Mapping[str, int]:
     """Return how many of the processes are in each state; each counts once, and so do those of one job."""
     found: dict[str, list[str | None]] = {state: [] for state in STATES}
     for command in job_managers(seen, own_pid=own_pid):
@@ -195,7 +197,7 @@ def count(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, o
     return counted
 
 
-def unmatched(seen: Sequence[Process], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> list[str]:
+def unmatched(seen: Sequence[AdvertisedProcess], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> list[str]:
     """Return the states whose pattern fits no process, be it one that counts for another state."""
     commands = job_managers(seen, own_pid=own_pid)
     return [state for state, pattern in patterns.items() if not any(map(pattern.search, commands))]
@@ -213,7 +215,7 @@ class Warnings:
         self._given = set(given)
         self._is_said = False
 
-    def look(self, seen: Sequence[Process]) -> None:
+    def look(self, seen: Sequence[AdvertisedProcess]) -> None:
         """Write the warnings to standard error, the first time."""
         if self._is_said:
             return
@@ -254,7 +256,7 @@ class _NoRedirects(HTTPRedirectHandler):
         """Return no other request."""
 
 
-class Server:
+class AdvertisementServer:
     """Where one site advertises."""
 
     def __init__(self, url: str, *, site: str, token: str, ca: str | None) -> None:
@@ -351,7 +353,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             gateway.warnings.look(seen)
             return DONE
         url = options.server or environment.get("WMS_SERVER_URL", "")
-        server = Server(url, site=options.site, token=_token(options, environment), ca=options.ca)
+        server = AdvertisementServer(url, site=options.site, token=_token(options, environment), ca=options.ca)
         return _run(server, gateway, every=options.every)
     except EndError as error:
         sys.stderr.write(f"wms-advertise: {error}\n")
@@ -371,7 +373,7 @@ class Gateway:
     #: Empty: the server is given none.
     name: str
 
-    def counted(self, seen: Sequence[Process]) -> Mapping[str, int]:
+    def counted(self, seen: Sequence[AdvertisedProcess]) -> Mapping[str, int]:
         """Return how many of the processes are job-managers in each state."""
         return count(seen, self.patterns, own_pid=os.getpid())
 
@@ -380,7 +382,7 @@ class Gateway:
         return body_of(counted, self.maxima, gateway=self.name)
 
 
-def _run(server: Server, gateway: Gateway, *, every: float | None) -> int:
+def _run(server: AdvertisementServer, gateway: Gateway, *, every: float | None) -> int:
     """Advertise once, or for ever; a server that is away for a while ends nothing."""
     sequence, is_known = 0, False
     due = time.monotonic()
@@ -401,7 +403,7 @@ def _run(server: Server, gateway: Gateway, *, every: float | None) -> int:
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _advertise_once(server: Server, gateway: Gateway, sequence: int, *, is_known: bool) -> tuple[int, int]:
+def _advertise_once(server: AdvertisementServer, gateway: Gateway, sequence: int, *, is_known: bool) -> tuple[int, int]:
     """Advertise what is counted now; return the exit code, and the sequence that was sent last.
 
     No clock makes the sequence, for one that was once ahead would lock this gateway out: after a restart the server
@@ -432,7 +434,7 @@ def _advertise_once(server: Server, gateway: Gateway, sequence: int, *, is_known
     return DONE, sequence
 
 
-def _sent(server: Server, gateway: Gateway, sequence: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _sent(server: AdvertisementServer, gateway: Gateway, sequence: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Count, advertise, and return what was sent and the answer."""
     measured_at = time.monotonic()
     seen = processes()

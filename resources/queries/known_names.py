@@ -12,10 +12,10 @@ from resources.domain.parameters import LevelParameters
 from resources.domain.requirements import Kinds, Units
 from resources.models import (
     ComputingElement,
-    Level,
     Platform,
     Queue,
     RequirementDefinition,
+    ResourceLevel,
     Site,
     StorageElement,
 )
@@ -90,7 +90,7 @@ def misfits_of(definition: Definition) -> Iterator[tuple[str, MisfitValue]]:
     sites = {site.pk: site for site in Site.objects.prefetch_related("vos").order_by("name")}
     served = {pk: [vo.name for vo in site.vos.all()] for pk, site in sites.items()}
     ces = {ce.pk: ce for ce in ComputingElement.objects.defer("options").order_by("site__name", "name")}
-    places: Iterable[tuple[str, int, Level]] = chain(
+    places: Iterable[tuple[str, int, ResourceLevel]] = chain(
         ((f"site {site.name}", pk, site) for pk, site in sites.items()),
         ((f"ce {sites[ce.site_id].name}/{ce.name}", ce.site_id, ce) for ce in ces.values() if ce.site_id in sites),
         (

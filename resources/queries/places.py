@@ -41,7 +41,7 @@ class UnknownPlaceError(RejectedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ResourcePlace:
     """Where a pilot runs, as far as it said; None: it did not, or several have that name."""
 
     site: Site | None = None
@@ -72,7 +72,7 @@ class Place:
         return site, ce, queue
 
 
-def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> Place:
+def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> ResourcePlace:
     """Return the rows of the names that a pilot or a preview gives; None leaves a level open.
 
     A CE without its site, or a queue without its CE, is found when only one has that name.
@@ -90,7 +90,7 @@ def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, que
         found_ce, queues = _only(named), queues.filter(ce__in=named)
     if queue is not None:
         found_queue = _only(_named("queue", queue, queues.select_related("ce__site")))
-    return Place(site=found_site, ce=found_ce, queue=found_queue)
+    return ResourcePlace(site=found_site, ce=found_ce, queue=found_queue)
 
 
 def queues_at_hand(vo: VO) -> list[Queue]:

@@ -14,7 +14,7 @@ from resources.domain.eligibility import Indexes, LevelSayings, Supply
 from resources.domain.enums import RequirementKind
 from resources.domain.parameters import LevelParameters, Parameters, Value, inherit
 from resources.domain.requirements import Misses, Requirements, how_missed
-from resources.sql import Sayings
+from resources.sql import ParameterSets
 
 #: Queues by site and CE.
 Tree = Mapping[str, Mapping[str, Sequence[str]]]
@@ -97,7 +97,7 @@ class Described:
 
 
 @lru_cache(maxsize=_KEPT)
-def described(told: Sayings, *, kinds: tuple[tuple[str, RequirementKind], ...]) -> Described:
+def described(told: ParameterSets, *, kinds: tuple[tuple[str, RequirementKind], ...]) -> Described:
     """Put together what the levels say.
 
     Resources say for weeks what they said before: to read it from the database takes a third of the time that all this

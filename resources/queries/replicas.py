@@ -10,7 +10,7 @@ from resources.models import Site, StorageElement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class ReplicaCopy:
     """One copy of a file, and where it can be read."""
 
     lfn: str
@@ -31,10 +31,10 @@ def element_sites(vo_id: int) -> Mapping[int, frozenset[str]]:
     return sql.sites_of_elements(vo_id=vo_id)
 
 
-def copies(vo_id: int, lfns: Collection[str]) -> Sequence[Copy]:
+def copies(vo_id: int, lfns: Collection[str]) -> Sequence[ReplicaCopy]:
     """Return every copy of the files at a storage element that serves the VO."""
     return [
-        Copy(
+        ReplicaCopy(
             lfn=lfn,
             url=url_of(url, lfn),
             storage_element_id=element_id,

@@ -7,7 +7,7 @@ from typing import Final
 
 from resources.domain.enums import ThrottlePolicy, WhenExpired
 from resources.domain.gateways import GatewayState, gateway_states
-from resources.domain.throttles import FIELD_OF_MAXIMUM, Condition, Throttle
+from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle, ThrottleCondition
 from resources.models import Site, ThrottleState
 from wms.kernel.time_texts import to_the_second
 
@@ -178,7 +178,7 @@ def _no_room(throttle: Throttle, state: ThrottleState) -> str:
     return f"{by_whom} {numbers}, which leaves no room: {maximum} is {of_whom.maximum(maximum)}."
 
 
-def _not_true(condition: Condition, throttle: Throttle, state: ThrottleState) -> str:
+def _not_true(condition: ThrottleCondition, throttle: Throttle, state: ThrottleState) -> str:
     """Return which expression is in the way, and what it is worth."""
     if condition.is_advertised:
         gateway = f"gateway {condition.gateway} of the site" if condition.gateway else "site"

@@ -12,7 +12,7 @@ from resources.domain.enums import PilotType
 from resources.domain.software import PublishedSoftware
 from resources.models import Queue
 from resources.queries.known_names import compatible_platforms
-from resources.queries.places import Place, accepting, serves
+from resources.queries.places import ResourcePlace, accepting, serves
 from resources.queries.possible_queues import PossiblePlaces
 from resources.queries.software import published_software
 from taskqueues.domain.offer import NO_JOB_TYPE, ResourceOffer
@@ -62,7 +62,7 @@ def resolve(
     slot: OfferedSlot,
     *,
     vo: VO,
-    place: Place,
+    place: ResourcePlace,
     now: datetime,
     known: Remembered = FORGETFUL,
     possible: PossiblePlaces | None = None,
@@ -127,14 +127,14 @@ def resolve(
 
 
 def published_at(
-    place: Place, possible: PossiblePlaces | None, *, vo: VO, known: Remembered = FORGETFUL
+    place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, known: Remembered = FORGETFUL
 ) -> frozenset[str]:
     """Return the software published at a place; where the queue is not known, by all *possible* queues (ADR 27)."""
     return _published_at(known.ask(published_software, vo), place, possible, known=known)
 
 
 def _published_at(
-    published: PublishedSoftware, place: Place, possible: PossiblePlaces | None, *, known: Remembered
+    published: PublishedSoftware, place: ResourcePlace, possible: PossiblePlaces | None, *, known: Remembered
 ) -> frozenset[str]:
     if place.queue is not None:
         return published.common_to((place.queue.pk,))
@@ -163,7 +163,7 @@ def offer_of_queue(
         disk_mb=queue.disk_mb,
         container=queue.container,
     )
-    place = Place(site=queue.ce.site, ce=queue.ce, queue=queue)
+    place = ResourcePlace(site=queue.ce.site, ce=queue.ce, queue=queue)
     return resolve(slot, vo=vo, place=place, now=now, known=known, some_name_software=some_name_software)
 
 

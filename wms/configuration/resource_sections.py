@@ -253,7 +253,7 @@ class CESection(Section[CEEntry, ComputingElement]):
             middleware=row.middleware,
             options=options_of(row.options),
             pilot_types=sorted_names(row.pilot_types),
-            identity=enums.Identity(row.identity),
+            identity=enums.PayloadIdentity(row.identity),
             status=status_of(row),
             parameters=free(row.parameters),
             vo_parameters=free(row.vo_parameters),

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from resources.domain.classad import MAX_BYTES, ClassAdError, parse_expression
 from resources.domain.enums import (
-    Identity,
+    PayloadIdentity,
     PilotType,
     RequirementKind,
     ResourceState,
@@ -267,7 +267,7 @@ class CEEntry(Entry):
     middleware: Annotated[str, Text(128, empty=True)] = ""
     options: Annotated[Free, Options()] = field(default_factory=dict)
     pilot_types: Annotated[tuple[str, ...], SetOf(Choice(PilotType))] = ()
-    identity: Annotated[str, Choice(Identity)] = Identity.NONE
+    identity: Annotated[str, Choice(PayloadIdentity)] = PayloadIdentity.NONE
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)

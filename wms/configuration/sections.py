@@ -10,7 +10,7 @@ from django.db.models import Model
 
 from resources.domain.enums import ResourceState
 from resources.domain.parameters import ValueProblem, canonical_value
-from resources.models import Level
+from resources.models import ResourceLevel
 from wms.configuration.records import Entry
 from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, StatusEntry
 
@@ -99,7 +99,7 @@ def _option(stored: object) -> object:
     return [_option(item) for item in stored] if isinstance(stored, list) else _free(stored)
 
 
-def status_of(level: Level) -> StatusEntry:
+def status_of(level: ResourceLevel) -> StatusEntry:
     """Return the stored status of a level."""
     return StatusEntry(
         state=ResourceState(level.state),
@@ -108,7 +108,7 @@ def status_of(level: Level) -> StatusEntry:
     )
 
 
-def put_level(level: Level, change: Change[SiteEntry] | Change[CEEntry] | Change[QueueEntry]) -> None:
+def put_level(level: ResourceLevel, change: Change[SiteEntry] | Change[CEEntry] | Change[QueueEntry]) -> None:
     """Set what site, computing element and queue have in common; the caller saves.
 
     NB: not by states.set_state, which refuses an end that is past: a file does not become wrong by growing old.

@@ -27,7 +27,7 @@ _CAP_DAC_OVERRIDE = 1
 _COULD_NOT_START = 127
 
 
-class Identity(StrEnum):
+class ProcessUser(StrEnum):
     """As whom a program runs."""
 
     SAME = "same"
@@ -39,7 +39,7 @@ class Identity(StrEnum):
 
 
 def launched(
-    command: Sequence[str], *, identity: Identity = Identity.SAME, death_signal: signal.Signals = signal.SIGTERM
+    command: Sequence[str], *, identity: ProcessUser = ProcessUser.SAME, death_signal: signal.Signals = signal.SIGTERM
 ) -> list[str]:
     """Return the command line that runs *command*, sending it *death_signal* when the calling thread is gone.
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     """Become the program; return only when that failed, or when there is none and only the identity was to be tried."""
     death_signal, parent, identity, *command = arguments
     try:
-        _become(Identity(identity))
+        _become(ProcessUser(identity))
         _die_with_parent(int(death_signal), parent=int(parent))
         if not command:
             return 0
@@ -66,10 +66,10 @@ def main(arguments: Sequence[str]) -> int:
     return _COULD_NOT_START
 
 
-def _become(identity: Identity) -> None:
-    if identity is Identity.MAPPED:
+def _become(identity: ProcessUser) -> None:
+    if identity is ProcessUser.MAPPED:
         _enter_user_namespace()
-    elif identity is Identity.NOBODY:
+    elif identity is ProcessUser.NOBODY:
         _drop_to_nobody()
 
 

@@ -20,7 +20,7 @@ from psycopg import sql
 
 from wms.stack.binaries import PostgresPrograms
 from wms.stack.errors import StackError
-from wms.stack.launch import NOBODY, Identity, launched
+from wms.stack.launch import NOBODY, ProcessUser, launched
 
 #: PostgreSQL takes a fast stop for SIGINT; for SIGTERM it would wait until every client has left.
 POSTGRES_STOP_SIGNAL = signal.SIGINT
@@ -203,10 +203,10 @@ def environment_of_server() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 
-_identity: dict[int, Identity] = {}
+_identity: dict[int, ProcessUser] = {}
 
 
-def identity_for_postgres() -> Identity:
+def identity_for_postgres() -> ProcessUser:
     """Return as whom PostgreSQL runs: who may run it, or somebody else in the way this machine allows.
 
     It refuses root, and initdb an account that has no name, as containers give them.
@@ -217,13 +217,13 @@ def identity_for_postgres() -> Identity:
     return _identity[user]
 
 
-def _find_identity(user: int) -> Identity:
+def _find_identity(user: int) -> ProcessUser:
     if user != 0 and _has_name(user):
-        return Identity.SAME
-    trial = launched([], identity=Identity.MAPPED)
+        return ProcessUser.SAME
+    trial = launched([], identity=ProcessUser.MAPPED)
     if subprocess.run(trial, capture_output=True, check=False).returncode == 0:  # noqa: S603 - our own Python
-        return Identity.MAPPED
-    return Identity.NOBODY if user == 0 else Identity.SAME
+        return ProcessUser.MAPPED
+    return ProcessUser.NOBODY if user == 0 else ProcessUser.SAME
 
 
 def _has_name(user: int) -> bool:
@@ -234,14 +234,14 @@ def _has_name(user: int) -> bool:
     return True
 
 
-def _own(directory: Path, identity: Identity) -> None:
+def _own(directory: Path, identity: ProcessUser) -> None:
     """Give the directory to whom the server runs as, where that is not yet so.
 
     It changes when root's machine forbids user namespaces today and allowed them yesterday, or the other way round.
     """
     if os.geteuid() != 0:
         return
-    owner = NOBODY if identity is Identity.NOBODY else 0
+    owner = NOBODY if identity is ProcessUser.NOBODY else 0
     if directory.stat().st_uid == owner:
         return
     for path in (directory, *directory.rglob("*")):

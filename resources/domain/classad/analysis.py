@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from resources.domain.classad.tree import Ad, Attribute, Chain, Conditional, Node, Path, Record, Special, parts_of
+from resources.domain.classad.tree import AdScope, Attribute, Chain, Conditional, Node, Path, Record, Special, parts_of
 
 #: Parts of an expression that are looked at; one with more counts as possible. It bounds the time, and recursion.
 _MOST_PARTS: Final = 40
@@ -41,13 +41,13 @@ def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozen
         found = _looked_up(part) - own
         own |= found
         nodes.extend(entry.node for name in found - constants if (entry := record.entries.get(name)) is not None)
-        if isinstance(part, Attribute) and part.ad is Ad.TARGET:
+        if isinstance(part, Attribute) and part.ad is AdScope.TARGET:
             in_target.add(part.name.lower())
     return Reach(frozenset(own), frozenset(in_target))
 
 
 def _looked_up(part: Node) -> set[str]:
-    if isinstance(part, Attribute) and part.ad is not Ad.TARGET:
+    if isinstance(part, Attribute) and part.ad is not AdScope.TARGET:
         return {part.name.lower()}
     # What a record in the path lacks is looked up in the records around it.
     return {step.lower() for step in part.steps if isinstance(step, str)} if isinstance(part, Path) else set()
@@ -88,7 +88,9 @@ class Possibilities:
                 return self._chain_may_hold(node)
             case Conditional():
                 return self._conditional_may_hold(node)
-            case Attribute(ad=Ad.MY | Ad.NEAREST) if (entry := self._record.entries.get(node.name.lower())) is not None:
+            case Attribute(ad=AdScope.MY | AdScope.NEAREST) if (
+                entry := self._record.entries.get(node.name.lower())
+            ) is not None:
                 return self._may_hold(entry.node)
         return True
 

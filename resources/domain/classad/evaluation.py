@@ -13,17 +13,17 @@ from typing import Final, TypeAlias, TypeVar
 
 from resources.domain.classad.lexer import MAX_INTEGER, ClassAdError
 from resources.domain.classad.tree import (
-    Ad,
+    AdScope,
     Attribute,
-    Call,
     Chain,
     Conditional,
-    Entry,
-    Items,
+    FunctionCall,
+    ListExpression,
     Literal,
     Node,
     Path,
     Record,
+    RecordEntry,
     Scalar,
     Special,
     Unary,
@@ -114,11 +114,11 @@ class Evaluation:
                 value = self._conditional(node, frame)
             case Path():
                 value = self._path(node, frame)
-            case Call():
+            case FunctionCall():
                 arguments = [self._value(argument, frame) for argument in node.arguments]
                 self._steps -= math.prod([1 + _toil(argument) for argument in arguments])
                 value = FUNCTIONS[node.function](*arguments)
-            case Items():
+            case ListExpression():
                 value = tuple([self._value(item, frame) for item in node.items])
             case Record():
                 value = Frame(node, outer=frame)
@@ -127,9 +127,9 @@ class Evaluation:
 
     def _attribute(self, node: Attribute, frame: Frame) -> _Inner:
         name = node.name.lower()
-        if node.ad is Ad.NEAREST:
+        if node.ad is AdScope.NEAREST:
             return self._found(name, frame)
-        start = frame.root if node.ad is Ad.MY else frame.root.target
+        start = frame.root if node.ad is AdScope.MY else frame.root.target
         entry = None if start is None else start.record.entries.get(name)
         return UNDEFINED if start is None or entry is None else self._entry(entry, start)
 
@@ -143,7 +143,7 @@ class Evaluation:
             frame = frame.outer
         return UNDEFINED
 
-    def _entry(self, entry: Entry, frame: Frame) -> _Inner:
+    def _entry(self, entry: RecordEntry, frame: Frame) -> _Inner:
         if type(entry.node) is Literal:
             return entry.node.value
         key = (id(entry), id(frame))

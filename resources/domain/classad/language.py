@@ -10,7 +10,7 @@ from resources.domain.classad.analysis import Possibilities, Reach, reach_of
 from resources.domain.classad.evaluation import MAX_STEPS, Evaluation, Frame, Value
 from resources.domain.classad.lexer import ClassAdError
 from resources.domain.classad.syntax import parse_node, parse_record
-from resources.domain.classad.tree import Entry, Items, Literal, Node, Record, Scalar
+from resources.domain.classad.tree import ListExpression, Literal, Node, Record, RecordEntry, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:
     entries = {}
     for name, value in values.items():
         if isinstance(value, Sequence) and not isinstance(value, str):
-            node: Node = Items(tuple(Literal(item, 0) for item in value), 0)
+            node: Node = ListExpression(tuple(Literal(item, 0) for item in value), 0)
         else:
             node = Literal(value, 0)
-        entries[name.lower()] = Entry(name, node, 0)
+        entries[name.lower()] = RecordEntry(name, node, 0)
     return ClassAd(Record(MappingProxyType(entries), 0), "")
 
 

@@ -21,17 +21,17 @@ from resources.domain.classad.lexer import (
     unquoted,
 )
 from resources.domain.classad.tree import (
-    Ad,
+    AdScope,
     Attribute,
-    Call,
     Chain,
     Conditional,
-    Entry,
-    Items,
+    FunctionCall,
+    ListExpression,
     Literal,
     Node,
     Path,
     Record,
+    RecordEntry,
     Scalar,
     Special,
     Unary,
@@ -227,7 +227,7 @@ class _Parser:
         if kind == "{":
             items = self._sequence("}")
             self._grow(self._height, token.at)
-            return Items(items, token.at)
+            return ListExpression(items, token.at)
         return self._record("]", at=token.at, dotted_names=False)
 
     def _named(self, token: Token) -> Node:
@@ -240,10 +240,10 @@ class _Parser:
         if following == "(":
             self._next += 1
             return self._call(word, token)
-        name, ad = token.text, Ad.NEAREST
+        name, ad = token.text, AdScope.NEAREST
         if following == "." and word in {"my", "target"}:
             self._next += 1
-            name, ad = self._name("after the dot"), Ad(word)
+            name, ad = self._name("after the dot"), AdScope(word)
         elif word in _RESERVED:
             raise self._error(f"A value is expected here, not the operator {shown(token)}.", token)
         self._grow(-1, token.at)
@@ -260,7 +260,7 @@ class _Parser:
             )
             raise self._error(problem, token)
         self._grow(self._height, token.at)
-        return Call(function, arguments, token.at)
+        return FunctionCall(function, arguments, token.at)
 
     def _literal(self, value: Scalar, token: Token) -> Node:
         self._grow(-1, token.at)
@@ -296,7 +296,7 @@ class _Parser:
 
     def _record(self, closing: str, *, at: int, dotted_names: bool) -> Record:
         """Read ``name = expression; …`` up to *closing*."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, RecordEntry] = {}
         highest = -1
         while True:
             while self._tokens[self._next].kind == ";":
@@ -308,7 +308,7 @@ class _Parser:
             if name.lower() in entries:
                 raise self._error(f"The attribute `{name}` is given twice (letter case does not count).", token)
             self._expect("=", f"after the attribute `{name}`")
-            entries[name.lower()] = Entry(name, self._nested(), token.at)
+            entries[name.lower()] = RecordEntry(name, self._nested(), token.at)
             highest = max(highest, self._height)
             if self._tokens[self._next].kind not in {";", closing} and not (closing == "end" and self._is_next_line()):
                 self._expect(";", f"after the value of `{name}`")

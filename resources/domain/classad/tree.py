@@ -12,7 +12,7 @@ class Special(Enum):
     ERROR = "error"
 
 
-class Ad(Enum):
+class AdScope(Enum):
     """In which ad a name is looked up."""
 
     NEAREST = ""
@@ -33,7 +33,7 @@ class Attribute:
     """A name that stands for the expression of an attribute."""
 
     name: str
-    ad: Ad
+    ad: AdScope
     at: int = field(compare=False)
 
 
@@ -75,7 +75,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function, its name lower-cased, with as many arguments as it takes."""
 
     function: str
@@ -84,7 +84,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ListExpression:
     """A list: ``{ a, b }``."""
 
     items: "tuple[Node, ...]"
@@ -92,7 +92,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordEntry:
     """One attribute of a record, its name as it was written."""
 
     name: str
@@ -104,12 +104,12 @@ class Entry:
 class Record:
     """``[ a = 1; b = 2 ]``: the entries by lower-cased name, in their order."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, RecordEntry]
     at: int = field(compare=False)
 
 
 Scalar = str | int | float | bool | Special
-Node = Literal | Attribute | Unary | Chain | Conditional | Path | Call | Items | Record
+Node = Literal | Attribute | Unary | Chain | Conditional | Path | FunctionCall | ListExpression | Record
 
 
 def parts_of(node: Node) -> Iterable[Node]:
@@ -124,9 +124,9 @@ def parts_of(node: Node) -> Iterable[Node]:
             parts = [node.condition, node.yes, node.no]
         case Path():
             parts = [node.base, *(step for step in node.steps if not isinstance(step, str))]
-        case Call():
+        case FunctionCall():
             parts = node.arguments
-        case Items():
+        case ListExpression():
             parts = node.items
         case Record():
             parts = [entry.node for entry in node.entries.values()]

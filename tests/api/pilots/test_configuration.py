@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from pilots.agent.server.configuration import parse
 from pilots.domain.pilot import PilotStatus, WatchdogMargins
-from resources.domain.enums import Identity
+from resources.domain.enums import PayloadIdentity
 from tests.api.pilots.credentials import CONFIG, bearer
 from tests.factories import make_ce, make_group, make_pilot, make_pilot_token, make_queue, make_user, make_vo
 
@@ -21,7 +21,7 @@ def test_the_configuration_tells_everything_about_the_place(
     settings.WMS_HEARTBEAT_S, settings.WMS_LEASE_GRACE_S = 7, 3
     settings.WMS_STREAM_MAX_MB = 77
     queue = make_queue(
-        ce=make_ce(identity=Identity.SUDO, options={"directory": "d", "payload_users": ["wms01", "wms02"]}),
+        ce=make_ce(identity=PayloadIdentity.SUDO, options={"directory": "d", "payload_users": ["wms01", "wms02"]}),
         platforms=["x86_64-el9"],
         processors=8,
         memory_mb=16000,

@@ -219,7 +219,7 @@ def test_a_place_is_found_by_its_names(lhcb: VO, grid: dict[str, Queue]) -> None
 
 
 def test_levels_that_are_left_out_stay_open(lhcb: VO, grid: dict[str, Queue]) -> None:
-    assert places.resolve_place(lhcb) == places.Place()
+    assert places.resolve_place(lhcb) == places.ResourcePlace()
     at_site = places.resolve_place(lhcb, site="PIC")
     assert at_site.innermost == at_site.site == grid["PIC/ce1/short"].ce.site
     short = places.resolve_place(lhcb, queue="short")
@@ -227,8 +227,8 @@ def test_levels_that_are_left_out_stay_open(lhcb: VO, grid: dict[str, Queue]) ->
 
 
 def test_a_name_that_several_have_is_known_but_no_place(lhcb: VO, grid: dict[str, Queue]) -> None:
-    assert places.resolve_place(lhcb, ce="ce1") == places.Place()
-    assert places.resolve_place(lhcb, queue="long") == places.Place()
+    assert places.resolve_place(lhcb, ce="ce1") == places.ResourcePlace()
+    assert places.resolve_place(lhcb, queue="long") == places.ResourcePlace()
     assert places.resolve_place(lhcb, ce="ce1", queue="short").queue == grid["PIC/ce1/short"]
 
 

@@ -14,11 +14,11 @@ from tests.pace import wait_for, within
 from wms.stack import servers
 from wms.stack.binaries import find_postgres, find_valkey
 from wms.stack.guard import Guard
-from wms.stack.launch import NOBODY, Identity
+from wms.stack.launch import NOBODY, ProcessUser
 from wms.stack.servers import PostgresServer, ServerNotMadeError, ValkeyServer
 
 #: Without root there is one way; where root may not make user namespaces, `identity_for_postgres` says so.
-WAYS = sorted({servers.identity_for_postgres(), Identity.NOBODY if os.geteuid() == 0 else Identity.SAME})
+WAYS = sorted({servers.identity_for_postgres(), ProcessUser.NOBODY if os.geteuid() == 0 else ProcessUser.SAME})
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ def running(command: Sequence[str], *, ready: Callable[[], bool]) -> "Iterator[s
         guard.finish()
 
 
-def as_(way: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
+def as_(way: ProcessUser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "identity_for_postgres", lambda: way)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_postgres_is_made_started_and_stopped(
-    way: Identity, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    way: ProcessUser, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_(way, monkeypatch)
     postgres.create()
@@ -75,11 +75,11 @@ def test_postgres_is_made_started_and_stopped(
 def test_a_cluster_made_in_one_of_roots_ways_runs_in_the_other(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for way in (Identity.NOBODY, *WAYS):
+    for way in (ProcessUser.NOBODY, *WAYS):
         as_(way, monkeypatch)
         postgres.create()
         with running(postgres.command(), ready=postgres.is_ready):
-            assert postgres.data.stat().st_uid == (NOBODY if way is Identity.NOBODY else 0)
+            assert postgres.data.stat().st_uid == (NOBODY if way is ProcessUser.NOBODY else 0)
 
 
 def test_the_file_that_a_killed_server_left_does_not_hinder_the_next(postgres: PostgresServer) -> None:

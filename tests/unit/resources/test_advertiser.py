@@ -12,7 +12,7 @@ import pytest
 
 from resources.gateway import wms_advertise
 from resources.gateway.wms_advertise import PATTERNS as SHIPPED
-from resources.gateway.wms_advertise import STATES, Process, body_of, count
+from resources.gateway.wms_advertise import STATES, AdvertisedProcess, body_of, count
 from tests.pace import within
 
 PROGRAM = Path(wms_advertise.__file__)
@@ -35,7 +35,7 @@ def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str
 
 
 def counted(*commands: str, ce_type: str = "job-manager") -> Mapping[str, int]:
-    seen = [Process(pid=100 + number, parent=1, command=command) for number, command in enumerate(commands)]
+    seen = [AdvertisedProcess(pid=100 + number, parent=1, command=command) for number, command in enumerate(commands)]
     return {state: many for state, many in count(seen, PATTERNS[ce_type], own_pid=1).items() if many}
 
 
@@ -88,13 +88,13 @@ def test_a_process_counts_once_for_the_first_state_that_fits() -> None:
 def test_neither_this_program_nor_what_started_it_is_counted() -> None:
     command = "sh job-manager submitting"  # of a shell whose command line holds a pattern
     tree = [
-        Process(pid=10, parent=1, command=command),
-        Process(pid=20, parent=10, command=command),
-        Process(pid=30, parent=20, command=command),
-        Process(pid=40, parent=10, command=command),
+        AdvertisedProcess(pid=10, parent=1, command=command),
+        AdvertisedProcess(pid=20, parent=10, command=command),
+        AdvertisedProcess(pid=30, parent=20, command=command),
+        AdvertisedProcess(pid=40, parent=10, command=command),
     ]
     assert count(tree, PATTERNS["job-manager"], own_pid=30)["submitting"] == 1
-    loop = [Process(pid=10, parent=20, command=""), Process(pid=20, parent=10, command="")]
+    loop = [AdvertisedProcess(pid=10, parent=20, command=""), AdvertisedProcess(pid=20, parent=10, command="")]
     assert count(loop, PATTERNS["job-manager"], own_pid=10)["submitting"] == 0
 
 
