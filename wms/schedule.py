@@ -8,7 +8,7 @@ from typing import TypedDict
 from django.conf import settings
 
 
-class Entry(TypedDict):
+class BeatEntry(TypedDict):
     """One row of the beat table; the schedule is in seconds."""
 
     task: str
@@ -16,12 +16,12 @@ class Entry(TypedDict):
     options: dict[str, float]
 
 
-def every(seconds: float, task: str) -> Entry:
+def every(seconds: float, task: str) -> BeatEntry:
     """Return the entry that runs *task* every so many seconds."""
     return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
 
 
-BEAT: dict[str, Entry] = {
+BEAT: dict[str, BeatEntry] = {
     # PIL §2.2: priorities are re-evaluated "every two minutes to take into account … newly introduced" jobs.
     "recalculate-priorities": every(120, "taskqueues.recalculate_priorities"),
     # DESIGN §3.2: a created or deleted queue re-evaluates its group, at most once a second.

@@ -13,7 +13,7 @@ from matching.services.data import LeaseData
 from matching.services.leases import LeaseRenewal, Usage
 from matching.services.offers import OfferRequest
 from wms.jobs.domain.lifecycle import JobStatus
-from wms.kernel.rest import Flag, Name, Number, PlainSerializer, StrictSerializer, Text, WholeNumber
+from wms.kernel.rest import FastSerializer, Flag, Name, Number, StrictSerializer, Text, WholeNumber
 
 MAX_NAME = 255
 MAX_NAMES = 1000
@@ -32,7 +32,7 @@ def names(help_text: str) -> serializers.ListField:
     )
 
 
-class OfferIn(PlainSerializer):
+class OfferIn(FastSerializer):
     """What a slot offers; see the fields for what leaving one out means."""
 
     vo = Name(max_length=MAX_NAME, required=False, help_text="The pilot's VO.")
@@ -149,7 +149,7 @@ def _measure(help_text: str) -> Number:
     return Number(min_value=0, max_value=LARGEST, required=False, allow_null=True, help_text=help_text)
 
 
-class UsageIn(PlainSerializer):
+class UsageIn(FastSerializer):
     """What the payload has used; left out: not measured."""
 
     cpu_s = _measure("CPU time of all its processes.")

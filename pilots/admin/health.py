@@ -10,7 +10,7 @@ from pilots.services import ce_cycle, exclusions
 from pilots.tasks import serve_ce
 from resources.admin.rights import sites_serving, sites_serving_only
 from wms.accounts.admin.rights import VOLevelLedger
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 
 @admin.register(CEHealth)
@@ -57,7 +57,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
         """Forget until when they were to be left alone."""
         ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=timezone.now())
         for ce_id in ce_ids:
-            nudge(serve_ce, ce_id=ce_id)
+            send_after_commit(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{len(ce_ids)} computing elements are asked again now.")
 
 

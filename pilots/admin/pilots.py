@@ -20,7 +20,7 @@ from resources.admin.rights import sites_serving
 from taskqueues.domain.conditions import CONDITIONS
 from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 #: Characters of a log; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
@@ -101,7 +101,7 @@ class PilotAdmin(VOLevelLedger[Pilot]):
         rows = self.changeable(request, queryset)
         revoked = exclusions.revoke(rows, by=str(request.user), now=timezone.now())
         for ce_id in sorted(revoked.ce_ids):
-            nudge(serve_ce, ce_id=ce_id)
+            send_after_commit(serve_ce, ce_id=ce_id)
         self.message_user(request, f"{revoked.pilots} pilots revoked; their CEs are asked to end them.")
 
     @admin.display(description="place")

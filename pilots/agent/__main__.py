@@ -17,7 +17,7 @@ from pilots.agent.node import site_environment
 from pilots.agent.pilot import credentials, options
 from pilots.agent.pilot.credentials import STANDARD_INPUT, BadTokenError
 from pilots.agent.pilot.options import Options
-from pilots.agent.pilot.pilot import Pilot
+from pilots.agent.pilot.pilot import PilotLoop
 from pilots.agent.server.http import BadCertificatesError
 from pilots.agent.server.protocol import VERSION
 
@@ -47,7 +47,7 @@ def _run(given: Options, *, started_at: float) -> int:
         given = replace(given, token_left=credentials.file_left(given.token_file, descriptor=given.token_fd))
     try:
         token = credentials.read_token(given.token_file, descriptor=given.token_fd)
-        pilot = Pilot(given, token=token, started_at=started_at)
+        pilot = PilotLoop(given, token=token, started_at=started_at)
     except (BadTokenError, BadCertificatesError) as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE

@@ -18,7 +18,7 @@ from wms.accounts.admin.rights import UserByNameField, VOLevelAdmin, VOLevelInli
 from wms.accounts.domain import MAX_OPEN_INVITATIONS, GroupProperty, SecurityEventKind
 from wms.accounts.models import Group, Invitation, Membership, User
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 #: A manager neither gives nor takes these.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
@@ -133,4 +133,4 @@ class GroupAdmin(VOLevelAdmin[Group]):
             obj.properties = sorted({*obj.properties, *(_GIVEN_BY_OPERATORS & set(before))})
         super().save_model(request, obj, form, change)
         mark_changed(group_id=obj.pk, now=timezone.now())
-        nudge(recalculate_changed_groups)
+        send_after_commit(recalculate_changed_groups)

@@ -31,7 +31,7 @@ from wms.accounts.admin.rights import ServingVOsAdmin, VORights
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import EVERYTHING, RowLevelAdmin, SeenRelatedFilter
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
@@ -75,7 +75,7 @@ def refresh_soon(*concerned: list[VO] | None) -> None:
     everybody = any(vos is None for vos in concerned)
     vos = None if everybody else {vo.pk: vo for some in concerned for vo in some or ()}.values()
     submit_pools.mark_stale(vos, now=timezone.now())
-    nudge(refresh_stale_submit_pools)
+    send_after_commit(refresh_stale_submit_pools)
 
 
 def _served_by(site: Site) -> list[VO] | None:

@@ -17,7 +17,7 @@ from wms.accounts.admin.rights import VOLevelAdmin
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.models import VO
 from wms.kernel.admin import MOST_PROTECTING
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 
 class VOForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
@@ -72,7 +72,7 @@ class VOAdmin(VOLevelAdmin[VO]):
         """Save it, and have the priorities of its task queues computed again within a second."""
         super().save_model(request, obj, form, change)
         mark_groups_of(vo_id=obj.pk, now=timezone.now())
-        nudge(recalculate_changed_groups)
+        send_after_commit(recalculate_changed_groups)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
         """Return what a deletion takes along, and what prevents it: whatever serves these VOs alone would serve all."""

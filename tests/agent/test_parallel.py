@@ -11,7 +11,7 @@ import pytest
 
 from pilots.agent.pilot import free_resources
 from pilots.agent.pilot.offer import Resources
-from pilots.agent.server.lease import Job, parse_job
+from pilots.agent.server.lease import LeasedJob, parse_job
 from tests.agent.conftest import StartAgent
 from tests.agent.running import ancestor_below, marker, processes_with
 from tests.agent.scripted import Lease, ScriptedServer
@@ -99,7 +99,7 @@ def slot(**told: int) -> Resources:
     return Resources(cpu_time_s=300_000, wall_time_s=None, container=False, **amounts, **lists)
 
 
-def job(**asked: int) -> Job:
+def job(**asked: int) -> LeasedJob:
     return parse_job({"id": 1, "executable": "true", **asked})
 
 
@@ -114,7 +114,7 @@ def job(**asked: int) -> Job:
         ([job(memory_mb=9000)], False),
     ],
 )
-def test_another_job_needs_a_processor_and_some_memory(jobs: list[Job], useful: bool) -> None:
+def test_another_job_needs_a_processor_and_some_memory(jobs: list[LeasedJob], useful: bool) -> None:
     left = free_resources.left_of(slot(), jobs, free_disk_mb=100)
     assert free_resources.is_useful(left, slot=slot()) is useful
     assert left.memory_mb >= 0

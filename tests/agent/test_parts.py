@@ -18,14 +18,14 @@ from pilots.agent.base import processes
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.job import heartbeat, user_helper
-from pilots.agent.job.execution import Outcome
+from pilots.agent.job.execution import PayloadOutcome
 from pilots.agent.job.payload import End
 from pilots.agent.job.user_helper import disk_usage_mb, remove_tree
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.node import batch_system, cgroups, inspection
 from pilots.agent.pilot.offer import Resources
 from pilots.agent.server import json_fields, lease, retry
-from pilots.agent.server.configuration import Configuration, parse
+from pilots.agent.server.configuration import PilotConfiguration, parse
 from pilots.agent.server.http import UnreachableError
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import MalformedAnswerError
@@ -258,12 +258,12 @@ def test_a_clock_that_is_far_off_makes_the_node_unfit(tmp_path: Path) -> None:
 # ---- leases by the clock
 
 
-def _configuration(**more: object) -> Configuration:
+def _configuration(**more: object) -> PilotConfiguration:
     told = {"protocol": 1, "server_time": NOON.isoformat(), "lease_first_s": 300, "lease_s": 1800, "lease_grace_s": 60}
     return parse({**told, **more}, asked_at=monotonic())
 
 
-def _lease(configuration: Configuration, *, expires_at: datetime | None = None) -> Lease:
+def _lease(configuration: PilotConfiguration, *, expires_at: datetime | None = None) -> Lease:
     job = lease.parse_job({"id": 1, "executable": "true"})
     first = Renewal(sent_at=monotonic(), expires_at=expires_at, commands=())
     return Lease(
@@ -303,7 +303,7 @@ def test_the_strongest_reason_to_stop_is_told() -> None:
     held = _lease(_configuration(lease_first_s=0))
     assert held.order() == EXPIRING
 
-    kill = lease.Command(id=3, name="kill")
+    kill = lease.PilotCommand(id=3, name="kill")
     held.renew(Renewal(sent_at=monotonic(), expires_at=None, commands=(kill, kill)))
     assert held.order() == KILLED
     assert held.kills() == (3,)
@@ -390,4 +390,4 @@ def test_an_event_is_one_line_whatever_it_says(capsys: pytest.CaptureFixture[str
 def test_an_executable_that_the_node_cannot_run_for_want_of_means_is_not_the_jobs_fault(
     error_number: int, fault: str | None
 ) -> None:
-    assert conclusion_of(Outcome(End(error_number=error_number))).fault == fault
+    assert conclusion_of(PayloadOutcome(End(error_number=error_number))).fault == fault

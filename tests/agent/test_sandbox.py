@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pilots.agent.job import sandbox
-from pilots.agent.job.sandbox import Limits, TooLargeError, UnsafeArchiveError
+from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError, UnsafeMemberError
 from wms.jobs.services.archives import check_output_archive
 
 MAX_BYTES = 10_000
-LIMITS = Limits(packed_bytes=1_000_000, unpacked_bytes=1_000_000)
+LIMITS = ArchiveLimits(packed_bytes=1_000_000, unpacked_bytes=1_000_000)
 
 
 def _member(name: str, content: bytes = b"", **more: object) -> tuple[tarfile.TarInfo, bytes]:
@@ -99,7 +99,7 @@ def test_files_directories_and_inner_links_are_unpacked(into: Path, mode: str) -
 def test_what_could_reach_out_is_refused(
     into: Path, tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]
 ) -> None:
-    with pytest.raises(UnsafeArchiveError):
+    with pytest.raises(UnsafeMemberError):
         sandbox.unpack(_archive(*members), into=into, max_bytes=MAX_BYTES)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "outside"]
@@ -110,7 +110,7 @@ def test_what_could_reach_out_is_refused(
 def test_links_of_an_earlier_archive_are_not_followed(into: Path) -> None:
     sandbox.unpack(_archive(_member("d", type=tarfile.SYMTYPE, linkname="e")), into=into, max_bytes=MAX_BYTES)
 
-    with pytest.raises(UnsafeArchiveError):
+    with pytest.raises(UnsafeMemberError):
         sandbox.unpack(_archive(_member("d/x", b"x")), into=into, max_bytes=MAX_BYTES)
 
 
@@ -118,7 +118,7 @@ def test_more_members_than_anybody_needs_are_refused(into: Path, monkeypatch: py
     monkeypatch.setattr(sandbox, "MAX_MEMBERS", 10)
     members = [_member(f"f{number}") for number in range(11)]
 
-    with pytest.raises(UnsafeArchiveError, match="members"):
+    with pytest.raises(UnsafeMemberError, match="members"):
         sandbox.unpack(_archive(*members), into=into, max_bytes=MAX_BYTES)
 
 
@@ -143,7 +143,7 @@ def test_a_single_file_needs_a_plain_name(into: Path, tmp_path: Path, name: str)
     arrived = tmp_path / "arrived"
     arrived.write_text("x")
 
-    with pytest.raises(UnsafeArchiveError):
+    with pytest.raises(UnsafeMemberError):
         sandbox.place(arrived, into=into, name=name)
 
     assert list(into.iterdir()) == []
@@ -203,9 +203,9 @@ def test_an_empty_output_is_an_archive_all_the_same(into: Path, tmp_path: Path) 
         assert archive.getnames() == []
 
 
-@pytest.mark.parametrize("limits", [Limits(packed_bytes=1000, unpacked_bytes=10**6), Limits(10**6, 4000)])
-def test_too_large_an_output_is_not_packed(into: Path, tmp_path: Path, limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [ArchiveLimits(packed_bytes=1000, unpacked_bytes=10**6), ArchiveLimits(10**6, 4000)])
+def test_too_large_an_output_is_not_packed(into: Path, tmp_path: Path, limits: ArchiveLimits) -> None:
     (into / "big").write_bytes(os.urandom(5000))
 
-    with pytest.raises(TooLargeError):
+    with pytest.raises(OutputTooLargeError):
         sandbox.pack(into, sandbox.chosen(into, ["big"]), into=tmp_path / "out.tar.gz", limits=limits)

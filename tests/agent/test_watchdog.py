@@ -16,10 +16,10 @@ import pytest
 
 from pilots.agent.base import processes
 from pilots.agent.base.processes import CPUMeter, Process, Tree
-from pilots.agent.job.execution import Outcome, limits_of
+from pilots.agent.job.execution import PayloadOutcome, limits_of
 from pilots.agent.job.identity import Own
 from pilots.agent.job.payload import End
-from pilots.agent.job.watchdog import PayloadLimits, Verdict, Watchdog
+from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.wrapper import conclusion_of
 from pilots.agent.server.configuration import Margins
 from pilots.agent.server.lease import parse_job
@@ -49,7 +49,7 @@ class Watched:
             clock=lambda: self.now,
         )
 
-    def look_after(self, seconds: float, *, cpu_s: float | None = None) -> Verdict | None:
+    def look_after(self, seconds: float, *, cpu_s: float | None = None) -> LimitVerdict | None:
         self.now += seconds
         self.watchdog.close(cpu_s=cpu_s, max_memory_mb=None)
         return self.watchdog.look()
@@ -64,7 +64,7 @@ def test_usage_never_goes_back_and_verdicts_name_the_limit(tmp_path: Path) -> No
     usage = watched.watchdog.usage
     assert (usage.cpu_s, usage.memory_mb, usage.wall_s) == (5, 300, 30)
 
-    assert watched.look_after(0, cpu_s=10.01) == Verdict("CPU time limit exceeded: 10.1 s of 10 s")
+    assert watched.look_after(0, cpu_s=10.01) == LimitVerdict("CPU time limit exceeded: 10.1 s of 10 s")
     assert watched.watchdog.usage.memory_mb == 300
 
 
@@ -83,7 +83,7 @@ def test_each_limit_has_its_sentence(
     watched = Watched(tmp_path, **limits)
     watched.memory_mb, watched.disk_mb = memory_mb, disk_mb
 
-    assert watched.look_after(50) == Verdict(sentence)
+    assert watched.look_after(50) == LimitVerdict(sentence)
 
 
 def test_who_is_warned_is_warned_once_and_with_the_same_figures(tmp_path: Path) -> None:
@@ -112,11 +112,13 @@ def test_a_full_disk_is_the_fault_of_the_node_if_the_job_kept_its_word(tmp_path:
 
 
 def test_a_job_that_a_full_disk_ended_is_handed_back_and_one_that_went_too_far_has_failed() -> None:
-    full = conclusion_of(Outcome(End(exit_code=143), verdict=Verdict("The disk of the node is full", elsewhere=True)))
+    full = conclusion_of(
+        PayloadOutcome(End(exit_code=143), verdict=LimitVerdict("The disk of the node is full", elsewhere=True))
+    )
     assert (full.exit_code, full.minor) == (222, "The disk of the node is full")
 
     # A verdict wins over whatever the payload ended with.
-    too_far = conclusion_of(Outcome(End(exit_code=0), verdict=Verdict("Disk limit exceeded")))
+    too_far = conclusion_of(PayloadOutcome(End(exit_code=0), verdict=LimitVerdict("Disk limit exceeded")))
     assert (too_far.exit_code, too_far.minor) == (None, "Disk limit exceeded")
 
 
@@ -137,7 +139,7 @@ def test_a_stalled_payload_is_told_from_one_that_works_slowly(tmp_path: Path) ->
     assert warned[0][1] == (
         "Nearly stalled: 0 s of CPU time in 50 s, at least 2.5 s are expected; it is stopped after 100 s of this"
     )
-    assert verdict == Verdict("Stalled: 4.5 s of CPU time in 100 s, at least 5 s are expected")
+    assert verdict == LimitVerdict("Stalled: 4.5 s of CPU time in 100 s, at least 5 s are expected")
 
 
 def test_a_payload_that_works_again_is_warned_again_the_next_time(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.pace import wait_for, within
 from wms.stack import services
 from wms.stack.directory import DataDirectory
 from wms.stack.listening import Listener
-from wms.stack.services import Options, System
+from wms.stack.services import StackOptions, System
 
 HOST = "127.0.0.1"
 #: An ordinary request, of which the server has no others to answer; what takes longer is not answered.
@@ -88,7 +88,7 @@ def web(directory: Path, *, workers: int = 2, ready: bool = True, **variables: s
         "WMS_DATABASE_URL": os.environ["WMS_DATABASE_URL"].replace("/wms?", f"/{database}?"),
         **variables,
     }
-    options = Options(project=settings.BASE_DIR, data=directory, listener=Listener(port=port), web_workers=workers)
+    options = StackOptions(project=settings.BASE_DIR, data=directory, listener=Listener(port=port), web_workers=workers)
     system = System(options=options, directory=DataDirectory(path=directory, cleaning=-1), environment=environment)
     service = services._web(system)
     log = directory / "web.log"

@@ -28,7 +28,7 @@ from wms.stack import services
 from wms.stack.directory import claimed
 from wms.stack.guard import Guard
 from wms.stack.listening import Listener
-from wms.stack.parts import Call, Service
+from wms.stack.parts import CallPart, ServicePart
 from wms.stack.services import System
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -104,13 +104,15 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
         sockets = data.sockets()
         guard = Guard(paths=[sockets, directory], keep=[data.cleaning])
         stack.callback(guard.finish)
-        options = services.Options(project=PROJECT, data=directory, listener=Listener(port=_free_port()), web_workers=1)
+        options = services.StackOptions(
+            project=PROJECT, data=directory, listener=Listener(port=_free_port()), web_workers=1
+        )
         system, stages = services._embed(options, data, sockets, guard)
         started = {}
         for part in (part for stage in stages for part in stage):
-            if isinstance(part, Call):
+            if isinstance(part, CallPart):
                 part.function()
-            elif isinstance(part, Service):
+            elif isinstance(part, ServicePart):
                 started[part.name] = stack.enter_context(running(part, directory))
         os.environ.update({name: value for name, value in system.environment.items() if name.startswith("WMS_")})
         os.environ["DJANGO_SETTINGS_MODULE"] = "wms.settings"
@@ -122,7 +124,7 @@ def surroundings(*, settings: Mapping[str, str]) -> Iterator[Surroundings]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _background(system: System) -> Service:
+def _background(system: System) -> ServicePart:
     """Return the worker of all that beat asks for, and beat in the same process, which starts in half the time."""
     control = next(worker for worker in services._workers(system) if worker.name == "control")
     schedule = system.directory.part("beat") / "schedule"
@@ -149,7 +151,7 @@ def _set_up_django(stack: ExitStack, *, log: Path) -> None:
 
 
 @contextmanager
-def running(service: Service, logs: Path) -> Iterator[psutil.Process]:
+def running(service: ServicePart, logs: Path) -> Iterator[psutil.Process]:
     """Run a server from when it is ready; what it writes goes to a file named after it."""
     log = logs / f"{service.name}.log"
     with log.open("ab") as output:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from getpass import getpass
 
 from wms.cli import credentials
-from wms.cli.errors import RefusedError, WrongUsageError
+from wms.cli.errors import ServerRefusedError, WrongUsageError
 from wms.cli.printing import moment, plain, table
-from wms.cli.server import Record, Server, checked_url
+from wms.cli.server import Record, ServerConnection, checked_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +39,16 @@ def login(options: Namespace, environment: Mapping[str, str]) -> Told:
     if not username or not password:
         raise WrongUsageError("A log-in needs a user name and a password.")
     body = {"username": username, "password": password}
-    server = Server(url=url, cookies=(devices := credentials.devices(environment)))
+    server = ServerConnection(url=url, cookies=(devices := credentials.devices(environment)))
     try:
         answer = server.post("/api/auth/token/", body, expects="token")
-    except RefusedError as error:
+    except ServerRefusedError as error:
         if error.as_json().get("code") != "code_needed":
             raise
         body["code"] = _asked("Code of your second factor: ")
         answer = server.post("/api/auth/token/", body, expects="token")
     credentials.keep_devices(devices)
-    path = credentials.store(Server(url=url, token=answer["token"]), environment=environment)
+    path = credentials.store(ServerConnection(url=url, token=answer["token"]), environment=environment)
     said = {"server": url, "username": username, "expires_at": answer["expires_at"], "stored_in": str(path)}
     return Told(answer=said, lines=[f"Logged in at {url} as {username} until {moment(answer['expires_at'])}."])
 

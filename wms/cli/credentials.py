@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from wms.cli.errors import NotLoggedInError, WrongUsageError
-from wms.cli.server import Server, checked_url
+from wms.cli.server import ServerConnection, checked_url
 
 DEFAULT_URL = "http://localhost:8000"
 
@@ -19,7 +19,7 @@ def file_of(environment: Mapping[str, str]) -> Path:
     return Path(directory) / "wms" / "login.json"
 
 
-def store(server: Server, *, environment: Mapping[str, str]) -> Path:
+def store(server: ServerConnection, *, environment: Mapping[str, str]) -> Path:
     """Keep server and token for later commands, in a file of mode 0600."""
     path = file_of(environment)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def known_url(environment: Mapping[str, str]) -> str:
     return environment.get("WMS_SERVER_URL") or _stored(environment).url or DEFAULT_URL
 
 
-def logged_in(environment: Mapping[str, str]) -> Server:
+def logged_in(environment: Mapping[str, str]) -> ServerConnection:
     """Return the server with the token for it: WMS_SERVER_URL and WMS_TOKEN, else those of the last log-in.
 
     Raises:
@@ -70,15 +70,15 @@ def logged_in(environment: Mapping[str, str]) -> Server:
     token = environment.get("WMS_TOKEN") or (stored.token if stored.url == url else "")
     if not token:
         raise NotLoggedInError(f"You are not logged in at {url}; run `wms login` first, or set WMS_TOKEN.")
-    return Server(url=url, token=token)
+    return ServerConnection(url=url, token=token)
 
 
-def _stored(environment: Mapping[str, str]) -> Server:
+def _stored(environment: Mapping[str, str]) -> ServerConnection:
     path = file_of(environment)
     try:
         record = json.loads(path.read_text())
-        return Server(url=str(record["server"]), token=str(record["token"]))
+        return ServerConnection(url=str(record["server"]), token=str(record["token"]))
     except FileNotFoundError:
-        return Server(url="")
+        return ServerConnection(url="")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WrongUsageError(f"{path} cannot be read; remove it and run `wms login` again.") from error

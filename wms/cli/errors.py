@@ -24,7 +24,7 @@ class CommandError(Exception):
         return {"code": self.code, "detail": str(self)}
 
 
-class RefusedError(CommandError):
+class ServerRefusedError(CommandError):
     """The server understood, and said no.
 
     Args:

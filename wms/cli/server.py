@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
-from wms.cli.errors import NotReachableError, RefusedError, WrongUsageError
+from wms.cli.errors import NotReachableError, ServerRefusedError, WrongUsageError
 
 #: To explain a job among twenty thousand queues takes a few seconds.
 TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ def checked_url(url: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ServerConnection:
     """A server, and the token that opens it; empty: none yet.
 
     Args:
@@ -99,14 +99,14 @@ class Server:
             return build_opener(_NoRedirects)
         return build_opener(_NoRedirects, HTTPCookieProcessor(self.cookies))
 
-    def _refusal(self, status: int, content: bytes) -> RefusedError | NotReachableError:
+    def _refusal(self, status: int, content: bytes) -> ServerRefusedError | NotReachableError:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return NotReachableError(f"{self.url} is in trouble (status {status}); try again later.")
         if status < HTTPStatus.BAD_REQUEST:
             return NotReachableError(
                 f"{self.url} sends elsewhere (status {status}); give the address of the server itself."
             )
-        return RefusedError(self._record(content, expects="detail"))
+        return ServerRefusedError(self._record(content, expects="detail"))
 
     def _record(self, content: bytes, *, expects: str) -> Record:
         try:

@@ -6,15 +6,15 @@ from typing import ClassVar
 from django.contrib.auth.hashers import check_password
 
 from wms.accounts.models import VO, Group, Membership, User, UserDN
-from wms.configuration.records import Entry
+from wms.configuration.records import SectionEntry
 from wms.configuration.schema import GroupEntry, UserEntry, VOEntry
-from wms.configuration.sections import Change, Identity, Section, sorted_names
+from wms.configuration.sections import Identity, Section, SectionChange, sorted_names
 
 
 class VOSection(Section[VOEntry, VO]):
     """``vos``."""
 
-    record: ClassVar[type[Entry]] = VOEntry
+    record: ClassVar[type[SectionEntry]] = VOEntry
 
     def load(self) -> Iterator[tuple[Identity, VO]]:
         """Yield every VO."""
@@ -35,7 +35,7 @@ class VOSection(Section[VOEntry, VO]):
             max_stalled_s=row.max_stalled_s,
         )
 
-    def write(self, change: Change[VOEntry]) -> None:
+    def write(self, change: SectionChange[VOEntry]) -> None:
         """Write the VO's own columns."""
         row = self.rows.setdefault(change.identity, VO(name=change.entry.name))
         row.setup, row.setups = change.entry.setup, list(change.entry.setups)
@@ -45,7 +45,7 @@ class VOSection(Section[VOEntry, VO]):
         row.max_stalled_s = change.entry.max_stalled_s
         row.save()
 
-    def link(self, change: Change[VOEntry]) -> None:
+    def link(self, change: SectionChange[VOEntry]) -> None:
         """Write the managers."""
         if "managers" in change.changed:
             self.rows[change.identity].managers.set(User.objects.filter(username__in=change.entry.managers))
@@ -54,7 +54,7 @@ class VOSection(Section[VOEntry, VO]):
 class GroupSection(Section[GroupEntry, Group]):
     """``groups``."""
 
-    record: ClassVar[type[Entry]] = GroupEntry
+    record: ClassVar[type[SectionEntry]] = GroupEntry
 
     def __init__(self, vos: VOSection) -> None:
         self._vos = vos
@@ -69,7 +69,7 @@ class GroupSection(Section[GroupEntry, Group]):
         """Return the group as the file has it."""
         return GroupEntry(name=row.name, vo=row.vo.name, priority=row.priority, properties=sorted_names(row.properties))
 
-    def write(self, change: Change[GroupEntry]) -> None:
+    def write(self, change: SectionChange[GroupEntry]) -> None:
         """Write the group."""
         row = self.rows.setdefault(change.identity, Group(name=change.entry.name))
         row.vo, row.priority, row.properties = (
@@ -83,7 +83,7 @@ class GroupSection(Section[GroupEntry, Group]):
 class UserSection(Section[UserEntry, User]):
     """``users``."""
 
-    record: ClassVar[type[Entry]] = UserEntry
+    record: ClassVar[type[SectionEntry]] = UserEntry
 
     def __init__(self, groups: GroupSection) -> None:
         self._groups = groups
@@ -117,7 +117,7 @@ class UserSection(Section[UserEntry, User]):
         same = row is not None and check_password(entry.password, row.password)
         return () if same else ("password",)
 
-    def write(self, change: Change[UserEntry]) -> None:
+    def write(self, change: SectionChange[UserEntry]) -> None:
         """Write the user's own columns and memberships; DNs that it no longer has are taken from it."""
         row = self.rows.get(change.identity)
         if row is None:
@@ -140,7 +140,7 @@ class UserSection(Section[UserEntry, User]):
                 [Membership(user=row, group=group) for group in groups], ignore_conflicts=True
             )
 
-    def link(self, change: Change[UserEntry]) -> None:
+    def link(self, change: SectionChange[UserEntry]) -> None:
         """Write the DNs, which another user may have had until a moment ago."""
         if "dns" in change.changed:
             row = self.rows[change.identity]

@@ -11,7 +11,7 @@ from wms.configuration.document import Node, parse
 from wms.configuration.parameter_checks import note_misfits
 from wms.configuration.plan import Plan, World, plan
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
-from wms.configuration.reading import Place, Reading
+from wms.configuration.reading import Location, Reading
 from wms.configuration.recording import record_changes
 from wms.configuration.records import RecordOf
 from wms.configuration.schema import Configuration
@@ -26,7 +26,7 @@ _OF_CORRECTIONS = frozenset({"history_fair_share"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ConfigurationResult:
     """What a file changed, or would change."""
 
     #: One line each: + made, ~ changed, - removed.
@@ -34,7 +34,9 @@ class Outcome:
     warnings: tuple[Remark, ...]
 
 
-def configure(source: bytes, *, environ: Mapping[str, str], now: datetime, dry_run: bool = False) -> Outcome:
+def configure(
+    source: bytes, *, environ: Mapping[str, str], now: datetime, dry_run: bool = False
+) -> ConfigurationResult:
     """Make the database say what the configuration file says; repeating it changes nothing.
 
     Args:
@@ -57,12 +59,12 @@ def configure(source: bytes, *, environ: Mapping[str, str], now: datetime, dry_r
             transaction.set_rollback(True)
     # Beat would do it in seconds; who configures may submit at once.
     submit_pools.refresh_stale(now=now)
-    return Outcome(differences=tuple(made.differences), warnings=tuple(sorted(set(reading.warnings))))
+    return ConfigurationResult(differences=tuple(made.differences), warnings=tuple(sorted(set(reading.warnings))))
 
 
 def _planned(node: Node, *, reading: Reading, world: World, now: datetime) -> Plan:
     try:
-        file = RecordOf(Configuration).read(node, Place(reading, ""))
+        file = RecordOf(Configuration).read(node, Location(reading, ""))
     except Unreadable as error:
         raise ConfigurationError(reading.problems) from error
     made = plan(file, world=world, reading=reading, now=now)

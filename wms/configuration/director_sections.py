@@ -8,16 +8,16 @@ from pilots.models import Director
 from taskqueues.models import Limit
 from wms.configuration.account_sections import GroupSection, UserSection, VOSection
 from wms.configuration.director_kinds import DirectorKind
-from wms.configuration.records import Entry
+from wms.configuration.records import SectionEntry
 from wms.configuration.resource_sections import CESection, SiteSection
 from wms.configuration.schema import DirectorEntry, LimitEntry, ScopeEntry
-from wms.configuration.sections import Change, EntryT, Identity, RowT, Section, sorted_names
+from wms.configuration.sections import EntryT, Identity, RowT, Section, SectionChange, sorted_names
 
 
 class DirectorSection(Section[DirectorEntry, Director]):
     """``directors``."""
 
-    record: ClassVar[type[Entry]] = DirectorEntry
+    record: ClassVar[type[SectionEntry]] = DirectorEntry
 
     def __init__(self, sites: SiteSection) -> None:
         self._sites = sites
@@ -39,7 +39,7 @@ class DirectorSection(Section[DirectorEntry, Director]):
             private_fraction=row.private_fraction,
         )
 
-    def write(self, change: Change[DirectorEntry]) -> None:
+    def write(self, change: SectionChange[DirectorEntry]) -> None:
         """Write the director."""
         entry = change.entry
         row = self.rows.setdefault(change.identity, Director(name=entry.name))
@@ -53,7 +53,7 @@ class DirectorSection(Section[DirectorEntry, Director]):
 class LimitSection(Section[LimitEntry, Limit]):
     """``limits``; they have no names, so each is as it says, and the file states all of them or none."""
 
-    record: ClassVar[type[Entry]] = LimitEntry
+    record: ClassVar[type[SectionEntry]] = LimitEntry
 
     def __init__(
         self, *, vos: VOSection, groups: GroupSection, users: UserSection, sites: SiteSection, ces: CESection
@@ -85,7 +85,7 @@ class LimitSection(Section[LimitEntry, Limit]):
             burst=row.burst,
         )
 
-    def write(self, change: Change[LimitEntry]) -> None:
+    def write(self, change: SectionChange[LimitEntry]) -> None:
         """Write the limit; that of an old identity is changed, and keeps what is counted for it."""
         entry, scope = change.entry, change.entry.scope
         row = self.rows.setdefault(change.identity, Limit())

@@ -56,7 +56,7 @@ class Word:
 
 
 @dataclass(slots=True)
-class Items:
+class ListNode:
     """A list."""
 
     line: int
@@ -71,7 +71,7 @@ class Pairs:
     nodes: "list[tuple[Word, Node]]" = field(default_factory=list)
 
 
-Node = Word | Items | Pairs
+Node = Word | ListNode | Pairs
 
 
 def value_of(text: str) -> Atom:
@@ -134,7 +134,7 @@ class _Builder:
 
     def __init__(self, events: Iterator[yaml.Event]) -> None:
         self._events = events
-        self._open: list[Items | Pairs] = []
+        self._open: list[ListNode | Pairs] = []
         #: Of each open mapping, the key whose value comes next.
         self._keys: list[Word | None] = []
         self._root: Node | None = None
@@ -161,14 +161,14 @@ class _Builder:
             case yaml.ScalarEvent():
                 self._add(Word(line, event.value, quoted=bool(event.style)))
             case yaml.SequenceStartEvent():
-                self._begin(Items(line))
+                self._begin(ListNode(line))
             case yaml.MappingStartEvent():
                 self._begin(Pairs(line))
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                 self._open.pop()
                 self._keys.pop()
 
-    def _begin(self, node: Items | Pairs) -> None:
+    def _begin(self, node: ListNode | Pairs) -> None:
         if len(self._open) >= MAX_DEPTH:
             raise _refused(node.line, f"nested deeper than {MAX_DEPTH} levels")
         self._add(node)
@@ -180,7 +180,7 @@ class _Builder:
             self._root = node
             return
         parent, key = self._open[-1], self._keys[-1]
-        if isinstance(parent, Items):
+        if isinstance(parent, ListNode):
             parent.nodes.append(node)
         elif key is not None:
             parent.nodes.append((key, node))

@@ -17,7 +17,7 @@ from wms.configuration.account_sections import GroupSection, UserSection, VOSect
 from wms.configuration.director_sections import DirectorSection, LimitSection, told_apart
 from wms.configuration.problems import Remark
 from wms.configuration.reading import Reading, Use
-from wms.configuration.records import Entry, EntryT, Key, keys_of
+from wms.configuration.records import EntryT, Key, SectionEntry, keys_of
 from wms.configuration.resource_sections import (
     CESection,
     DefinitionSection,
@@ -29,7 +29,7 @@ from wms.configuration.resource_sections import (
     tokens_of,
 )
 from wms.configuration.schema import CEEntry, Configuration, LimitEntry, SiteEntry, StorageElementEntry
-from wms.configuration.sections import Change, Identity, Section
+from wms.configuration.sections import Identity, Section, SectionChange
 from wms.kernel.names import did_you_mean, listed
 
 #: NB: Any: the sections differ in type, and each change goes back to the section that it came from.
@@ -66,7 +66,7 @@ class World:
 class Plan:
     """Every change, in an order in which it can be written."""
 
-    changes: list[tuple[AnySection, Change[Any]]] = field(default_factory=list)
+    changes: list[tuple[AnySection, SectionChange[Any]]] = field(default_factory=list)
     removed_limits: list[Identity] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
     problems: list[Remark] = field(default_factory=list)
@@ -86,11 +86,11 @@ def plan(file: Configuration, *, world: World, reading: Reading, now: datetime) 
     return made
 
 
-def _entries(file: Configuration, *, world: World) -> Iterator[tuple[AnySection, Identity, Entry]]:
+def _entries(file: Configuration, *, world: World) -> Iterator[tuple[AnySection, Identity, SectionEntry]]:
     """Yield every named entry of the file with its section, what others refer to first."""
     for vo in file.vos:
         yield world.vos, (vo.name,), replace(vo, managers=_known_managers(vo.managers, file, world=world))
-    simple: tuple[tuple[AnySection, tuple[Entry, ...]], ...] = (
+    simple: tuple[tuple[AnySection, tuple[SectionEntry, ...]], ...] = (
         (world.groups, file.groups),
         (world.users, file.users),
         (world.definitions, file.requirement_definitions),
@@ -161,8 +161,8 @@ def _check_options(file: Configuration, made: Plan, *, world: World, reading: Re
 # ---- Differences -----------------------------------------------------------------------------------------------------
 
 
-def _compare(made: Plan, section: AnySection, identity: Identity, entry: Entry, *, now: datetime) -> None:
-    stored: Entry | None = section.entries.get(identity)
+def _compare(made: Plan, section: AnySection, identity: Identity, entry: SectionEntry, *, now: datetime) -> None:
+    stored: SectionEntry | None = section.entries.get(identity)
     keys = [key for key in keys_of(section.record) if key.name != section.record.children]
     merged = _merged(stored, entry, section.record).settled()
     changed = frozenset(key.name for key in keys if stored is None or _differ(stored, merged, key))
@@ -174,12 +174,12 @@ def _compare(made: Plan, section: AnySection, identity: Identity, entry: Entry, 
     if not entry.source.broken:
         made.problems += [merged.remark(key, sentence) for key, sentence in merged.mistakes()]
         made.problems += _moved_group(section, stored, merged)
-    change = Change(identity=identity, entry=merged, changed=changed, is_new=stored is None, now=now)
+    change = SectionChange(identity=identity, entry=merged, changed=changed, is_new=stored is None, now=now)
     made.changes.append((section, change))
     made.differences.append(_difference(section, identity, stored, merged, changed=changed))
 
 
-def _merged(stored: EntryT | None, entry: EntryT, record: type[Entry]) -> EntryT:
+def _merged(stored: EntryT | None, entry: EntryT, record: type[SectionEntry]) -> EntryT:
     """Return the stored entry with what the file states; what it leaves out stays as it is."""
     if stored is None:
         return entry
@@ -188,14 +188,14 @@ def _merged(stored: EntryT | None, entry: EntryT, record: type[Entry]) -> EntryT
     return replace(stored, source=entry.source, **stated)
 
 
-def _differ(stored: Entry, merged: Entry, key: Key) -> bool:
+def _differ(stored: SectionEntry, merged: SectionEntry, key: Key) -> bool:
     before, after = getattr(stored, key.name), getattr(merged, key.name)
     if isinstance(before, Mapping):  # NB: for Python True equals 1, for a resource it does not
         return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
     return bool(before != after)
 
 
-def _moved_group(section: AnySection, stored: Entry | None, merged: Entry) -> Iterator[Remark]:
+def _moved_group(section: AnySection, stored: SectionEntry | None, merged: SectionEntry) -> Iterator[Remark]:
     if isinstance(section, GroupSection) and stored is not None:
         before, after = getattr(stored, "vo", ""), getattr(merged, "vo", "")
         if before != after:
@@ -203,7 +203,12 @@ def _moved_group(section: AnySection, stored: Entry | None, merged: Entry) -> It
 
 
 def _difference(
-    section: AnySection, identity: Identity, stored: Entry | None, merged: Entry, *, changed: frozenset[str]
+    section: AnySection,
+    identity: Identity,
+    stored: SectionEntry | None,
+    merged: SectionEntry,
+    *,
+    changed: frozenset[str],
 ) -> str:
     label = f"{section.record.noun} {'/'.join([*identity[:-1], getattr(merged, section.record.named_by)])}"
     if stored is None:
@@ -218,7 +223,7 @@ def _difference(
     return f"~ {label}: {', '.join(parts)}"
 
 
-def _shown(key: Key, entry: Entry) -> str:
+def _shown(key: Key, entry: SectionEntry) -> str:
     value = key.kind.plain(getattr(entry, key.name))
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     return text.removesuffix("...\n").strip()
@@ -239,7 +244,7 @@ def _compare_limits(made: Plan, file: Configuration, *, world: World, reading: R
         if identity not in world.limits.rows:
             # One that says something else of the same jobs is changed: what they have used counts still.
             old = next((old for old, before in gone.items() if before.scope == entry.scope), None)
-            change = Change(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
+            change = SectionChange(identity=old or identity, entry=entry, changed=names, is_new=old is None, now=now)
             made.changes.append((world.limits, change))
             gone.pop(change.identity, None)
     made.removed_limits += gone
@@ -317,6 +322,6 @@ def _taken_tokens(file: Configuration) -> Iterator[Remark]:
                 yield _taken(site.tokens, purpose)
 
 
-def _taken(tokens: Entry | None, purpose: SiteTokenPurpose) -> Remark:
+def _taken(tokens: SectionEntry | None, purpose: SiteTokenPurpose) -> Remark:
     sentence = "this token is in use elsewhere, or was revoked; choose another one"
     return tokens.remark(purpose, sentence) if tokens is not None else Remark(1, "", sentence)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from wms.configuration.document import Ambiguous, Atom, Items, Node, Pairs, Word, value_of
+from wms.configuration.document import Ambiguous, Atom, ListNode, Node, Pairs, Word, value_of
 from wms.configuration.problems import Remark, Unreadable
 
 _VARIABLE = re.compile(r"\$(?:\$\{|\{([^{}]*)\}|\{)")
@@ -54,30 +54,30 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where a value stands, and with whom to report."""
 
     reading: Reading
     path: str
 
-    def key(self, name: str) -> "Place":
+    def key(self, name: str) -> "Location":
         """Return the place of a key below this one."""
-        return Place(self.reading, f"{self.path}.{name}" if self.path else name)
+        return Location(self.reading, f"{self.path}.{name}" if self.path else name)
 
-    def item(self, position: int) -> "Place":
+    def item(self, position: int) -> "Location":
         """Return the place of an item of this list."""
-        return Place(self.reading, f"{self.path}[{position}]")
+        return Location(self.reading, f"{self.path}[{position}]")
 
     def refuse(self, node: Node, sentence: str) -> Unreadable:
         """Note a problem with *node*."""
         return self.reading.refuse(node.line, self.path, sentence)
 
 
-class Kind(ABC):
+class ValueType(ABC):
     """A kind of value."""
 
     @abstractmethod
-    def read(self, node: Node, at: Place) -> object:
+    def read(self, node: Node, at: Location) -> object:
         """Return the value; note what is wrong and raise Unreadable."""
 
     def plain(self, value: object) -> object:
@@ -95,10 +95,10 @@ def what(node: Node) -> str:
     """Return what stands there, for "use a number, not …"."""
     if isinstance(node, Word):
         return f'"{shown(node)}"' if node.text else "nothing"
-    return "a list" if isinstance(node, Items) else "a mapping"
+    return "a list" if isinstance(node, ListNode) else "a mapping"
 
 
-def atom(node: Node, at: Place) -> Atom:
+def atom(node: Node, at: Location) -> Atom:
     """Return the value of a single word, with ${NAME} replaced from the environment ($${ stands for ${)."""
     if not isinstance(node, Word):
         raise at.refuse(node, f"use a single value, not {what(node)}")
@@ -111,7 +111,7 @@ def atom(node: Node, at: Place) -> Atom:
         raise at.refuse(node, str(problem)) from problem
 
 
-def _expanded(word: Word, at: Place) -> str | None:
+def _expanded(word: Word, at: Location) -> str | None:
     """Return the text with variables replaced, or None if there are none."""
     if "${" not in word.text:
         return None
@@ -122,7 +122,7 @@ def _expanded(word: Word, at: Place) -> str | None:
     return "".join([*pieces, word.text[end:]])
 
 
-def _variable(match: re.Match[str], word: Word, at: Place) -> str:
+def _variable(match: re.Match[str], word: Word, at: Location) -> str:
     if match.group() == "$${":
         return "${"
     name = match.group(1)
@@ -138,7 +138,7 @@ def escaped(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def number(node: Node, at: Place) -> Atom:
+def number(node: Node, at: Location) -> Atom:
     """Return the value; what comes from the environment is read as if it stood in the file without quotes."""
     value = atom(node, at)
     if isinstance(value, str) and isinstance(node, Word) and "${" in node.text:
@@ -149,14 +149,14 @@ def number(node: Node, at: Place) -> Atom:
     return value
 
 
-def items(node: Node, at: Place) -> list[Node]:
+def items(node: Node, at: Location) -> list[Node]:
     """Return the nodes of a list."""
-    if not isinstance(node, Items):
+    if not isinstance(node, ListNode):
         raise at.refuse(node, f"use a list, such as [a, b], not {what(node)}")
     return node.nodes
 
 
-def pairs(node: Node, at: Place, *, same: Callable[[str], str] = str) -> list[tuple[str, Word, Node]]:
+def pairs(node: Node, at: Location, *, same: Callable[[str], str] = str) -> list[tuple[str, Word, Node]]:
     """Return the (name, key, value) of a mapping, each name once; *same* tells what equal names have in common."""
     if not isinstance(node, Pairs):
         raise at.refuse(node, f"use a mapping of names to values, not {what(node)}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from wms.accounts.domain import SecurityEventKind
 from wms.accounts.security_log import record
 from wms.configuration.plan import AnySection, Plan, World
-from wms.configuration.sections import Change
+from wms.configuration.sections import SectionChange
 from wms.kernel.log_lines import changed_names
 
 #: Which kind of event the change of a key is, by the noun of its section; others are only counted.
@@ -40,7 +40,9 @@ def record_changes(made: Plan, *, world: World) -> None:
             record(kind, target=_label(section, change), what=what, changes=_shown(section, change, keys))
 
 
-def _kinds_of(section: AnySection, change: Change[Any], *, world: World) -> Iterator[tuple[str, SecurityEventKind]]:
+def _kinds_of(
+    section: AnySection, change: SectionChange[Any], *, world: World
+) -> Iterator[tuple[str, SecurityEventKind]]:
     kinds = _KINDS.get(section.record.noun, {})
     for key in change.changed:
         if section is world.users and key == "suspended":
@@ -53,11 +55,11 @@ def _kinds_of(section: AnySection, change: Change[Any], *, world: World) -> Iter
             yield key, kinds[key]
 
 
-def _label(section: AnySection, change: Change[Any]) -> str:
+def _label(section: AnySection, change: SectionChange[Any]) -> str:
     return f"{section.record.noun} {'/'.join(change.identity)}"
 
 
-def _shown(section: AnySection, change: Change[Any], keys: list[str]) -> dict[str, object]:
+def _shown(section: AnySection, change: SectionChange[Any], keys: list[str]) -> dict[str, object]:
     stored = section.entries.get(change.identity)
     return {key: _change_of(getattr(stored, key, None), getattr(change.entry, key)) for key in keys}
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, get_origin,
 
 from wms.configuration.document import Node, Word
 from wms.configuration.problems import Remark, Unreadable
-from wms.configuration.reading import Kind, Place, items, pairs, shown
+from wms.configuration.reading import Location, ValueType, items, pairs, shown
 from wms.kernel.names import did_you_mean
 
 
@@ -27,7 +27,7 @@ NOWHERE = Source()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SectionEntry:
     """Base of all records; equal when they say the same, wherever they stand."""
 
     #: What a named entry is, such as "site"; empty: a part of another entry, which counts as one value.
@@ -64,7 +64,7 @@ class Entry:
         return Remark(line, f"{self.source.path}{dot}{key}", sentence)
 
 
-EntryT = TypeVar("EntryT", bound=Entry)
+EntryT = TypeVar("EntryT", bound=SectionEntry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +72,15 @@ class Key:
     """One key of a record."""
 
     name: str
-    kind: Kind
+    kind: ValueType
     required: bool
     default: object
 
 
-_KEYS: dict[type[Entry], tuple[Key, ...]] = {}
+_KEYS: dict[type[SectionEntry], tuple[Key, ...]] = {}
 
 
-def keys_of(record: type[Entry]) -> tuple[Key, ...]:
+def keys_of(record: type[SectionEntry]) -> tuple[Key, ...]:
     """Return the keys that *record* declares, in their order."""
     if record not in _KEYS:
         hints = get_type_hints(record, include_extras=True)
@@ -90,7 +90,7 @@ def keys_of(record: type[Entry]) -> tuple[Key, ...]:
 
 def _key(declared: "Field[object]", hint: object) -> Key:
     notes = getattr(hint, "__metadata__", ()) if get_origin(hint) is Annotated else ()
-    (kind,) = (note for note in notes if isinstance(note, Kind))
+    (kind,) = (note for note in notes if isinstance(note, ValueType))
     required = declared.default is MISSING and declared.default_factory is MISSING
     return Key(
         name=declared.name,
@@ -105,12 +105,12 @@ def _default(declared: "Field[object]") -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordOf(Kind, Generic[EntryT]):
+class RecordOf(ValueType, Generic[EntryT]):
     """A mapping with the keys of a record."""
 
     record: type[EntryT]
 
-    def read(self, node: Node, at: Place) -> EntryT:
+    def read(self, node: Node, at: Location) -> EntryT:
         """Return the entry; raise Unreadable only if what makes it an entry is missing."""
         known = {key.name: key for key in keys_of(self.record)}
         # NB: Any: each value has been read by the kind that stands beside its annotation.
@@ -139,7 +139,7 @@ class RecordOf(Kind, Generic[EntryT]):
             at.reading.problems += [entry.remark(key, sentence) for key, sentence in entry.mistakes()]
         return entry
 
-    def _register(self, values: Mapping[str, object], at: Place) -> None:
+    def _register(self, values: Mapping[str, object], at: Location) -> None:
         if self.record.noun and self.record.named_by in values:
             at.reading.names.setdefault(self.record.noun, set()).add(str(values[self.record.named_by]))
 
@@ -154,12 +154,12 @@ class RecordOf(Kind, Generic[EntryT]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Kind, Generic[EntryT]):
+class ListOf(ValueType, Generic[EntryT]):
     """A list of records, none of them twice."""
 
     record: type[EntryT]
 
-    def read(self, node: Node, at: Place) -> tuple[EntryT, ...]:
+    def read(self, node: Node, at: Location) -> tuple[EntryT, ...]:
         """Return the entries that can be used."""
         found: dict[object, EntryT] = {}
         for position, item in enumerate(items(node, at)):
@@ -178,12 +178,12 @@ class ListOf(Kind, Generic[EntryT]):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedLists(Kind, Generic[EntryT]):
+class NamedLists(ValueType, Generic[EntryT]):
     """A mapping of names to lists, each of which makes one record with two keys: the name, and the list."""
 
     record: type[EntryT]
 
-    def read(self, node: Node, at: Place) -> tuple[EntryT, ...]:
+    def read(self, node: Node, at: Location) -> tuple[EntryT, ...]:
         """Return the entries that can be used."""
         name, content = keys_of(self.record)
         found = []

@@ -23,7 +23,7 @@ from resources.services.site_tokens import set_site_token
 from resources.services.throttles import recompute
 from wms.accounts.domain import digest_of
 from wms.configuration.account_sections import VOSection
-from wms.configuration.records import Entry
+from wms.configuration.records import SectionEntry
 from wms.configuration.schema import (
     CEEntry,
     DefinitionEntry,
@@ -34,9 +34,9 @@ from wms.configuration.schema import (
     ThrottleEntry,
 )
 from wms.configuration.sections import (
-    Change,
     Identity,
     Section,
+    SectionChange,
     free,
     options_of,
     put_level,
@@ -49,7 +49,7 @@ from wms.kernel.secrets import UndecipherableError, decrypt, encrypt
 class DefinitionSection(Section[DefinitionEntry, RequirementDefinition]):
     """``requirement_definitions``; the case of their names means nothing."""
 
-    record: ClassVar[type[Entry]] = DefinitionEntry
+    record: ClassVar[type[SectionEntry]] = DefinitionEntry
 
     def __init__(self, vos: VOSection) -> None:
         self._vos = vos
@@ -65,7 +65,7 @@ class DefinitionSection(Section[DefinitionEntry, RequirementDefinition]):
         vos = sorted_names(vo.name for vo in row.vos.all())
         return DefinitionEntry(name=row.name, kind=RequirementKind(row.kind), unit=row.unit, vos=vos)
 
-    def write(self, change: Change[DefinitionEntry]) -> None:
+    def write(self, change: SectionChange[DefinitionEntry]) -> None:
         """Write the definition."""
         row = self.rows.setdefault(change.identity, RequirementDefinition())
         row.name, row.kind, row.unit = change.entry.name, change.entry.kind, change.entry.unit
@@ -77,7 +77,7 @@ class DefinitionSection(Section[DefinitionEntry, RequirementDefinition]):
 class PlatformSection(Section[PlatformEntry, Platform]):
     """``platforms``."""
 
-    record: ClassVar[type[Entry]] = PlatformEntry
+    record: ClassVar[type[SectionEntry]] = PlatformEntry
 
     def load(self) -> Iterator[tuple[Identity, Platform]]:
         """Yield every platform."""
@@ -88,7 +88,7 @@ class PlatformSection(Section[PlatformEntry, Platform]):
         """Return the platform as the file has it."""
         return PlatformEntry(name=row.name, runs=sorted_names([row.name, *row.runs]))
 
-    def write(self, change: Change[PlatformEntry]) -> None:
+    def write(self, change: SectionChange[PlatformEntry]) -> None:
         """Write the platform."""
         row = self.rows.setdefault(change.identity, Platform(name=change.entry.name))
         row.runs = list(change.entry.runs)
@@ -98,7 +98,7 @@ class PlatformSection(Section[PlatformEntry, Platform]):
 class StorageElementSection(Section[StorageElementEntry, StorageElement]):
     """``storage_elements``."""
 
-    record: ClassVar[type[Entry]] = StorageElementEntry
+    record: ClassVar[type[SectionEntry]] = StorageElementEntry
 
     def __init__(self, vos: VOSection) -> None:
         self._vos = vos
@@ -130,7 +130,7 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
         except UndecipherableError:
             return ("credential",)
 
-    def write(self, change: Change[StorageElementEntry]) -> None:
+    def write(self, change: SectionChange[StorageElementEntry]) -> None:
         """Write the storage element."""
         row = self.rows.setdefault(change.identity, StorageElement(name=change.entry.name))
         row.url, row.credential_for_pilots = change.entry.url, change.entry.credential_for_pilots
@@ -144,7 +144,7 @@ class StorageElementSection(Section[StorageElementEntry, StorageElement]):
 class SiteSection(Section[SiteEntry, Site]):
     """``sites``, without what is below them."""
 
-    record: ClassVar[type[Entry]] = SiteEntry
+    record: ClassVar[type[SectionEntry]] = SiteEntry
 
     def __init__(self, vos: VOSection, storage_elements: StorageElementSection) -> None:
         self._vos, self._storage_elements = vos, storage_elements
@@ -177,7 +177,7 @@ class SiteSection(Section[SiteEntry, Site]):
         stated = {(purpose, digest_of(plain)) for purpose, plain in tokens_of(entry)}
         return () if stated <= has else ("tokens",)
 
-    def write(self, change: Change[SiteEntry]) -> None:
+    def write(self, change: SectionChange[SiteEntry]) -> None:
         """Write the site and its tokens."""
         row = self.rows.setdefault(change.identity, Site(name=change.entry.name))
         put_level(row, change)
@@ -234,7 +234,7 @@ def _put_throttle(row: Site, entry: ThrottleEntry | None) -> None:
 class CESection(Section[CEEntry, ComputingElement]):
     """``ces`` of all sites."""
 
-    record: ClassVar[type[Entry]] = CEEntry
+    record: ClassVar[type[SectionEntry]] = CEEntry
 
     def __init__(self, sites: SiteSection) -> None:
         self._sites = sites
@@ -259,7 +259,7 @@ class CESection(Section[CEEntry, ComputingElement]):
             vo_parameters=free(row.vo_parameters),
         )
 
-    def write(self, change: Change[CEEntry]) -> None:
+    def write(self, change: SectionChange[CEEntry]) -> None:
         """Write the computing element."""
         row = self.rows.setdefault(
             change.identity, ComputingElement(name=change.entry.name, site=self._sites.rows[change.identity[:1]])
@@ -273,7 +273,7 @@ class CESection(Section[CEEntry, ComputingElement]):
 class QueueSection(Section[QueueEntry, Queue]):
     """``queues`` of all computing elements."""
 
-    record: ClassVar[type[Entry]] = QueueEntry
+    record: ClassVar[type[SectionEntry]] = QueueEntry
 
     def __init__(self, ces: CESection) -> None:
         self._ces = ces
@@ -309,7 +309,7 @@ class QueueSection(Section[QueueEntry, Queue]):
             vo_parameters=free(row.vo_parameters),
         )
 
-    def write(self, change: Change[QueueEntry]) -> None:
+    def write(self, change: SectionChange[QueueEntry]) -> None:
         """Write the queue."""
         row = self.rows.setdefault(
             change.identity, Queue(name=change.entry.name, ce=self._ces.rows[change.identity[:2]])

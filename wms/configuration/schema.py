@@ -26,55 +26,55 @@ from resources.domain.throttles import needed_by
 from taskqueues.domain.limits import LARGEST_BURST, LONGEST_DELAY_S
 from wms.accounts.domain import MAX_STALLED_S, MIN_STALLED_S, GroupProperty
 from wms.configuration.director_kinds import DirectorKind
-from wms.configuration.records import Entry, ListOf, NamedLists, RecordOf
+from wms.configuration.records import ListOf, NamedLists, RecordOf, SectionEntry
 from wms.configuration.value_types import (
     MAX_BIG_INTEGER,
-    Choice,
-    Flag,
+    ChoiceType,
+    FlagType,
     Instant,
     NameOf,
     Nothing,
-    Number,
-    Options,
+    NumberType,
+    OptionsType,
     Parameters,
     ParametersByVO,
     SetOf,
-    Text,
-    WholeNumber,
+    TextType,
+    WholeNumberType,
     name,
 )
 
 Free = Mapping[str, object]
 
-_USERNAME = Text(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")
-_STORAGE_URL = Text(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT, as_written=True)
-_TOKEN = Text(
+_USERNAME = TextType(150, pattern=re.compile(r"[\w.@+-]+\Z"), hint="use letters, digits and . _ @ + - only")
+_STORAGE_URL = TextType(500, pattern=STORAGE_URL, hint=STORAGE_URL_HINT, as_written=True)
+_TOKEN = TextType(
     4096,
     secret=True,
     pattern=re.compile(r"(?!wms[upj]_)[!-~]+\Z"),
     hint="use printable ASCII without blanks, and none of the prefixes wmsu_, wmsp_ and wmsj_",
 )
-_WORD = Text(255)
-_SECRET = Text(4096, secret=True)
-_BEARER = Text(4096, secret=True, pattern=BEARER, hint=BEARER_HINT)
-_LIMIT = Nothing(WholeNumber())
-_STALL_WINDOW = Nothing(WholeNumber(least=MIN_STALLED_S, most=MAX_STALLED_S, or_zero=True))
+_WORD = TextType(255)
+_SECRET = TextType(4096, secret=True)
+_BEARER = TextType(4096, secret=True, pattern=BEARER, hint=BEARER_HINT)
+_LIMIT = Nothing(WholeNumberType())
+_STALL_WINDOW = Nothing(WholeNumberType(least=MIN_STALLED_S, most=MAX_STALLED_S, or_zero=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VOEntry(Entry):
+class VOEntry(SectionEntry):
     """One of ``vos``."""
 
     noun: ClassVar[str] = "vo"
 
     name: Annotated[str, name(64)]
-    setup: Annotated[str, Text(64)]
-    setups: Annotated[tuple[str, ...], SetOf(Text(64))] = ()
+    setup: Annotated[str, TextType(64)]
+    setups: Annotated[tuple[str, ...], SetOf(TextType(64))] = ()
     managers: Annotated[tuple[str, ...], SetOf(NameOf("user", may_be_missing=True))] = ()
-    history_fair_share: Annotated[bool, Flag()] = False
-    any_segment_fraction: Annotated[float, Number(most=1.0)] = 0.0
+    history_fair_share: Annotated[bool, FlagType()] = False
+    any_segment_fraction: Annotated[float, NumberType(most=1.0)] = 0.0
     stalled_s: Annotated[int | None, _STALL_WINDOW] = None
-    stalled_cpu_fraction: Annotated[float | None, Nothing(Number(most=1.0))] = None
+    stalled_cpu_fraction: Annotated[float | None, Nothing(NumberType(most=1.0))] = None
     max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -88,19 +88,19 @@ class VOEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupEntry(Entry):
+class GroupEntry(SectionEntry):
     """One of ``groups``."""
 
     noun: ClassVar[str] = "group"
 
     name: Annotated[str, name(64)]
     vo: Annotated[str, NameOf("vo")]
-    priority: Annotated[float, Number()] = 1.0
-    properties: Annotated[tuple[str, ...], SetOf(Choice(GroupProperty))] = ()
+    priority: Annotated[float, NumberType()] = 1.0
+    properties: Annotated[tuple[str, ...], SetOf(ChoiceType(GroupProperty))] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserEntry(Entry):
+class UserEntry(SectionEntry):
     """One of ``users``."""
 
     noun: ClassVar[str] = "user"
@@ -108,14 +108,14 @@ class UserEntry(Entry):
     secrets: ClassVar[frozenset[str]] = frozenset({"password"})
 
     username: Annotated[str, _USERNAME]
-    password: Annotated[str | None, Text(1024, secret=True)] = None
-    dns: Annotated[tuple[str, ...], SetOf(Text(255))] = ()
+    password: Annotated[str | None, TextType(1024, secret=True)] = None
+    dns: Annotated[tuple[str, ...], SetOf(TextType(255))] = ()
     groups: Annotated[tuple[str, ...], SetOf(NameOf("group"))] = ()
     default_group: Annotated[str | None, Nothing(NameOf("group"))] = None
-    staff: Annotated[bool, Flag()] = False
-    superuser: Annotated[bool, Flag()] = False
-    operator: Annotated[bool, Flag()] = False
-    suspended: Annotated[bool, Flag()] = False
+    staff: Annotated[bool, FlagType()] = False
+    superuser: Annotated[bool, FlagType()] = False
+    operator: Annotated[bool, FlagType()] = False
+    suspended: Annotated[bool, FlagType()] = False
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
@@ -124,20 +124,20 @@ class UserEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DefinitionEntry(Entry):
+class DefinitionEntry(SectionEntry):
     """One of ``requirement_definitions``."""
 
     noun: ClassVar[str] = "requirement definition"
     ignores_case: ClassVar[bool] = True
 
     name: Annotated[str, name()]
-    kind: Annotated[str, Choice(RequirementKind)]
-    unit: Annotated[str, Text(32, empty=True)] = ""
+    kind: Annotated[str, ChoiceType(RequirementKind)]
+    unit: Annotated[str, TextType(32, empty=True)] = ""
     vos: Annotated[tuple[str, ...], SetOf(NameOf("vo"))] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformEntry(Entry):
+class PlatformEntry(SectionEntry):
     """One of ``platforms``: in the file the name is the key, and the list is the value."""
 
     noun: ClassVar[str] = "platform"
@@ -151,7 +151,7 @@ class PlatformEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageElementEntry(Entry):
+class StorageElementEntry(SectionEntry):
     """One of ``storage_elements``."""
 
     noun: ClassVar[str] = "storage element"
@@ -161,15 +161,15 @@ class StorageElementEntry(Entry):
     vos: Annotated[tuple[str, ...], SetOf(NameOf("vo"))] = ()
     url: Annotated[str, _STORAGE_URL]
     credential: Annotated[str | None, _BEARER] = None
-    credential_for_pilots: Annotated[bool, Flag()] = False
+    credential_for_pilots: Annotated[bool, FlagType()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusEntry(Entry):
+class StatusEntry(SectionEntry):
     """``status`` of a site, a computing element or a queue."""
 
-    state: Annotated[str, Choice(ResourceState)]
-    reason: Annotated[str, Text(255, empty=True)] = ""
+    state: Annotated[str, ChoiceType(ResourceState)]
+    reason: Annotated[str, TextType(255, empty=True)] = ""
     until: Annotated[datetime | None, Nothing(Instant())] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
@@ -184,19 +184,19 @@ ACTIVE = StatusEntry(state=ResourceState.ACTIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottleEntry(Entry):
+class ThrottleEntry(SectionEntry):
     """``throttle`` of a site (SAM)."""
 
     terse: ClassVar[bool] = True
 
-    policy: Annotated[str, Choice(ThrottlePolicy)]
+    policy: Annotated[str, ChoiceType(ThrottlePolicy)]
     max_matches: Annotated[int | None, _LIMIT] = None
     max_submitting_jobs: Annotated[int | None, _LIMIT] = None
     max_submitting_and_output_gathering_jobs: Annotated[int | None, _LIMIT] = None
     max_jobs: Annotated[int | None, _LIMIT] = None
-    requirements: Annotated[str, Text(MAX_BYTES, empty=True)] = ""
-    advertisement_s: Annotated[int, WholeNumber(least=1)] = 300
-    when_expired: Annotated[str, Choice(WhenExpired)] = WhenExpired.COUNT
+    requirements: Annotated[str, TextType(MAX_BYTES, empty=True)] = ""
+    advertisement_s: Annotated[int, WholeNumberType(least=1)] = 300
+    when_expired: Annotated[str, ChoiceType(WhenExpired)] = WhenExpired.COUNT
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
@@ -211,7 +211,7 @@ class ThrottleEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokensEntry(Entry):
+class TokensEntry(SectionEntry):
     """``tokens`` of a site."""
 
     register: Annotated[str | None, _TOKEN] = None
@@ -219,28 +219,28 @@ class TokensEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueEntry(Entry):
+class QueueEntry(SectionEntry):
     """One of ``queues`` of a computing element."""
 
     noun: ClassVar[str] = "queue"
     terse: ClassVar[bool] = True
 
     name: Annotated[str, name()]
-    cpu_time_s: Annotated[int, WholeNumber(least=1)]
+    cpu_time_s: Annotated[int, WholeNumberType(least=1)]
     platforms: Annotated[tuple[str, ...], SetOf(name())] = ()
-    processors: Annotated[int, WholeNumber(least=1)] = 1
-    memory_mb: Annotated[int, WholeNumber()] = 0
-    wall_time_s: Annotated[int | None, Nothing(WholeNumber(least=1))] = None
-    gpus: Annotated[int, WholeNumber()] = 0
-    disk_mb: Annotated[int, WholeNumber()] = 0
-    container: Annotated[bool, Flag()] = False
+    processors: Annotated[int, WholeNumberType(least=1)] = 1
+    memory_mb: Annotated[int, WholeNumberType()] = 0
+    wall_time_s: Annotated[int | None, Nothing(WholeNumberType(least=1))] = None
+    gpus: Annotated[int, WholeNumberType()] = 0
+    disk_mb: Annotated[int, WholeNumberType()] = 0
+    container: Annotated[bool, FlagType()] = False
     job_types: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
     required_tags: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    max_waiting_pilots: Annotated[int, WholeNumber()] = 10
-    max_pilots: Annotated[int, WholeNumber()] = 100
+    max_waiting_pilots: Annotated[int, WholeNumberType()] = 10
+    max_pilots: Annotated[int, WholeNumberType()] = 100
     stalled_s: Annotated[int | None, _STALL_WINDOW] = None
-    stalled_cpu_fraction: Annotated[float | None, Nothing(Number(most=1.0))] = None
+    stalled_cpu_fraction: Annotated[float | None, Nothing(NumberType(most=1.0))] = None
     max_stalled_s: Annotated[int | None, _STALL_WINDOW] = None
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
@@ -254,7 +254,7 @@ class QueueEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CEEntry(Entry):
+class CEEntry(SectionEntry):
     """One of ``ces`` of a site."""
 
     noun: ClassVar[str] = "ce"
@@ -263,11 +263,11 @@ class CEEntry(Entry):
 
     name: Annotated[str, name()]
     #: Empty: left out, which is refused of one that is new; a simulation does not look at it.
-    type: Annotated[str, Choice(settings.WMS_BACKENDS)] = ""
-    middleware: Annotated[str, Text(128, empty=True)] = ""
-    options: Annotated[Free, Options()] = field(default_factory=dict)
-    pilot_types: Annotated[tuple[str, ...], SetOf(Choice(PilotType))] = ()
-    identity: Annotated[str, Choice(PayloadIdentity)] = PayloadIdentity.NONE
+    type: Annotated[str, ChoiceType(settings.WMS_BACKENDS)] = ""
+    middleware: Annotated[str, TextType(128, empty=True)] = ""
+    options: Annotated[Free, OptionsType()] = field(default_factory=dict)
+    pilot_types: Annotated[tuple[str, ...], SetOf(ChoiceType(PilotType))] = ()
+    identity: Annotated[str, ChoiceType(PayloadIdentity)] = PayloadIdentity.NONE
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
@@ -275,7 +275,7 @@ class CEEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SiteEntry(Entry):
+class SiteEntry(SectionEntry):
     """One of ``sites``."""
 
     noun: ClassVar[str] = "site"
@@ -287,7 +287,7 @@ class SiteEntry(Entry):
     status: Annotated[StatusEntry, RecordOf(StatusEntry)] = ACTIVE
     parameters: Annotated[Free, Parameters()] = field(default_factory=dict)
     vo_parameters: Annotated[Free, ParametersByVO()] = field(default_factory=dict)
-    containers_provide_platforms: Annotated[bool, Flag()] = False
+    containers_provide_platforms: Annotated[bool, FlagType()] = False
     throttle: Annotated[ThrottleEntry | None, Nothing(RecordOf(ThrottleEntry))] = None
     storage_elements: Annotated[tuple[str, ...], SetOf(NameOf("storage element"))] = ()
     tokens: Annotated[TokensEntry | None, Nothing(RecordOf(TokensEntry))] = None
@@ -295,21 +295,21 @@ class SiteEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectorEntry(Entry):
+class DirectorEntry(SectionEntry):
     """One of ``directors``."""
 
     noun: ClassVar[str] = "director"
 
     name: Annotated[str, name(64)]
-    kind: Annotated[str, Choice(DirectorKind)] = DirectorKind.SITE
+    kind: Annotated[str, ChoiceType(DirectorKind)] = DirectorKind.SITE
     sites: Annotated[tuple[str, ...], SetOf(NameOf("site"))] = ()
     job_types: Annotated[tuple[str, ...], SetOf(_WORD)] = ()
-    pilots_per_cycle: Annotated[int, WholeNumber(least=1)] = 40
-    private_fraction: Annotated[float, Number(most=1.0)] = 0.0
+    pilots_per_cycle: Annotated[int, WholeNumberType(least=1)] = 40
+    private_fraction: Annotated[float, NumberType(most=1.0)] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeEntry(Entry):
+class ScopeEntry(SectionEntry):
     """``scope`` of a limit."""
 
     terse: ClassVar[bool] = True
@@ -323,7 +323,7 @@ class ScopeEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitEntry(Entry):
+class LimitEntry(SectionEntry):
     """One of ``limits``."""
 
     noun: ClassVar[str] = "limit"
@@ -333,9 +333,9 @@ class LimitEntry(Entry):
     scope: Annotated[ScopeEntry, RecordOf(ScopeEntry)]
     running: Annotated[int | None, _LIMIT] = None
     waiting: Annotated[int | None, _LIMIT] = None
-    cpu_s_per_day: Annotated[int | None, Nothing(WholeNumber(most=MAX_BIG_INTEGER))] = None
-    delay_s: Annotated[float | None, Nothing(Number(most=LONGEST_DELAY_S))] = None
-    burst: Annotated[int | None, Nothing(WholeNumber(least=1, most=LARGEST_BURST))] = None
+    cpu_s_per_day: Annotated[int | None, Nothing(WholeNumberType(most=MAX_BIG_INTEGER))] = None
+    delay_s: Annotated[float | None, Nothing(NumberType(most=LONGEST_DELAY_S))] = None
+    burst: Annotated[int | None, Nothing(WholeNumberType(least=1, most=LARGEST_BURST))] = None
 
     def mistakes(self) -> Iterator[tuple[str, str]]:
         """Yield (key, sentence) for what does not go together."""
@@ -350,7 +350,7 @@ class LimitEntry(Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration(Entry):
+class Configuration(SectionEntry):
     """The whole file."""
 
     vos: Annotated[tuple[VOEntry, ...], ListOf(VOEntry)] = ()

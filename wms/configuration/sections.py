@@ -11,10 +11,10 @@ from django.db.models import Model
 from resources.domain.enums import ResourceState
 from resources.domain.parameters import ValueProblem, canonical_value
 from resources.models import ResourceLevel
-from wms.configuration.records import Entry
+from wms.configuration.records import SectionEntry
 from wms.configuration.schema import CEEntry, QueueEntry, SiteEntry, StatusEntry
 
-EntryT = TypeVar("EntryT", bound=Entry)
+EntryT = TypeVar("EntryT", bound=SectionEntry)
 RowT = TypeVar("RowT", bound=Model)
 
 #: What tells the rows of a section apart: a name, after the names of the levels above it.
@@ -22,7 +22,7 @@ Identity = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Generic[EntryT]):
+class SectionChange(Generic[EntryT]):
     """One object that is to be made or changed."""
 
     identity: Identity
@@ -37,7 +37,7 @@ class Change(Generic[EntryT]):
 class Section(ABC, Generic[EntryT, RowT]):
     """One kind of configured object: its rows, and the entries that say the same."""
 
-    record: ClassVar[type[Entry]]
+    record: ClassVar[type[SectionEntry]]
 
     def __init__(self) -> None:
         self.rows: dict[Identity, RowT] = dict(self.load())
@@ -52,10 +52,10 @@ class Section(ABC, Generic[EntryT, RowT]):
         """Return what the file would say of *row*; without its secrets and without what is below it."""
 
     @abstractmethod
-    def write(self, change: Change[EntryT]) -> None:
+    def write(self, change: SectionChange[EntryT]) -> None:
         """Write the entry into its row, which is made if there is none."""
 
-    def link(self, change: Change[EntryT]) -> None:
+    def link(self, change: SectionChange[EntryT]) -> None:
         """Write what refers to rows that other sections write after this one."""
 
     def changed_secrets(self, identity: Identity, entry: EntryT) -> Iterable[str]:  # noqa: ARG002 - for sections without
@@ -108,7 +108,9 @@ def status_of(level: ResourceLevel) -> StatusEntry:
     )
 
 
-def put_level(level: ResourceLevel, change: Change[SiteEntry] | Change[CEEntry] | Change[QueueEntry]) -> None:
+def put_level(
+    level: ResourceLevel, change: SectionChange[SiteEntry] | SectionChange[CEEntry] | SectionChange[QueueEntry]
+) -> None:
     """Set what site, computing element and queue have in common; the caller saves.
 
     NB: not by states.set_state, which refuses an end that is past: a file does not become wrong by growing old.

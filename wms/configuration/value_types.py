@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from resources.domain.parameters import MAX_NAME_LENGTH, ValueProblem, canonical_name, canonical_value
-from wms.configuration.document import Items, Node, Pairs, Word
+from wms.configuration.document import ListNode, Node, Pairs, Word
 from wms.configuration.reading import (
     MAX_SHOWN,
-    Kind,
-    Place,
+    Location,
     Use,
+    ValueType,
     atom,
     escaped,
     items,
@@ -31,7 +31,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Kind):
+class TextType(ValueType):
     """A text; numbers and the like need quotes."""
 
     longest: int = 255
@@ -42,7 +42,7 @@ class Text(Kind):
     #: Kept byte by byte, as an address is; names and words are composed (NFC).
     as_written: bool = False
 
-    def read(self, node: Node, at: Place) -> str:
+    def read(self, node: Node, at: Location) -> str:
         """Return the text."""
         value = atom(node, at)
         if not isinstance(value, str):
@@ -65,34 +65,34 @@ class Text(Kind):
         return escaped(value) if isinstance(value, str) else value
 
 
-def name(longest: int = 128) -> Text:
+def name(longest: int = 128) -> TextType:
     """Return the kind of a name that can stand in URLs, logs and lists."""
     hint = "use letters, digits and . _ : @ + - only, and begin with a letter, a digit or _"
-    return Text(longest, pattern=NAME_PATTERN, hint=hint)
+    return TextType(longest, pattern=NAME_PATTERN, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
-class NameOf(Kind):
+class NameOf(ValueType):
     """The name of something that the file or the database holds."""
 
     of: str
     #: It may be made later; until then it is left out.
     may_be_missing: bool = False
 
-    def read(self, node: Node, at: Place) -> str:
+    def read(self, node: Node, at: Location) -> str:
         """Return the name; whether it is known is checked when all is read."""
-        value = Text().read(node, at)
+        value = TextType().read(node, at)
         at.reading.uses.append(Use(node.line, at.path, self.of, value, may_be_missing=self.may_be_missing))
         return value
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Kind):
+class ChoiceType(ValueType):
     """One word of a fixed list."""
 
     words: Iterable[str]
 
-    def read(self, node: Node, at: Place) -> str:
+    def read(self, node: Node, at: Location) -> str:
         """Return the word; of an enumeration, its member."""
         value = atom(node, at)
         known = {str(word): word for word in self.words if word}
@@ -108,14 +108,14 @@ class Choice(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class WholeNumber(Kind):
+class WholeNumberType(ValueType):
     """A number without a fraction."""
 
     least: int = 0
     most: int = MAX_INTEGER
     or_zero: bool = False
 
-    def read(self, node: Node, at: Place) -> int:
+    def read(self, node: Node, at: Location) -> int:
         """Return the number."""
         value = number(node, at)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -127,13 +127,13 @@ class WholeNumber(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Number(Kind):
+class NumberType(ValueType):
     """A number."""
 
     least: float = 0.0
     most: float = 1e12
 
-    def read(self, node: Node, at: Place) -> float:
+    def read(self, node: Node, at: Location) -> float:
         """Return the number."""
         value = number(node, at)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -148,10 +148,10 @@ class Number(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Flag(Kind):
+class FlagType(ValueType):
     """True or false."""
 
-    def read(self, node: Node, at: Place) -> bool:
+    def read(self, node: Node, at: Location) -> bool:
         """Return the flag."""
         value = number(node, at)
         if not isinstance(value, bool):
@@ -160,10 +160,10 @@ class Flag(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Instant(Kind):
+class Instant(ValueType):
     """A moment, with its zone."""
 
-    def read(self, node: Node, at: Place) -> datetime:
+    def read(self, node: Node, at: Location) -> datetime:
         """Return the moment."""
         if not isinstance(node, Word):
             raise at.refuse(node, f"use a date and time, not {what(node)}")
@@ -183,12 +183,12 @@ class Instant(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing(Kind):
+class Nothing(ValueType):
     """Another kind, or null."""
 
-    kind: Kind
+    kind: ValueType
 
-    def read(self, node: Node, at: Place) -> object:
+    def read(self, node: Node, at: Location) -> object:
         """Return the value or None."""
         if isinstance(node, Word) and node.is_null:
             return None
@@ -200,12 +200,12 @@ class Nothing(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class SetOf(Kind):
+class SetOf(ValueType):
     """A list of single values in which neither order nor repetition means anything; sorted when read."""
 
-    kind: Kind
+    kind: ValueType
 
-    def read(self, node: Node, at: Place) -> tuple[str, ...]:
+    def read(self, node: Node, at: Location) -> tuple[str, ...]:
         """Return the values."""
         found: dict[str, int] = {}
         for position, item in enumerate(items(node, at)):
@@ -222,10 +222,10 @@ class SetOf(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters(Kind):
+class Parameters(ValueType):
     """Free parameters of a resource (RFC7): names with a value or a list of values."""
 
-    def read(self, node: Node, at: Place) -> Mapping[str, object]:
+    def read(self, node: Node, at: Location) -> Mapping[str, object]:
         """Return them with values in canonical form and names as they are spelt."""
         found: dict[str, object] = {}
         for written, key, value in pairs(node, at, same=lambda name: composed(name).casefold()):
@@ -236,8 +236,8 @@ class Parameters(Kind):
                 at.reading.lines[place.path] = key.line
         return dict(sorted(found.items()))
 
-    def _value(self, spelt: str, key: Word, node: Node, at: Place) -> object:
-        raw = [atom(item, at.item(i)) for i, item in enumerate(node.nodes)] if isinstance(node, Items) else None
+    def _value(self, spelt: str, key: Word, node: Node, at: Location) -> object:
+        raw = [atom(item, at.item(i)) for i, item in enumerate(node.nodes)] if isinstance(node, ListNode) else None
         try:
             canonical_name(spelt)
             value = canonical_value(atom(node, at) if raw is None else raw)
@@ -251,10 +251,10 @@ class Parameters(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class ParametersByVO(Kind):
+class ParametersByVO(ValueType):
     """Free parameters for each of some VOs."""
 
-    def read(self, node: Node, at: Place) -> Mapping[str, object]:
+    def read(self, node: Node, at: Location) -> Mapping[str, object]:
         """Return {VO: parameters}."""
         found = {}
         for written, key, value in pairs(node, at, same=composed):
@@ -270,10 +270,10 @@ class ParametersByVO(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Options(Kind):
+class OptionsType(ValueType):
     """Whatever a backend understands: names with values, lists or mappings of them."""
 
-    def read(self, node: Node, at: Place) -> Mapping[str, object]:
+    def read(self, node: Node, at: Location) -> Mapping[str, object]:
         """Return the mapping."""
         found = {}
         for option, key, value in pairs(node, at):
@@ -283,10 +283,10 @@ class Options(Kind):
                 found[option] = self._any(value, at.key(option))
         return found
 
-    def _any(self, node: Node, at: Place) -> object:
+    def _any(self, node: Node, at: Location) -> object:
         if isinstance(node, Pairs):
             return self.read(node, at)
-        if isinstance(node, Items):
+        if isinstance(node, ListNode):
             return [self._any(item, at.item(position)) for position, item in enumerate(node.nodes)]
         value = atom(node, at)
         try:

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from wms.demo import display
-from wms.demo.job_table import OPEN, Row, WatchedJob
-from wms.demo.rest import RefusedError, Session, UnreachableError, path_of, records_of, text_of
-from wms.demo.workload import JOB_GROUP, Submission
+from wms.demo.job_table import OPEN, ListedJob, WatchedJob
+from wms.demo.rest import DemoRefusedError, DemoUnreachableError, Session, path_of, records_of, text_of
+from wms.demo.workload import JOB_GROUP, DemoSubmission
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.stack.output import Output
 
@@ -38,7 +38,7 @@ class Demonstration:
     port: int
     passwords: Mapping[str, str]
     watcher: str
-    submissions: Sequence[Submission]
+    submissions: Sequence[DemoSubmission]
     count_pilots: Callable[[], int]
     time_limit_s: float
     jobs: dict[int, WatchedJob] = field(default_factory=dict)
@@ -83,15 +83,15 @@ class Demonstration:
         left = {"job_group": JOB_GROUP, "status": sorted(OPEN)}
         await watcher.post("/api/jobs/bulk/", {"action": "kill", "filter": left})
 
-    async def _submit(self, submission: Submission) -> None:
+    async def _submit(self, submission: DemoSubmission) -> None:
         session = await self._session(submission.owner)
         body = {**submission.body, "request_id": str(uuid4())}
         if submission.files:
             body["input_sandbox"] = [await session.upload(file) for file in submission.files]
         taken = records_of(await session.post("/api/jobs/", body), "jobs")
         if len(taken) != len(submission.expected):
-            raise RefusedError(f"{len(submission.expected)} jobs were submitted, and {len(taken)} taken.")
-        for job, expected in zip(map(Row.read, taken), submission.expected, strict=True):
+            raise DemoRefusedError(f"{len(submission.expected)} jobs were submitted, and {len(taken)} taken.")
+        for job, expected in zip(map(ListedJob.read, taken), submission.expected, strict=True):
             self.jobs[job.id] = WatchedJob(
                 row=job, owner=submission.owner, expected=expected, killed_by=submission.killed_by
             )
@@ -99,7 +99,7 @@ class Demonstration:
     async def _watch(self, output: Output) -> None:
         begun = time.monotonic()
         while True:
-            with suppress(UnreachableError):  # it is asked again
+            with suppress(DemoUnreachableError):  # it is asked again
                 await self._look()
                 await self._fetch_outputs()
                 await self._kill()
@@ -116,7 +116,7 @@ class Demonstration:
         path = f"/api/jobs/?{urlencode({'job_group': JOB_GROUP, 'page_size': _PAGE})}"
         while missing and path:
             page = await watcher.get(path)
-            for row in map(Row.read, records_of(page, "results")):
+            for row in map(ListedJob.read, records_of(page, "results")):
                 if row.id in self.jobs:
                     self.jobs[row.id] = self.jobs[row.id].seen(row)
                     missing.discard(row.id)
@@ -135,7 +135,7 @@ class Demonstration:
             session = await self._session(job.killed_by)
             path = f"/api/jobs/{job.row.id}"
             if text_of(await session.get(f"{path}/peek/"), "std_output"):
-                with suppress(RefusedError):  # it has ended by itself, which the judge will tell
+                with suppress(DemoRefusedError):  # it has ended by itself, which the judge will tell
                     await session.post(f"{path}/kill/", {})
 
     async def _show(self, output: Output, *, elapsed_s: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import fmean
 
-from wms.demo.job_table import ENDED, Row, WatchedJob
+from wms.demo.job_table import ENDED, ListedJob, WatchedJob
 from wms.jobs.domain.lifecycle import JobStatus
 
 #: Matches per second are those of the last seconds.
@@ -49,7 +49,7 @@ class Progress:
         return sum(count for status, count in self.jobs if status in ENDED)
 
 
-def progress_of(rows: Iterable[Row], *, elapsed_s: float, pilots: int) -> Progress:
+def progress_of(rows: Iterable[ListedJob], *, elapsed_s: float, pilots: int) -> Progress:
     """Return the progress that the rows of all jobs show."""
     rows = list(rows)
     count = Counter(row.status for row in rows)

@@ -16,7 +16,7 @@ OPEN = frozenset(JobStatus) - ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ListedJob:
     """What a list of jobs says of one job."""
 
     id: int
@@ -55,13 +55,13 @@ class Row:
 class WatchedJob:
     """One job of the demonstration, from its submission on."""
 
-    row: Row
+    row: ListedJob
     owner: str
     expected: Expected
     killed_by: str | None = None
     output: Mapping[str, str] | None = None
 
-    def seen(self, row: Row) -> "WatchedJob":
+    def seen(self, row: ListedJob) -> "WatchedJob":
         """Return the job with what is told of it now."""
         return replace(self, row=row)
 

@@ -19,11 +19,11 @@ _TIMEOUT_S = 30.0
 Record = Mapping[str, object]
 
 
-class RefusedError(StackError):
+class DemoRefusedError(StackError):
     """The server did not do what the demonstration asked for."""
 
 
-class UnreachableError(StackError):
+class DemoUnreachableError(StackError):
     """The server did not answer."""
 
 
@@ -99,11 +99,11 @@ class Session:
             answer = connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise UnreachableError(f"{verb} {path} was not answered: {error!r}") from error
+            raise DemoUnreachableError(f"{verb} {path} was not answered: {error!r}") from error
         finally:
             connection.close()
         if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(f"{verb} {path} was refused with {answer.status}: {_detail(content)}")
+            raise DemoRefusedError(f"{verb} {path} was refused with {answer.status}: {_detail(content)}")
         return content
 
 
@@ -140,7 +140,7 @@ def records_of(record: Record, name: str) -> list[Record]:
 def _record(content: bytes) -> Record:
     answer = json.loads(content)
     if not isinstance(answer, dict):
-        raise RefusedError(f"The server answered {content[:100]!r}, which is no object.")
+        raise DemoRefusedError(f"The server answered {content[:100]!r}, which is no object.")
     return answer
 
 

@@ -17,8 +17,8 @@ from wms.stack import services
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.listening import Listener
-from wms.stack.parts import Activity, Stage
-from wms.stack.services import Options, System
+from wms.stack.parts import ActivityPart, Stage
+from wms.stack.services import StackOptions, System
 
 TIME_LIMIT_S = 180.0
 #: The machine is one, and people wait: everybody asks sooner than on a grid. Logs would hide the progress.
@@ -65,12 +65,12 @@ def demonstrate(*, project: Path, data: Path, port: int, stay: bool) -> None:
 
     def more(system: System) -> Sequence[Stage]:
         begun.append(_demonstration(system))
-        return [[Activity(function=begun[0].run)]]
+        return [[ActivityPart(function=begun[0].run)]]
 
     with TemporaryDirectory(prefix="wms-demo-") as made:
         configuration = Path(made) / sample.FILE.name
         configuration.write_text(sample.configuration(machine=detected_platform()), encoding="utf-8")
-        options = Options(
+        options = StackOptions(
             project=project,
             data=data,
             listener=Listener(port=port),

@@ -28,7 +28,7 @@ _CES = frozenset({"ce01.cern.ch", "arc01.gridka.de", "ce01.cnaf.it", "arc01.ral.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class DemoSubmission:
     """One request to submit jobs.
 
     Args:
@@ -59,14 +59,14 @@ def open_python() -> str:
     return next((each for each in candidates if closed_to_others(Path(each)) is None), sys.executable)
 
 
-def submissions() -> Sequence[Submission]:
+def submissions() -> Sequence[DemoSubmission]:
     """Return everything that is submitted, in this order."""
     return (_pi(), _simulation(), *_placed(), *_ended(), _two_files(), _jdl(), _list_with_a_priority())
 
 
-def _pi() -> Submission:
+def _pi() -> DemoSubmission:
     """Return a Monte Carlo in parametric form: each job has a seed of its own."""
-    return Submission(
+    return DemoSubmission(
         owner="alice",
         files=[_upload("pi.py")],
         body=_job(
@@ -80,9 +80,9 @@ def _pi() -> Submission:
     )
 
 
-def _simulation() -> Submission:
+def _simulation() -> DemoSubmission:
     """Return ten jobs of a production, by two sequences with names; they ask for the default CPU time of a day."""
-    return Submission(
+    return DemoSubmission(
         owner="charlie",
         body=_job(
             "simulation-%(run)s",
@@ -100,36 +100,36 @@ def _simulation() -> Submission:
     )
 
 
-def _placed() -> Sequence[Submission]:
+def _placed() -> Sequence[DemoSubmission]:
     """Return jobs that want or avoid places, each in another way."""
     where = _shell('echo "at $WMS_SITE, $WMS_CE"')
     return (
-        Submission(
+        DemoSubmission(
             owner="bob",
             body=_job("pinned", **where, sites=["LCG.GRIDKA.de"], group="lhcb_prod"),
             expected=[_expected("at LCG.GRIDKA.de", "LCG.GRIDKA.de")],
         ),
-        Submission(
+        DemoSubmission(
             owner="bob",
             body=_job("elsewhere", **where, banned_sites=["LCG.CERN.ch", "LCG.GRIDKA.de"], cpu_time_s=20000),
             expected=[_expected("at LCG", "LCG.RAL.uk", "LCG.CNAF.it")],
         ),
-        Submission(
+        DemoSubmission(
             owner="charlie",
             body=_job("for-arm", **where, platforms=["aarch64-el9"], cpu_time_s=20000),
             expected=[_expected("at LCG.CNAF.it", "LCG.CNAF.it")],
         ),
-        Submission(
+        DemoSubmission(
             owner="alice",
             body=_job("for-gpu", **where, tags=["gpu"], group="lhcb_calib"),
             expected=[_expected("at LCG.RAL.uk, arc01", "LCG.RAL.uk")],
         ),
-        Submission(
+        DemoSubmission(
             owner="alice",
             body=_job("two-cores", **_shell('echo "with $WMS_PROCESSORS cores"'), processors=2, group="lhcb_calib"),
             expected=[_expected("with 2 cores", "LCG.CERN.ch")],
         ),
-        Submission(
+        DemoSubmission(
             owner="alice",
             body=_job("much-memory", **where, requirements={"Memory": 8000}),
             expected=[_expected("at LCG.RAL.uk", "LCG.RAL.uk")],
@@ -137,16 +137,16 @@ def _placed() -> Sequence[Submission]:
     )
 
 
-def _ended() -> Sequence[Submission]:
+def _ended() -> Sequence[DemoSubmission]:
     """Return a job that fails, and one that is killed by a group mate of its owner."""
     return (
-        Submission(
+        DemoSubmission(
             owner="charlie",
             killed_by="bob",
             body=_job("killed", **_shell("echo begun; sleep 900; echo never")),
             expected=[_expected(r"\Abegun\n\Z", status=JobStatus.KILLED, exit_code=None)],
         ),
-        Submission(
+        DemoSubmission(
             owner="alice",
             body=_job("fails", **_shell("echo 'the third step went wrong'; exit 3")),
             expected=[_expected("third step", *_X86, status=JobStatus.FAILED, exit_code=3)],
@@ -154,8 +154,8 @@ def _ended() -> Sequence[Submission]:
     )
 
 
-def _two_files() -> Submission:
-    return Submission(
+def _two_files() -> DemoSubmission:
+    return DemoSubmission(
         owner="alice",
         files=[Upload(file_name="input.tar.gz", content=_archive("sort.sh", "numbers.txt"))],
         body=_job("two-files", executable="sort.sh", output_sandbox=["sorted-*.txt"], cpu_time_s=400),
@@ -168,7 +168,7 @@ def _two_files() -> Submission:
     )
 
 
-def _jdl() -> Submission:
+def _jdl() -> DemoSubmission:
     jdl = f"""
         JobName = "jdl";  // the same attributes, spelt as DIRAC does
         JobGroup = "{JOB_GROUP}";
@@ -182,10 +182,10 @@ def _jdl() -> Submission:
     """
     written = {"std.out": "written in JDL", "warnings.txt": "of old"}
     sites = frozenset({"LCG.CERN.ch", "LCG.RAL.uk"})
-    return Submission(owner="bob", body={"jdl": jdl}, expected=[Expected(sites=sites, ces=_CES, output=written)])
+    return DemoSubmission(owner="bob", body={"jdl": jdl}, expected=[Expected(sites=sites, ces=_CES, output=written)])
 
 
-def _list_with_a_priority() -> Submission:
+def _list_with_a_priority() -> DemoSubmission:
     """Return a list of jobs that are alike, but for the last one, which its owner wants first."""
     many = 8
     names = [*(f"one-of-{many}-{number}" for number in range(1, many)), "urgent"]
@@ -193,7 +193,7 @@ def _list_with_a_priority() -> Submission:
         _job(name, **_shell('echo "$WMS_JOB_NAME"'), cpu_time_s=3000, priority=10 if name == "urgent" else 1)
         for name in names
     ]
-    return Submission(
+    return DemoSubmission(
         owner="bob", body={"jobs": jobs, "group": "lhcb_user"}, expected=[_expected(rf"\A{name}\n\Z") for name in names]
     )
 

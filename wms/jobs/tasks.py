@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from wms.jobs.queries import are_awaited
 from wms.jobs.services import reevaluation, sandbox_upkeep, unused_submit_pools
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
@@ -31,4 +31,4 @@ def remove_unused_sandboxes() -> None:
 def reevaluate_soon(lfns: Collection[str]) -> None:
     """Have the jobs looked at that read the files, if there are any: most files are registered before anybody asks."""
     if are_awaited(lfns):
-        nudge(reevaluate_input_data)
+        send_after_commit(reevaluate_input_data)

@@ -10,7 +10,7 @@ from django.db import transaction
 logger = logging.getLogger(__name__)
 
 
-def nudge(task: "Task[..., Any]", **arguments: object) -> None:
+def send_after_commit(task: "Task[..., Any]", **arguments: object) -> None:
     """Ask for *task* as soon as the current transaction has committed.
 
     What must happen is already marked in the database and beat will see to it; this only makes it happen sooner.
@@ -23,4 +23,4 @@ def _send(task: "Task[..., Any]", arguments: dict[str, object]) -> None:
     try:
         task.apply_async(kwargs=arguments, retry=False)
     except task.OperationalError:  # kombu's: the broker cannot be reached
-        logger.warning("nudge.lost", extra={"task": task.name})
+        logger.warning("send_after_commit.lost", extra={"task": task.name})

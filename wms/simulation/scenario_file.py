@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from wms.configuration.document import MAX_BYTES, parse
 from wms.configuration.problems import ConfigurationError, Remark, Unreadable
-from wms.configuration.reading import Place, Reading
-from wms.configuration.records import Entry, RecordOf
+from wms.configuration.reading import Location, Reading
+from wms.configuration.records import RecordOf, SectionEntry
 from wms.configuration.schema import (
     Configuration,
     GroupEntry,
@@ -21,7 +21,7 @@ from wms.kernel.errors import RejectedError
 from wms.kernel.names import did_you_mean
 from wms.simulation.schema import LoadEntry, ScenarioFile
 
-EntryT = TypeVar("EntryT", bound=Entry)
+EntryT = TypeVar("EntryT", bound=SectionEntry)
 
 #: Nouns whose names a simulation needs; others, such as managers and storage, it does not look at.
 _NEEDED = frozenset({"vo", "group", "site", "ce"})
@@ -85,7 +85,7 @@ def _read(path: Path, record: type[EntryT], reading: Reading) -> EntryT:
     try:
         with path.open("rb") as stream:
             node = parse(stream.read(MAX_BYTES + 1))
-        return RecordOf(record).read(node, Place(reading, ""))
+        return RecordOf(record).read(node, Location(reading, ""))
     except OSError as error:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}.") from error
     except ConfigurationError as error:

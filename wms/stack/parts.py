@@ -12,7 +12,7 @@ def _at_once() -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class ServicePart:
     """A program that runs as long as the system does.
 
     Args:
@@ -37,7 +37,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class CommandPart:
     """A program that has to end well before anything after it is started; arguments as for a service.
 
     Args:
@@ -52,7 +52,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallPart:
     """A function of ours that has to return before anything after it is started; it runs in a thread.
 
     Only a StackError that it raises is expected; anything else is a mistake in the program.
@@ -62,7 +62,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
+class ActivityPart:
     """A coroutine of ours that has to return before anything after it is started; cancelled when all is to stop.
 
     Only a StackError that it raises is expected; anything else is a mistake in the program.
@@ -71,6 +71,6 @@ class Activity:
     function: Callable[[Output], Awaitable[None]]
 
 
-Part = Service | Command | Call | Activity
+Part = ServicePart | CommandPart | CallPart | ActivityPart
 #: Parts of one stage start together; the next stage starts when all of them are ready or done.
 Stage = Sequence[Part]

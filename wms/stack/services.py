@@ -16,7 +16,7 @@ from wms.stack.guard import Guard
 from wms.stack.launch import launched
 from wms.stack.listening import Listener
 from wms.stack.output import Output
-from wms.stack.parts import Call, Command, Service, Stage
+from wms.stack.parts import CallPart, CommandPart, ServicePart, Stage
 from wms.stack.servers import POSTGRES_STOP_SIGNAL, PostgresServer, ValkeyServer, environment_of_server
 from wms.stack.supervisor import Supervisor
 
@@ -40,7 +40,7 @@ class ConfigurationNotReadableError(StackError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class StackOptions:
     """How the system is to be run.
 
     Args:
@@ -66,7 +66,7 @@ class Options:
 class System:
     """What every part shares: the options, the directory, and the variables of each child."""
 
-    options: Options
+    options: StackOptions
     directory: DataDirectory
     environment: Mapping[str, str]
 
@@ -92,7 +92,7 @@ def _no_more(_system: System) -> Sequence[Stage]:
     return ()
 
 
-def run(options: Options, *, greeting: Callable[[System], str], more: MoreStages = _no_more) -> None:
+def run(options: StackOptions, *, greeting: Callable[[System], str], more: MoreStages = _no_more) -> None:
     """Run the whole system in the foreground until it is asked to stop, or to its last stage.
 
     Args:
@@ -143,7 +143,7 @@ async def _supervise(stages: Sequence[Stage], *, greeting: Callable[[], str], st
     await Supervisor(stages=stages, output=output, announce=lambda: output.text(greeting()), stay=stay).run()
 
 
-def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
+def _embed(options: StackOptions, directory: DataDirectory, sockets: Path, guard: Guard) -> tuple[System, list[Stage]]:
     """Return the system's surroundings, and the stages of those servers that no variable names."""
     path = os.pathsep.join(filter(None, [str(options.project), os.environ.get("PYTHONPATH")]))
     environment = {**options.defaults, **os.environ, **guard.environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
@@ -158,16 +158,16 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
         raise AddressNeededError("Name the address of the proxy before the socket in WMS_SERVER_URL.")
     environment.setdefault("WMS_DIRECTOR_CYCLE_S", _CYCLE_S)
     directory.part("static")  # WhiteNoise warns of one that is missing
-    servers: list[Service] = []
+    servers: list[ServicePart] = []
     before: list[Stage] = []
     after: list[Stage] = []
     server_environment = environment_of_server() | guard.environment
     if "WMS_DATABASE_URL" not in os.environ:
         postgres = PostgresServer(programs=find_postgres(), data=directory.path / "postgres", sockets=sockets)
         environment |= {"WMS_DATABASE_URL": postgres.url(_DATABASE), "WMS_EMBEDDED": "1"}
-        before.append([Call(function=postgres.create)])
+        before.append([CallPart(function=postgres.create)])
         servers.append(
-            Service(
+            ServicePart(
                 name="postgres",
                 command=postgres.command(),
                 environment=server_environment,
@@ -176,12 +176,12 @@ def _embed(options: Options, directory: DataDirectory, sockets: Path, guard: Gua
                 stop_within_s=30,
             )
         )
-        after.append([Call(function=lambda: postgres.create_database(_DATABASE))])
+        after.append([CallPart(function=lambda: postgres.create_database(_DATABASE))])
     if "WMS_REDIS_URL" not in os.environ:
         valkey = ValkeyServer(program=find_valkey(), sockets=sockets)
         environment["WMS_REDIS_URL"] = valkey.url()
         servers.append(
-            Service(
+            ServicePart(
                 name="valkey",
                 command=valkey.command(),
                 environment=server_environment,
@@ -200,13 +200,13 @@ def _own_stages(system: System) -> list[Stage]:
     return stages
 
 
-def _prepare(system: System) -> Command:
+def _prepare(system: System) -> CommandPart:
     """Return what brings the database up to date, with its tables and what the configuration file says."""
     file = system.options.configuration
     if file is None:
         migrate = system.manage("migrate", "--no-input", "--verbosity", "0")
-        return Command(name="migrate", command=migrate, environment=system.environment)
-    return Command(
+        return CommandPart(name="migrate", command=migrate, environment=system.environment)
+    return CommandPart(
         name="configure",
         # One process for both: it is the longest part of a start.
         command=system.manage("configure", str(file.absolute()), "--migrate"),
@@ -215,9 +215,9 @@ def _prepare(system: System) -> Command:
     )
 
 
-def _web(system: System) -> Service:
+def _web(system: System) -> ServicePart:
     how_many = ["--workers", str(system.options.web_workers), "--threads", str(_WEB_THREADS)]
-    return Service(
+    return ServicePart(
         name="web",
         command=system.python("-m", "wms.web", *system.options.listener.server_options, *how_many),
         environment=system.environment,
@@ -225,10 +225,10 @@ def _web(system: System) -> Service:
     )
 
 
-def _workers(system: System) -> list[Service]:
+def _workers(system: System) -> list[ServicePart]:
     """Return one Celery worker for each queue, so that dead sites never delay expiry (DESIGN §4.7)."""
     return [
-        Service(
+        ServicePart(
             name=queue,
             # Threads: one process each, and nobody to leave behind.
             command=_celery(
@@ -244,9 +244,9 @@ def _workers(system: System) -> list[Service]:
     ]
 
 
-def _beat(system: System) -> Service:
+def _beat(system: System) -> ServicePart:
     schedule = str(system.directory.part("beat") / "schedule")
-    return Service(
+    return ServicePart(
         name="beat",
         command=_celery(system, "beat", "--schedule", schedule, "--pidfile", ""),
         environment=system.environment,
@@ -254,8 +254,8 @@ def _beat(system: System) -> Service:
     )
 
 
-def _pilots(system: System) -> Service:
-    return Service(
+def _pilots(system: System) -> ServicePart:
+    return ServicePart(
         name="pilots",
         command=system.python("-m", "wms.stack.pilot_drain", str(system.directory.path / "pilots")),
         environment=system.environment,

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from wms.stack.errors import StackError
 from wms.stack.output import Output, copy_lines
-from wms.stack.parts import Activity, Call, Command, Part, Service, Stage
+from wms.stack.parts import ActivityPart, CallPart, CommandPart, Part, ServicePart, Stage
 
 _PROBE_EVERY_S = 0.05
 _LINES_KEPT = 30
@@ -28,7 +28,7 @@ class ServiceFailedError(StackError):
     """A service ended, or was not ready in time, while the system was being started."""
 
 
-class CommandFailedError(StackError):
+class CommandPartFailedError(StackError):
     """A command that has to succeed before the system can run did not."""
 
 
@@ -100,16 +100,16 @@ class Supervisor:
                 raise expected.exceptions[0] from None  # one sentence is enough: the others were cut short by it
 
     async def _start_part(self, part: Part) -> None:
-        if isinstance(part, Call):
+        if isinstance(part, CallPart):
             await asyncio.to_thread(part.function)
             return
-        if isinstance(part, Activity):
+        if isinstance(part, ActivityPart):
             await part.function(self._output)
             return
         child = _Child(part, output=self._output)
         self._running[-1].append(child)
         await child.start()
-        if isinstance(part, Command):
+        if isinstance(part, CommandPart):
             await child.succeed(part)
             return
         await child.become_ready(part)
@@ -125,7 +125,7 @@ class Supervisor:
 class _Child:
     """One process and the task that copies its output, started again and again if need be."""
 
-    def __init__(self, part: Service | Command, *, output: Output) -> None:
+    def __init__(self, part: ServicePart | CommandPart, *, output: Output) -> None:
         self._part = part
         self._output = output
         self._process: asyncio.subprocess.Process | None = None
@@ -157,12 +157,12 @@ class _Child:
         if not self._part.quiet:
             self._output.line(self._part.name, line)
 
-    async def succeed(self, command: Command) -> None:
+    async def succeed(self, command: CommandPart) -> None:
         """Wait for the end, which must be a good one."""
         if await self._end() != 0:
-            raise CommandFailedError(command.failure or f"{command.name} failed{self._last_line()}")
+            raise CommandPartFailedError(command.failure or f"{command.name} failed{self._last_line()}")
 
-    async def become_ready(self, service: Service) -> None:
+    async def become_ready(self, service: ServicePart) -> None:
         """Wait until the service is ready, which must be in time and before it ends."""
         end = asyncio.create_task(self._end())
         try:
@@ -178,11 +178,11 @@ class _Child:
         finally:
             end.cancel()
 
-    def keep(self, service: Service) -> None:
+    def keep(self, service: ServicePart) -> None:
         """From now on start the service again whenever it ends."""
         self._keeping = asyncio.create_task(self._keep(service))
 
-    async def _keep(self, service: Service) -> None:
+    async def _keep(self, service: ServicePart) -> None:
         pause_s = _SHORTEST_PAUSE_S
         while True:
             begun = time.monotonic()
@@ -206,7 +206,7 @@ class _Child:
         """Ask the process to end, wait, and kill what is left of its session."""
         if self._process is None:
             return
-        if isinstance(self._part, Service):
+        if isinstance(self._part, ServicePart):
             self._signal(self._part.stop_signal)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), self._part.stop_within_s)

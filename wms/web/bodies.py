@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from django.core.exceptions import RequestDataTooBig
 
-from wms.web.limits import Limits
+from wms.web.limits import BodyLimits
 
 if TYPE_CHECKING:
     from granian._granian import RSGIHTTPProtocol as HTTPProtocol
@@ -25,7 +25,7 @@ _IN_MEMORY_BYTES: Final = 1024 * 1024
 _LEAST_PAUSE_S: Final = 0.02
 
 
-class Flaw(Enum):
+class BodyFailure(Enum):
     """Why a body is not there."""
 
     LATE = "late"
@@ -36,7 +36,7 @@ class Flaw(Enum):
 
 
 #: Called once, with what was waited for, and the body or why there is none.
-Then = Callable[["IncomingBody", IO[bytes] | Flaw], None]
+Then = Callable[["IncomingBody", IO[bytes] | BodyFailure], None]
 
 
 class UnreadBody:
@@ -65,7 +65,7 @@ class IncomingBody:
         self._protocol = protocol
         self._then = then
         self._future: Any = None
-        self._flaw: Flaw | None = None
+        self._flaw: BodyFailure | None = None
         self._begun_s = monotonic()
         self.received_bytes = 0
 
@@ -73,11 +73,11 @@ class IncomingBody:
         """Begin to read."""
         raise NotImplementedError
 
-    def is_late(self, limits: Limits) -> bool:
+    def is_late(self, limits: BodyLimits) -> bool:
         """Return whether it comes too slowly."""
         return limits.is_late(monotonic() - self._begun_s, received_bytes=self.received_bytes)
 
-    def drop(self, flaw: Flaw) -> None:
+    def drop(self, flaw: BodyFailure) -> None:
         """Read no more of it, unless all has come."""
         self._flaw = flaw
         future = self._future
@@ -93,12 +93,12 @@ class IncomingBody:
         """Return what has come; None, and all is over, if nothing will."""
         self._future = None
         if future.cancelled():
-            self._then(self, self._flaw or Flaw.BROKEN_OFF)
+            self._then(self, self._flaw or BodyFailure.BROKEN_OFF)
             return None
         try:
             return cast("bytes", future.result())
         except RuntimeError:  # granian's errors of a connection
-            self._then(self, Flaw.BROKEN_OFF)
+            self._then(self, BodyFailure.BROKEN_OFF)
             return None
 
 
@@ -176,10 +176,10 @@ class LongBody(IncomingBody):
             _logger.exception("The disk for temporary files takes no more of a body.")
             with suppress(OSError):  # what is still to be written
                 self._file.close()
-            self._then(self, Flaw.NO_ROOM)
+            self._then(self, BodyFailure.NO_ROOM)
             return False
         if is_whole:
             self._then(self, self._file)
         elif not piece:
-            self._then(self, Flaw.BROKEN_OFF)
+            self._then(self, BodyFailure.BROKEN_OFF)
         return bool(piece) and not is_whole

@@ -9,10 +9,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from wms.kernel.bodies import most_bytes_of
 from wms.web.answers import answer, refuse
-from wms.web.bodies import Flaw, IncomingBody, LongBody, ShortBody, UnreadBody
+from wms.web.bodies import BodyFailure, IncomingBody, LongBody, ShortBody, UnreadBody
 from wms.web.callers import caller_of
 from wms.web.environ import environ_of
-from wms.web.limits import Limits
+from wms.web.limits import BodyLimits
 from wms.web.unread import UnreadAnswers
 from wms.web.waiting import IncompleteBodies
 
@@ -42,7 +42,7 @@ class Front:
     bounded rate and is answered in other threads: it takes from everybody else's time what can be spared.
     """
 
-    def __init__(self, application: "WSGIApplication", *, limits: Limits, prefix: str = "") -> None:
+    def __init__(self, application: "WSGIApplication", *, limits: BodyLimits, prefix: str = "") -> None:
         self._application = application
         self._limits = limits
         self._prefix = prefix
@@ -111,11 +111,15 @@ class Front:
         return self._limits.caller_bytes_per_s / max(1, self._incomplete.under_way(caller))
 
     def _end(
-        self, environ: "WSGIEnvironment", protocol: "HTTPProtocol", incoming: IncomingBody, body: IO[bytes] | Flaw
+        self,
+        environ: "WSGIEnvironment",
+        protocol: "HTTPProtocol",
+        incoming: IncomingBody,
+        body: IO[bytes] | BodyFailure,
     ) -> None:
         """Answer a request whose body is there, or will never be."""
         self._incomplete.remove(incoming)
-        if isinstance(body, Flaw):
+        if isinstance(body, BodyFailure):
             _refuse_for(body, protocol)
             return
         environ["wsgi.input"] = body
@@ -128,33 +132,33 @@ class Front:
         protocol: "HTTPProtocol",
         is_large: bool,  # noqa: FBT001 - bound by partial
         incoming: IncomingBody,
-        body: IO[bytes] | Flaw,
+        body: IO[bytes] | BodyFailure,
     ) -> None:
         """As for a short one, and then count one less of the caller; large ones in threads of their own."""
 
         def end() -> None:
             try:
-                with nullcontext() if isinstance(body, Flaw) else body:
+                with nullcontext() if isinstance(body, BodyFailure) else body:
                     self._end(environ, protocol, incoming, body)
             except Exception:
                 _logger.exception("A request with a long body failed.")
             finally:
                 self._incomplete.forgets(caller)
 
-        if isinstance(body, Flaw) or not is_large:
+        if isinstance(body, BodyFailure) or not is_large:
             end()
         else:
             self._incomplete.remove(incoming)
             self._large.submit(end)
 
 
-def _refuse_for(flaw: Flaw, protocol: "HTTPProtocol") -> None:
-    if flaw is Flaw.LATE:
+def _refuse_for(flaw: BodyFailure, protocol: "HTTPProtocol") -> None:
+    if flaw is BodyFailure.LATE:
         detail = "The body did not come in time; send the request again."
         refuse(protocol, HTTPStatus.REQUEST_TIMEOUT, "request_timeout", detail)
-    elif flaw is Flaw.BROKEN_OFF:
+    elif flaw is BodyFailure.BROKEN_OFF:
         refuse(protocol, HTTPStatus.BAD_REQUEST, "bad_request", "The body broke off; send the request again.")
-    elif flaw is Flaw.NO_ROOM:
+    elif flaw is BodyFailure.NO_ROOM:
         detail = "The server has no room for the body; tell its operator, and send the request again later."
         refuse(protocol, HTTPStatus.SERVICE_UNAVAILABLE, "no_room", detail, retry_after_s=_NO_ROOM_RETRY_AFTER_S)
     else:

@@ -7,7 +7,7 @@ from django.conf import settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BodyLimits:
     """How much, and how long, a process of the web server waits for.
 
     Args:

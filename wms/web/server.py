@@ -22,7 +22,7 @@ from granian.server.common import WORKERS_METHODS
 from granian.server.mp import MPServer, WorkerProcess
 
 from wms.web.front import Front
-from wms.web.limits import Limits
+from wms.web.limits import BodyLimits
 
 #: Connections of a process; more wait in the kernel. An idle one costs some kB, and ends by itself.
 _MOST_CONNECTIONS: Final = 4096
@@ -90,7 +90,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
     metrics: object,
 ) -> None:
     """Run one process of the server, until it is told to end."""
-    front = Front(application, limits=Limits.configured(), prefix=scope_opts.get("url_path_prefix") or "")
+    front = Front(application, limits=BodyLimits.configured(), prefix=scope_opts.get("url_path_prefix") or "")
     front.start()
     ended, stop = threading.Event(), WorkerSignal()
     stop.add_cb(ended.set)
@@ -126,7 +126,7 @@ def _work(  # noqa: PLR0913, PLR0917 - granian's signature
     ended.wait()
 
 
-class Server(MPServer):
+class WebServer(MPServer):
     """The server: processes that share one socket."""
 
     def _init_shared_socket(self) -> None:
@@ -172,7 +172,7 @@ def serve(
         prefix: of all paths.
     """
     os.register_at_fork(after_in_child=_end_by_signals)
-    Server(
+    WebServer(
         "wms.wsgi:application",
         address=host,
         port=port,

@@ -20,7 +20,7 @@ from stat import S_ISSOCK
 from time import monotonic, sleep
 from typing import Final
 
-from wms.web.limits import Limits
+from wms.web.limits import BodyLimits
 
 _logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class _Unread:
 class UnreadAnswers:
     """The connections of this process on which something was sent that the client has not taken yet."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
         #: By the number of the socket, which no other one has at the same time.
         self._unread: dict[int, _Unread] = {}

@@ -6,8 +6,8 @@ from collections import Counter
 from time import sleep
 from typing import Final
 
-from wms.web.bodies import Flaw, IncomingBody
-from wms.web.limits import Limits
+from wms.web.bodies import BodyFailure, IncomingBody
+from wms.web.limits import BodyLimits
 
 _logger = logging.getLogger(__name__)
 
@@ -23,14 +23,14 @@ class IncompleteBodies:
     while refusing what is new would be what an attacker wants.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         #: In the order in which they began.
         self._of_unknown: dict[IncomingBody, None] = {}
         self._of_known: dict[IncomingBody, None] = {}
         self._callers: Counter[str] = Counter()
-        self._dropped: Counter[Flaw] = Counter()
+        self._dropped: Counter[BodyFailure] = Counter()
         self._is_over = False
 
     def watch(self) -> None:
@@ -42,7 +42,7 @@ class IncompleteBodies:
         oldest = None
         with self._lock:
             if self._is_over:  # its request was taken just before the server was told to stop
-                body.drop(Flaw.STOPPED)
+                body.drop(BodyFailure.STOPPED)
             if caller is not None:
                 self._of_known[body] = None
                 return
@@ -51,7 +51,7 @@ class IncompleteBodies:
                 oldest = next(iter(self._of_unknown))
                 del self._of_unknown[oldest]
         if oldest is not None:
-            self._drop(oldest, Flaw.CROWDED_OUT)
+            self._drop(oldest, BodyFailure.CROWDED_OUT)
 
     def remove(self, body: IncomingBody) -> None:
         """Forget a body that is complete, or will never be."""
@@ -83,13 +83,13 @@ class IncompleteBodies:
         with self._lock:
             self._is_over = True
         for body in self._all():
-            body.drop(Flaw.STOPPED)
+            body.drop(BodyFailure.STOPPED)
 
     def _all(self) -> list[IncomingBody]:
         with self._lock:
             return [*self._of_unknown, *self._of_known]
 
-    def _drop(self, body: IncomingBody, flaw: Flaw) -> None:
+    def _drop(self, body: IncomingBody, flaw: BodyFailure) -> None:
         body.drop(flaw)
         self._dropped[flaw] += 1
 
@@ -99,7 +99,7 @@ class IncompleteBodies:
             sleep(_LOOK_EVERY_S)
             for body in self._all():
                 if body.is_late(self._limits):
-                    self._drop(body, Flaw.LATE)
+                    self._drop(body, BodyFailure.LATE)
             silent_s += _LOOK_EVERY_S
             if self._dropped and silent_s >= _SAID_EVERY_S:
                 silent_s = 0.0

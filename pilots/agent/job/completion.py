@@ -14,11 +14,11 @@ from pilots.agent.data import output_spool
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.job.sandbox import Limits, TooLargeError
-from pilots.agent.job.stage_out import NoOutputError, present_files, store_file, store_output_data
+from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
+from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_file, store_output_data
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.api import MAX_MINOR, Usage
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
@@ -38,7 +38,7 @@ _LEAST_SAID = 30
 #: Archives on their way.
 _PACKED, _DATA, _WHOLE = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz"
 #: Of an output sandbox at a storage element, whose own limit counts; so does the disk.
-_BOUNDLESS = Limits(packed_bytes=2**63, unpacked_bytes=2**63)
+_BOUNDLESS = ArchiveLimits(packed_bytes=2**63, unpacked_bytes=2**63)
 _LOST = ", the rest is lost"
 #: Missing files that are named, and characters of each: a minor status is short.
 _MOST_NAMED, _LONG_NAME = 3, 40
@@ -94,14 +94,14 @@ class Delivery:
     """Of one job."""
 
     def __init__(
-        self, context: JobContext, lease: Lease, *, workspace: Workspace, configuration: Configuration
+        self, context: JobContext, lease: Lease, *, workspace: Workspace, configuration: PilotConfiguration
     ) -> None:
         self._context = context
         self._lease = lease
         self._workspace = workspace
         #: Where all the output is that was too much for the server, as the end of a sentence; empty: nowhere.
         self._all_kept = ""
-        self._limits = Limits(
+        self._limits = ArchiveLimits(
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
         )
 
@@ -165,13 +165,13 @@ class Delivery:
         return self._packed_and_kept(files, _DATA, conclusion) if files else ""
 
     def _packed_and_kept(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
-        most = Limits(packed_bytes=output_spool.MOST_BYTES, unpacked_bytes=output_spool.MOST_BYTES)
+        most = ArchiveLimits(packed_bytes=output_spool.MOST_BYTES, unpacked_bytes=output_spool.MOST_BYTES)
         try:
             sandbox.pack(
                 self._workspace.job, files, into=self._workspace.scratch / name, limits=most,
                 give_up=lambda: self._better_to_do(conclusion.reason),
             )  # fmt: skip
-        except (OSError, TooLargeError, GivenUpError) as error:
+        except (OSError, OutputTooLargeError, GivenUpError) as error:
             log.event("output.not_kept", job=self._lease.job.id, archive=name, error=error)
             return ""
         return self._kept(name, conclusion)
@@ -195,11 +195,18 @@ class Delivery:
         except (InterruptedCallError, GivenUpError):
             reason = self._context.order(self._lease)
             return replace(conclusion, exit_code=None, minor="The output data were not all stored", reason=reason)
-        except (NoOutputError, StorageError, UnreachableError, MalformedAnswerError, RefusedError, OSError) as error:
+        except (
+            NoOutputDataError,
+            StorageError,
+            UnreachableError,
+            MalformedAnswerError,
+            RefusedError,
+            OSError,
+        ) as error:
             said = error.detail if isinstance(error, RefusedError) else error
             said = error.strerror or error if isinstance(error, OSError) else said
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)
-            where = "" if isinstance(error, NoOutputError) else self._kept_data(conclusion)
+            where = "" if isinstance(error, NoOutputDataError) else self._kept_data(conclusion)
             said = str(said)[:_SAID] if where else said
             return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {said}{where}")
         return conclusion
@@ -228,7 +235,7 @@ class Delivery:
                 directory, files, into=packed, limits=self._limits, give_up=lambda: self._better_to_do(reason)
             )  # fmt: skip
             return self._store(packed, give_up_at=give_up_at, reason=reason), missing or None
-        except TooLargeError as error:
+        except OutputTooLargeError as error:
             trouble = f"output sandbox over the limit of {error}"
         except RefusedError as error:
             trouble = f"the output was refused ({error.detail[:_SAID]})"
@@ -266,7 +273,7 @@ class Delivery:
                     self._context, self._lease, file, lfn, place,
                     persistently=persistently, give_up=lambda: self._better_to_do(None),
                 )  # fmt: skip
-        except (*_UNANSWERED, TooLargeError, StorageError, RefusedError, OSError) as error:
+        except (*_UNANSWERED, OutputTooLargeError, StorageError, RefusedError, OSError) as error:
             log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
             return ""
         finally:

@@ -17,14 +17,14 @@ from pilots.agent.job import isolation, user_helper
 from pilots.agent.job.heartbeat import Heartbeat, tail_of
 from pilots.agent.job.identity import Identity, NoIdentityError, Streams
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.job.payload import SIGNAL_BASE, End, NotStartedError, Payload
+from pilots.agent.job.payload import SIGNAL_BASE, End, NotStartedError, PayloadProcess
 from pilots.agent.job.payload_records import PayloadRecord
 from pilots.agent.job.preparation import NodeTroubleError, Program
-from pilots.agent.job.watchdog import PayloadLimits, Verdict, Watchdog
+from pilots.agent.job.watchdog import LimitVerdict, PayloadLimits, Watchdog
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.api import Usage
-from pilots.agent.server.configuration import Configuration, Margins
-from pilots.agent.server.lease import ENDED, STOPPED, Job, Lease
+from pilots.agent.server.configuration import Margins, PilotConfiguration
+from pilots.agent.server.lease import ENDED, STOPPED, Lease, LeasedJob
 
 #: Beyond the limit of the whole payload, which the watchdog sees, so far a single process of it can go by itself.
 _BEYOND_CPU_S = 60.0
@@ -36,7 +36,7 @@ _STOPPED_BY_SIGNAL = frozenset(SIGNAL_BASE + number for number in StopRequest.SI
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PayloadOutcome:
     """How the execution ended.
 
     Attributes:
@@ -47,14 +47,14 @@ class Outcome:
 
     end: End
     reason: str | None = None
-    verdict: Verdict | None = None
+    verdict: LimitVerdict | None = None
 
 
 class Execution:
     """One run of one program."""
 
     def __init__(
-        self, context: JobContext, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+        self, context: JobContext, lease: Lease, *, configuration: PilotConfiguration, wall_left_s: float, speed: float
     ) -> None:
         """Take the limits from the job and from the slot.
 
@@ -78,7 +78,9 @@ class Execution:
         """Return what the payload has used so far; for the heartbeat's thread too."""
         return Usage() if self._watchdog is None else self._watchdog.usage
 
-    def run(self, program: Program, *, identity: Identity, workspace: Workspace, heartbeat: Heartbeat) -> Outcome:
+    def run(
+        self, program: Program, *, identity: Identity, workspace: Workspace, heartbeat: Heartbeat
+    ) -> PayloadOutcome:
         """Run *program* to its end; nothing of it is left afterwards.
 
         Raises:
@@ -96,7 +98,7 @@ class Execution:
         parent_watched = linux.notified_of_the_end_of(self._context.parent, _PARENT_ENDED)
         with identity.inside(workspace, self._lease.job) as streams, record, parent_watched:
             try:
-                payload = Payload(
+                payload = PayloadProcess(
                     program, identity=identity, workspace=workspace, streams=streams,
                     max_cpu_s=self._limits.cpu_s + _BEYOND_CPU_S, record=record,
                     namespaces=self._namespaces(workspace, uid=identity.uid),
@@ -132,13 +134,15 @@ class Execution:
     def _on_parent_ended(self, _number: int, _frame: FrameType | None) -> None:
         self._parent_ended = True
 
-    def _leave_with_parent(self, payload: Payload) -> NoReturn:
+    def _leave_with_parent(self, payload: PayloadProcess) -> NoReturn:
         """End the payload at once and leave: with the pilot's main process this slot is over, or will be soon."""
         log.event("payload.stopping", job=self._lease.job.id, reason="the pilot was killed")
         payload.close()
         os._exit(1)
 
-    def _watching(self, payload: Payload, identity: Identity, workspace: Workspace, streams: Streams) -> Watchdog:
+    def _watching(
+        self, payload: PayloadProcess, identity: Identity, workspace: Workspace, streams: Streams
+    ) -> Watchdog:
         nearly_mb = self._limits.memory_mb * self._limits.warning_fraction
         return Watchdog(
             self._limits,
@@ -150,9 +154,9 @@ class Execution:
             look_every_s=self._configuration.look_every_s,
         )
 
-    def _wait(self, payload: Payload, watchdog: Watchdog, heartbeat: Heartbeat) -> Outcome:
+    def _wait(self, payload: PayloadProcess, watchdog: Watchdog, heartbeat: Heartbeat) -> PayloadOutcome:
         reason: str | None = None
-        verdict: Verdict | None = None
+        verdict: LimitVerdict | None = None
         kill_at: float | None = None
         look_at = monotonic() + self._configuration.look_every_s
         while not payload.wait_for_end(self._context.wakeup, self._seconds_until(look_at, kill_at)):
@@ -179,7 +183,7 @@ class Execution:
         if reason is None and verdict is None and self._was_stopped_with_the_pilot(end):
             reason = STOPPED
         # An order that came together with the payload's own end changes nothing of how it ended.
-        return Outcome(end, reason=reason, verdict=None if reason else verdict)
+        return PayloadOutcome(end, reason=reason, verdict=None if reason else verdict)
 
     def _was_stopped_with_the_pilot(self, end: End) -> bool:
         """Return whether the payload failed because all of the slot was told to stop, which is no fault of its own.
@@ -195,7 +199,7 @@ class Execution:
                 self._context.wakeup.wait(left_s)
         return bool(self._context.stop)
 
-    def _look(self, watchdog: Watchdog, heartbeat: Heartbeat) -> Verdict | None:
+    def _look(self, watchdog: Watchdog, heartbeat: Heartbeat) -> LimitVerdict | None:
         verdict = watchdog.look()
         for warning in watchdog.warnings() if verdict is None else ():
             log.event("payload.warned", job=self._lease.job.id, warning=warning)
@@ -209,7 +213,7 @@ class Execution:
         return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
 
 
-def stall_window_s(job: Job, margins: Margins) -> float:
+def stall_window_s(job: LeasedJob, margins: Margins) -> float:
     """Return over how many seconds the payload may use hardly any CPU time; infinite: for ever.
 
     What the job asks for counts instead of what its place says, but within the place's longest window; a place that
@@ -222,7 +226,7 @@ def stall_window_s(job: Job, margins: Margins) -> float:
     return min(job.stalled_s or math.inf, longest_s)
 
 
-def limits_of(job: Job, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
+def limits_of(job: LeasedJob, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
     """Return how far the payload of *job* may go.
 
     Args:

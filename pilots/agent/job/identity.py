@@ -31,7 +31,7 @@ from pilots.agent.node import site_environment
 from pilots.agent.server import json_fields
 from pilots.agent.server.configuration import Place
 from pilots.agent.server.json_fields import MalformedAnswerError
-from pilots.agent.server.lease import Job
+from pilots.agent.server.lease import LeasedJob
 
 NONE, ENVIRONMENT, SUDO = "none", "environment", "sudo"
 
@@ -85,7 +85,7 @@ class Identity(Protocol):
     def command(self, script: Path) -> Sequence[str]:
         """Return the command line that runs a script as this user."""
 
-    def inside(self, workspace: Workspace, job: Job) -> AbstractContextManager[Streams]:
+    def inside(self, workspace: Workspace, job: LeasedJob) -> AbstractContextManager[Streams]:
         """Give the job's files to the user and open its output; in the end they are the pilot's to read.
 
         Raises:
@@ -105,7 +105,7 @@ class Identity(Protocol):
         """Remove the job's files, as far as only the user can, and let others have the identity."""
 
 
-def identity_of(place: Place, job: Job, directory: Path) -> Identity:
+def identity_of(place: Place, job: LeasedJob, directory: Path) -> Identity:
     """Return whose processes the job's are to be at this place.
 
     Args:
@@ -153,7 +153,7 @@ class Own:
         return [sys.executable or _SYSTEM_PYTHON, "-I", "-S", str(script)]
 
     @contextmanager
-    def inside(self, workspace: Workspace, job: Job) -> Iterator[Streams]:
+    def inside(self, workspace: Workspace, job: LeasedJob) -> Iterator[Streams]:
         """See Identity."""
         opened: list[int] = []
         try:
@@ -206,7 +206,7 @@ class Other:
         return [*self._words, python, "-I", "-S", str(script)]
 
     @contextmanager
-    def inside(self, workspace: Workspace, job: Job) -> Iterator[Streams]:
+    def inside(self, workspace: Workspace, job: LeasedJob) -> Iterator[Streams]:
         """See Identity."""
         self.enter(workspace)
         opened: list[int] = []
@@ -456,7 +456,7 @@ def _answer_on(wire: socket.socket) -> tuple[Mapping[str, object] | None, list[i
         return None, []
 
 
-def _names_of_streams(job: Job) -> list[str]:
+def _names_of_streams(job: LeasedJob) -> list[str]:
     """Return the name of standard output, and that of standard error if it is another."""
     names = [job.std_output, job.std_error]
     for name in names:

@@ -61,7 +61,7 @@ class NotStartedError(Exception):
     """There is no supervisor, so nothing was run."""
 
 
-class Payload:
+class PayloadProcess:
     """One running payload with all its processes; used by the main thread only."""
 
     def __init__(

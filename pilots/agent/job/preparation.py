@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pilots.agent.base import log
 from pilots.agent.job import sandbox
-from pilots.agent.job.sandbox import UnsafeArchiveError
+from pilots.agent.job.sandbox import UnsafeMemberError
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.node import gpus, site_environment
 from pilots.agent.server.api import Server
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
-from pilots.agent.server.lease import InputSandbox, Lease
+from pilots.agent.server.lease import Lease, SandboxReference
 
 #: As a shell says it.
 NOT_FOUND = 127
@@ -94,10 +94,10 @@ class DamagedTransferError(Exception):
 def fetch_input(
     server: Server,
     lease: Lease,
-    given: InputSandbox,
+    given: SandboxReference,
     *,
     workspace: Workspace,
-    configuration: Configuration,
+    configuration: PilotConfiguration,
     give_up: Callable[[], bool],
 ) -> None:
     """Fetch one input sandbox, compare its SHA-256, and put it into the job's directory.
@@ -126,7 +126,7 @@ def fetch_input(
         raise DamagedTransferError(str(error)) from error
     except RefusedError as error:
         raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be fetched: {error.detail}") from error
-    except (UnsafeArchiveError, *sandbox.DAMAGE) as error:
+    except (UnsafeMemberError, *sandbox.DAMAGE) as error:
         raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be unpacked: {error}") from error
     except OSError as error:
         log.event("node.disk_trouble", error=error)
@@ -134,7 +134,7 @@ def fetch_input(
 
 
 def environment_of(
-    lease: Lease, workspace: Workspace, configuration: Configuration, *, identity: Mapping[str, str]
+    lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, identity: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Return the payload's whole environment: nothing of the pilot's but the paths of the site and its language.
 

@@ -33,16 +33,16 @@ _SLASH = "\\x2f"
 DAMAGE = (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
-class UnsafeArchiveError(Exception):
+class UnsafeMemberError(Exception):
     """A member of the archive could touch something outside its directory, or there is too much of it."""
 
 
-class TooLargeError(Exception):
+class OutputTooLargeError(Exception):
     """The output is larger than the server takes; the text of the error is the limit."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Of one sandbox, in bytes: as it travels, and unpacked."""
 
     packed_bytes: int
@@ -64,9 +64,9 @@ def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
         for number, member in enumerate(members, start=1):
             left -= member.size if member.isreg() else 0
             if left < 0 or member.size < 0:
-                raise UnsafeArchiveError(f"it unpacks to more than {max_bytes} bytes")
+                raise UnsafeMemberError(f"it unpacks to more than {max_bytes} bytes")
             if number > MAX_MEMBERS:
-                raise UnsafeArchiveError(f"it has more than {MAX_MEMBERS} members")
+                raise UnsafeMemberError(f"it has more than {MAX_MEMBERS} members")
             _unpack_member(members, member, into)
     return max_bytes - left
 
@@ -78,7 +78,7 @@ def place(file: Path, *, into: Path, name: str) -> Path:
         UnsafeArchiveError: the name is none of a file in that directory.
     """
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        raise UnsafeArchiveError(f"{name!r} is no name of a file")
+        raise UnsafeMemberError(f"{name!r} is no name of a file")
     target = into / name
     _make_way(target, name)
     file.rename(target)
@@ -120,7 +120,7 @@ def pack(
     names: Sequence[tuple[Path, str]],
     *,
     into: Path,
-    limits: Limits,
+    limits: ArchiveLimits,
     give_up: Callable[[], bool] = lambda: False,
 ) -> int:
     """Write a .tar.gz of the files *names* (path, name within the archive); return how many there are.
@@ -137,11 +137,16 @@ def pack(
 
 
 def _pack(
-    directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, limits: Limits, give_up: Callable[[], bool]
+    directory: Path,
+    names: Sequence[tuple[Path, str]],
+    *,
+    into: Path,
+    limits: ArchiveLimits,
+    give_up: Callable[[], bool],
 ) -> int:
     left = limits.unpacked_bytes
     if len(names) > MAX_MEMBERS:
-        raise TooLargeError(f"{MAX_MEMBERS} files")
+        raise OutputTooLargeError(f"{MAX_MEMBERS} files")
     packed = 0
     with into.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for path, name in names:
@@ -152,13 +157,13 @@ def _pack(
                 info = _header(name, os.fstat(content.fileno()))
                 left -= info.size
                 if left < 0:
-                    raise TooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
+                    raise OutputTooLargeError(f"{_shown(limits.unpacked_bytes)}, unpacked")
                 archive.addfile(info, stoppable(content, give_up))
                 packed += 1
             if file.tell() > limits.packed_bytes:
                 break
     if into.stat().st_size > limits.packed_bytes:
-        raise TooLargeError(f"{_shown(limits.packed_bytes)}, packed")
+        raise OutputTooLargeError(f"{_shown(limits.packed_bytes)}, packed")
     return packed
 
 
@@ -209,11 +214,11 @@ def _all_files(directory: Path, patterns: Sequence[str]) -> Iterator[Path]:
 def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
     parts = _parts(member.name)
     if member.issparse() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        raise UnsafeArchiveError(f"{member.name!r} is neither a file nor a directory nor a link")
+        raise UnsafeMemberError(f"{member.name!r} is neither a file nor a directory nor a link")
     if not parts:
         if member.isdir():
             return  # the top itself
-        raise UnsafeArchiveError("a member has no name")
+        raise UnsafeMemberError("a member has no name")
     target = _make_parents(into, parts, member.name)
     if member.isdir():
         _make_directory(target, member.name)
@@ -225,7 +230,7 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path
         source = into.joinpath(*_parts(member.linkname))
         _make_parents(into, _parts(member.linkname), member.name)
         if not _is_plain(source):
-            raise UnsafeArchiveError(f"{member.name!r} is a link to no file of the archive")
+            raise UnsafeMemberError(f"{member.name!r} is a link to no file of the archive")
         os.link(source, target, follow_symlinks=False)
     else:
         _write(archive, member, target)
@@ -234,9 +239,9 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path
 def _parts(name: str) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in {"", "."})
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise UnsafeArchiveError(f"{name!r} leads out of the directory")
+        raise UnsafeMemberError(f"{name!r} leads out of the directory")
     if len(parts) > _MAX_DEPTH:
-        raise UnsafeArchiveError(f"{name[:100]!r} lies deeper than {_MAX_DEPTH} levels")
+        raise UnsafeMemberError(f"{name[:100]!r} lies deeper than {_MAX_DEPTH} levels")
     return parts
 
 
@@ -253,7 +258,7 @@ def _make_directory(path: Path, name: str) -> None:
         path.mkdir(mode=0o755)
     except FileExistsError:
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise UnsafeArchiveError(f"{name!r} lies behind what is no directory") from None
+            raise UnsafeMemberError(f"{name!r} lies behind what is no directory") from None
 
 
 def _make_way(target: Path, name: str) -> None:
@@ -263,7 +268,7 @@ def _make_way(target: Path, name: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(kind):
-        raise UnsafeArchiveError(f"{name!r} is already there, and no file")
+        raise UnsafeMemberError(f"{name!r} is already there, and no file")
     target.unlink()
 
 
@@ -275,7 +280,7 @@ def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
         climbs += 1
     # NB: ".." after a descent may pass another link, and lead anywhere.
     if not target or target.startswith("/") or "\0" in target or climbs > depth or ".." in parts[climbs:]:
-        raise UnsafeArchiveError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
+        raise UnsafeMemberError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
     return target
 
 

@@ -14,7 +14,7 @@ from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.preparation import RESCHEDULE, CannotRunError, NodeTroubleError, is_of_node
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.http import TooMuchError, UnreachableError
-from pilots.agent.server.job_data import IN_PLACE, Copy, InputFile
+from pilots.agent.server.job_data import IN_PLACE, DataFile, InputCopy
 from pilots.agent.server.lease import Lease
 
 #: {logical name: path or URL}, for the payload.
@@ -50,7 +50,7 @@ def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
     catalog.write_text(json.dumps(places, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _from_any_copy(context: JobContext, lease: Lease, given: InputFile, *, number: int, workspace: Workspace) -> str:
+def _from_any_copy(context: JobContext, lease: Lease, given: DataFile, *, number: int, workspace: Workspace) -> str:
     """Return where the file is, of the nearest copy that can be read as it was registered."""
     arrived = workspace.scratch / "arriving-data"
     reason, cause, of_node = "no copy of it is left", None, False
@@ -74,7 +74,7 @@ def _from_any_copy(context: JobContext, lease: Lease, given: InputFile, *, numbe
     raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
 
 
-def _fetch(context: JobContext, lease: Lease, copy: Copy, *, into: Path, lfn: str) -> None:
+def _fetch(context: JobContext, lease: Lease, copy: InputCopy, *, into: Path, lfn: str) -> None:
     def once() -> None:
         context.storage.fetch(
             copy.url,
@@ -98,7 +98,7 @@ def _fetch(context: JobContext, lease: Lease, copy: Copy, *, into: Path, lfn: st
             )
 
 
-def _look_at(context: JobContext, lease: Lease, copy: Copy, *, lfn: str) -> str:
+def _look_at(context: JobContext, lease: Lease, copy: InputCopy, *, lfn: str) -> str:
     """Return the path or the URL of a file that is left where it is."""
     path = path_of(copy.url)
     if path is not None:
@@ -126,7 +126,7 @@ def _call(context: JobContext, lease: Lease, once: Callable[[], int | None]) -> 
     )
 
 
-def _compare(file: Path, copy: Copy) -> None:
+def _compare(file: Path, copy: InputCopy) -> None:
     size_bytes = file.stat().st_size
     if copy.size_bytes is not None and size_bytes != copy.size_bytes:
         raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")

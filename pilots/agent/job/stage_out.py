@@ -15,7 +15,7 @@ from pilots.agent.data.checksums import checksum_of
 from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
 from pilots.agent.job.job_context import JobContext
-from pilots.agent.server.job_data import OutputPlace
+from pilots.agent.server.job_data import OutputDestination
 from pilots.agent.server.lease import Lease
 
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ MAX_LFN = 255
 LFN_PREFIX = "LFN:"
 
 
-class NoOutputError(Exception):
+class NoOutputDataError(Exception):
     """The payload did not write what the job is to store."""
 
 
@@ -59,7 +59,7 @@ def store_output_data(
     wanted = [(path, name, lfns[name]) for path, name in found]
     wanted += _named_files(directory, data.output_files, taken=set(lfns.values()))
     if len(wanted) > MAX_FILES:
-        raise NoOutputError(f"{len(wanted)} files match, at most {MAX_FILES} are stored; pack them")
+        raise NoOutputDataError(f"{len(wanted)} files match, at most {MAX_FILES} are stored; pack them")
     with ExitStack() as opened:
         files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in wanted]
         for file, lfn in files:
@@ -84,7 +84,7 @@ def _named_files(directory: Path, entries: Iterable[str], *, taken: set[str]) ->
         name = lfn.rpartition("/")[2]
         path = _file_called(directory, name)
         if path is None:
-            raise NoOutputError(f"there is no file {name}, to be stored as {lfn}")
+            raise NoOutputDataError(f"there is no file {name}, to be stored as {lfn}")
         if lfn not in taken:
             found.append((path, name, lfn))
     return found
@@ -118,7 +118,7 @@ def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]
     for pattern in patterns:
         chosen = sandbox.chosen(directory, [pattern])
         if not chosen:
-            raise NoOutputError(f"no file matches {pattern}")
+            raise NoOutputDataError(f"no file matches {pattern}")
         found.update({name: path for path, name in chosen})
     return [(found[name], name) for name in sorted(found)]
 
@@ -129,9 +129,11 @@ def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
     for name in names:
         lfn = f"{path}/{normalize('NFC', name)}"
         if len(lfn) > MAX_LFN:
-            raise NoOutputError(f"names of at most {MAX_LFN} characters can be registered, not of {len(lfn)}: {lfn}")
+            raise NoOutputDataError(
+                f"names of at most {MAX_LFN} characters can be registered, not of {len(lfn)}: {lfn}"
+            )
         if lfn in lfns.values():
-            raise NoOutputError(f"two files are called {lfn}, in two spellings of Unicode; rename one")
+            raise NoOutputDataError(f"two files are called {lfn}, in two spellings of Unicode; rename one")
         lfns[name] = lfn
     return lfns
 
@@ -140,7 +142,7 @@ def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> Binary
     """Return the open file; a link may lead out of the job's directory, to what only the pilot may read."""
     file = sandbox.open_inside(path, directory)
     if file is None:
-        raise NoOutputError(f"{name} is no plain file of the job's directory")
+        raise NoOutputDataError(f"{name} is no plain file of the job's directory")
     return opened.enter_context(file)
 
 
@@ -149,7 +151,7 @@ def store_file(
     lease: Lease,
     file: BinaryIO,
     lfn: str,
-    place: OutputPlace,
+    place: OutputDestination,
     *,
     persistently: Persistently,
     give_up: Callable[[], bool],

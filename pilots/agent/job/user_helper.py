@@ -202,7 +202,7 @@ def _end(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
     return {"processes": sorted(found)}, ()
 
 
-class Seen(NamedTuple):
+class DirectoryUsage(NamedTuple):
     """One living process, of ``/proc/<pid>/stat``."""
 
     parent: int
@@ -249,7 +249,7 @@ def end_processes(
     return {(pid, seen[pid].started) for pid in found}
 
 
-def living() -> dict[int, Seen]:
+def living() -> dict[int, DirectoryUsage]:
     """Return every process that can be seen and may still execute something."""
     names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - no need of another module
     seen = {pid: _look_at(pid) for pid in names}
@@ -262,18 +262,18 @@ def started_of(pid: int) -> int | None:
     return None if seen is None else seen.started
 
 
-def _look_at(pid: int) -> Seen | None:
+def _look_at(pid: int) -> DirectoryUsage | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - the same
             words = file.read().rpartition(")")[2].split()
         # A process whose first thread has ended looks like a dead one; its other threads go on.
         dead = words[0] in "ZX" and int(words[17]) <= 1
-        return None if dead else Seen(parent=int(words[1]), session=int(words[3]), started=int(words[19]))
+        return None if dead else DirectoryUsage(parent=int(words[1]), session=int(words[3]), started=int(words[19]))
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _ancestors(pid: int, seen: Mapping[int, Seen]) -> set[int]:
+def _ancestors(pid: int, seen: Mapping[int, DirectoryUsage]) -> set[int]:
     found = set()
     while pid in seen and pid not in found:
         found.add(pid)

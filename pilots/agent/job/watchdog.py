@@ -54,7 +54,7 @@ class PayloadLimits:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LimitVerdict:
     """What is wrong, as the job's owner reads it.
 
     Attributes:
@@ -117,7 +117,7 @@ class Watchdog:
         #: Read by the heartbeat's thread; replaced as a whole.
         self.usage = Usage(cpu_s=0.0, wall_s=0.0)
 
-    def look(self) -> Verdict | None:
+    def look(self) -> LimitVerdict | None:
         """Measure; return what the payload has done wrong, or None."""
         tree = processes.measure(self._root)
         now = self._clock()
@@ -174,22 +174,22 @@ class Watchdog:
 
     # ---- judging
 
-    def _verdict(self) -> Verdict | None:
+    def _verdict(self) -> LimitVerdict | None:
         for what, used, limit, unit in self._measured():
             if used > limit:
                 sentence = f"{what} exceeded: {_shown(used)} {unit} of {_shown(limit)} {unit}"
-                return Verdict(sentence[0].upper() + sentence[1:])
+                return LimitVerdict(sentence[0].upper() + sentence[1:])
         free_mb = free_disk_mb(self._directory)
         if free_mb is not None and free_mb < self._limits.min_free_disk_mb:
             least = f"{_shown(free_mb)} MB are free, {_shown(self._limits.min_free_disk_mb)} MB must be"
             # Who uses no more than was asked for is not to blame.
             asked = math.isfinite(self._limits.disk_mb)
-            return Verdict(f"The disk of the node is full: {least}", elsewhere=asked)
+            return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=asked)
         if (left := free_files(self._directory)) is not None and left < _LEAST_FREE_FILES:
             least = f"{left:.1%} of its files may still be made, {_LEAST_FREE_FILES:.0%} must be"
-            return Verdict(f"The disk of the node is full: {least}", elsewhere=math.isfinite(self._limits.disk_mb))
+            return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=math.isfinite(self._limits.disk_mb))
         idle = self._stalled_for(self._limits.stalled_s)
-        return None if idle is None else Verdict(f"Stalled: {idle}")
+        return None if idle is None else LimitVerdict(f"Stalled: {idle}")
 
     def _measured(self) -> Iterator[_Measured]:
         used, limits = self.usage, self._limits

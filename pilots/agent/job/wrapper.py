@@ -10,7 +10,7 @@ from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.job import containers, preparation
 from pilots.agent.job.completion import OF_JOB, Conclusion, Delivery
-from pilots.agent.job.execution import Execution, Outcome
+from pilots.agent.job.execution import Execution, PayloadOutcome
 from pilots.agent.job.heartbeat import Heartbeat
 from pilots.agent.job.identity import Identity, identity_of
 from pilots.agent.job.job_context import JobContext
@@ -28,10 +28,10 @@ from pilots.agent.job.preparation import (
 from pilots.agent.job.stage_in import stage_in
 from pilots.agent.job.stale_workspaces import WorkspaceLock
 from pilots.agent.job.workspace import Workspace
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import GivenUpError, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
-from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, InputSandbox, Lease, LeaseEndedError
+from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError, SandboxReference
 from pilots.agent.server.retry import InterruptedCallError
 
 #: Input that arrives damaged so often is damaged where it comes from.
@@ -45,7 +45,7 @@ class Wrapper:
     """Carries out one job."""
 
     def __init__(
-        self, context: JobContext, lease: Lease, *, configuration: Configuration, wall_left_s: float, speed: float
+        self, context: JobContext, lease: Lease, *, configuration: PilotConfiguration, wall_left_s: float, speed: float
     ) -> None:
         """Prepare the parts.
 
@@ -127,7 +127,7 @@ class Wrapper:
         except (*_UNANSWERED, RefusedError) as refused:
             log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
 
-    def _run(self, workspace: Workspace, identity: Identity) -> Outcome:
+    def _run(self, workspace: Workspace, identity: Identity) -> PayloadOutcome:
         for given in self._lease.job.input_sandboxes:
             self._fetch(given, workspace)
         stage_in(self._context, self._lease, workspace)
@@ -146,7 +146,7 @@ class Wrapper:
             containers.check_begun(self._lease, workspace)
         return outcome
 
-    def _fetch(self, given: InputSandbox, workspace: Workspace) -> None:
+    def _fetch(self, given: SandboxReference, workspace: Workspace) -> None:
         def once() -> None:
             preparation.fetch_input(
                 self._context.server,
@@ -177,7 +177,7 @@ class Wrapper:
             raise InterruptedCallError(reason)
 
 
-def conclusion_of(outcome: Outcome) -> Conclusion:
+def conclusion_of(outcome: PayloadOutcome) -> Conclusion:
     """Return what is to be reported: an order from outside says it, else the watchdog, else the payload's own end."""
     end = outcome.end
     if outcome.reason is not None:

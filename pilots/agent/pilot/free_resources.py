@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pilots.agent.pilot.offer import Resources
-from pilots.agent.server.lease import Job
+from pilots.agent.server.lease import LeasedJob
 
 
-def left_of(slot: Resources, jobs: Iterable[Job], *, free_disk_mb: int) -> Resources:
+def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) -> Resources:
     """Return the resources that the jobs do not have.
 
     Args:

@@ -26,7 +26,7 @@ from pilots.agent.job.wrapper import Wrapper
 from pilots.agent.pilot import drain
 from pilots.agent.pilot.options import Options
 from pilots.agent.server.api import MatchedJob, Server, Usage
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
@@ -85,7 +85,7 @@ class JobTask:
     """
 
     matched: MatchedJob
-    configuration: Configuration
+    configuration: PilotConfiguration
     wall_left_s: float
     speed: float
     gpus: tuple[str, ...]

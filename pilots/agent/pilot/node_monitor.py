@@ -14,7 +14,7 @@ from pilots.agent.node import inspection
 from pilots.agent.node.batch_system import BatchSystem
 from pilots.agent.pilot.offer import Resources, resources_of
 from pilots.agent.pilot.options import Options
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer
 from pilots.agent.server.json_fields import Record
 
@@ -42,7 +42,7 @@ class NodeSnapshot:
         alone: whether nothing keeps payloads from each other, so that one runs at a time.
     """
 
-    configuration: Configuration
+    configuration: PilotConfiguration
     slot: Resources
     free_disk_mb: int
     fit: bool
@@ -101,7 +101,7 @@ class NodeMonitor:
             self._images_not_started.clear()
             self._containers_at = monotonic() + _LOOK_AGAIN_S
 
-    def look(self, configuration: Configuration, answer: Answer, *, busy: bool) -> NodeSnapshot:
+    def look(self, configuration: PilotConfiguration, answer: Answer, *, busy: bool) -> NodeSnapshot:
         """Look at the node.
 
         Args:

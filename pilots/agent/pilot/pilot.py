@@ -31,7 +31,7 @@ from pilots.agent.pilot.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.pilot.options import Options
 from pilots.agent.pilot.submit_pools import SubmitPools, contradiction, whereabouts_of
 from pilots.agent.server.api import MatchedJob, NothingFits, Server, Usage
-from pilots.agent.server.configuration import Configuration, OtherProtocolError
+from pilots.agent.server.configuration import OtherProtocolError, PilotConfiguration
 from pilots.agent.server.http import Client, RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.lease import LeaseEndedError
@@ -73,7 +73,7 @@ class PilotExit(Exception):  # noqa: N818 - no error, but how the loop ends
         self.exit_code = exit_code
 
 
-class Pilot:
+class PilotLoop:
     """One pilot, from its start to its end."""
 
     def __init__(self, options: Options, *, token: str, started_at: float) -> None:
@@ -238,14 +238,14 @@ class Pilot:
         for matched in found:
             if self._stop:
                 # Asked for before the signal, answered after it.
-                self._hand_back(matched, snapshot.configuration, minor="Pilot was stopped")
+                self._hand_back(matched, snapshot.configuration, minor="PilotLoop was stopped")
             else:
                 self._start(matched, snapshot)
         backoff.reset()
         # Where there were fewer than could be taken, there is nothing else at the moment.
         return 0.0 if len(found) == most else backoff.next_s()
 
-    def _offer(self, left: Resources, configuration: Configuration) -> Record:
+    def _offer(self, left: Resources, configuration: PilotConfiguration) -> Record:
         offer = offer_of(left, elapsed_s=self._elapsed_s())
         where = whereabouts_of(self._options, configuration.place)
         return offer if where is None else self._submit_pools.added_to(offer, where)
@@ -313,7 +313,7 @@ class Pilot:
             stale_workspaces.remove(task.directory, accounts=task.configuration.place.payload_users)
 
     def _hand_back(
-        self, matched: MatchedJob, configuration: Configuration, *, minor: str, fault: str | None = None
+        self, matched: MatchedJob, configuration: PilotConfiguration, *, minor: str, fault: str | None = None
     ) -> None:
         lease = matched.lease(configuration=configuration, wakeup=self._wakeup)
         give_up_at = monotonic() + (_LAST_WORDS_S if self._stop else _HAND_BACK_S)

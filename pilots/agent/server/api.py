@@ -11,11 +11,20 @@ from urllib.parse import urlencode
 
 from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import configuration, json_fields
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer, Client, RefusedError, UnreachableError
 from pilots.agent.server.job_data import JobData, parse_data
 from pilots.agent.server.json_fields import Record
-from pilots.agent.server.lease import DRAIN, Command, Job, Lease, LeaseEndedError, Renewal, parse_job, parse_renewal
+from pilots.agent.server.lease import (
+    DRAIN,
+    Lease,
+    LeasedJob,
+    LeaseEndedError,
+    PilotCommand,
+    Renewal,
+    parse_job,
+    parse_renewal,
+)
 
 UNAUTHENTICATED = 401
 NOT_FOUND = 404
@@ -47,11 +56,11 @@ class MatchedJob:
 
     match_id: str
     token: str
-    job: Job
+    job: LeasedJob
     data: JobData
     first: Renewal
 
-    def lease(self, *, configuration: Configuration, wakeup: WakeupPipe) -> Lease:
+    def lease(self, *, configuration: PilotConfiguration, wakeup: WakeupPipe) -> Lease:
         """Return the lease for the process that works on it, whose pipe it wakes."""
         return Lease(
             match_id=self.match_id,
@@ -102,7 +111,7 @@ class Server:
         ahead_s = None if expires_at is None else answer.skew_s(now=expires_at.timestamp())
         return json_fields.whole(told, "pilot", 0), ahead_s
 
-    def configuration(self) -> tuple[Configuration, Answer]:
+    def configuration(self) -> tuple[PilotConfiguration, Answer]:
         """Return everything that a pilot must know, and the answer that it came in."""
         answer = self._client.call("GET", "/api/pilots/config/", token=self._token)
         return configuration.parse(answer.record(), asked_at=answer.sent_at), answer
@@ -164,7 +173,7 @@ class Server:
         std_output: str | None,
         acknowledged: Sequence[int],
         timeout_s: float | None = None,
-    ) -> tuple[Command, ...]:
+    ) -> tuple[PilotCommand, ...]:
         """Renew the lease; return the orders that are still to be obeyed.
 
         Raises:

@@ -58,7 +58,7 @@ class Margins:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class PilotConfiguration:
     """Durations in seconds, sizes in the unit that the name says."""
 
     server_time: datetime | None
@@ -82,7 +82,7 @@ class Configuration:
         return self.watchdog.min_free_disk_mb
 
 
-def parse(data: Record, *, asked_at: float) -> Configuration:
+def parse(data: Record, *, asked_at: float) -> PilotConfiguration:
     """Return the configuration in an answer; what is missing has the value that the server's settings begin with.
 
     Raises:
@@ -94,7 +94,7 @@ def parse(data: Record, *, asked_at: float) -> Configuration:
         raise OtherProtocolError(protocol)
     watchdog = json_fields.optional_record(data, "watchdog")
     heartbeat_s = json_fields.number(data, "heartbeat_s", 30)
-    return Configuration(
+    return PilotConfiguration(
         server_time=json_fields.moment(data, "server_time"),
         asked_at=asked_at,
         place=_place(json_fields.optional_record(data, "place")),

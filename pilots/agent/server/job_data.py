@@ -13,7 +13,7 @@ IN_PLACE = "in_place"
 
 
 @dataclass(frozen=True)
-class Copy:
+class InputCopy:
     """One place where a file may be read."""
 
     url: str
@@ -24,15 +24,15 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class InputFile:
+class DataFile:
     """One file that the job reads, and its copies, the nearest first; none may be left."""
 
     lfn: str
-    copies: tuple[Copy, ...]
+    copies: tuple[InputCopy, ...]
 
 
 @dataclass(frozen=True)
-class OutputPlace:
+class OutputDestination:
     """Where the output goes: the file ``x`` to the URL, then the path, then x."""
 
     storage_element: str
@@ -44,11 +44,11 @@ class OutputPlace:
 class JobData:
     """Of one job; nothing for most."""
 
-    input_files: tuple[InputFile, ...] = ()
+    input_files: tuple[DataFile, ...] = ()
     policy: str = DOWNLOAD
     #: Names or patterns.
     output_files: tuple[str, ...] = ()
-    output: OutputPlace | None = None
+    output: OutputDestination | None = None
     #: {storage element: bearer token}. In memory only, never in the text of this object.
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -72,14 +72,14 @@ def parse_data(answer: Record) -> JobData:
     )
 
 
-def _input_file(data: Record) -> InputFile:
+def _input_file(data: Record) -> DataFile:
     nearest = (data,) if json_fields.text(data, "url", "") else ()
     copies = (*nearest, *json_fields.records(data, "other_copies"))
-    return InputFile(lfn=json_fields.text(data, "lfn"), copies=tuple(map(_copy, copies)))
+    return DataFile(lfn=json_fields.text(data, "lfn"), copies=tuple(map(_copy, copies)))
 
 
-def _copy(data: Record) -> Copy:
-    return Copy(
+def _copy(data: Record) -> InputCopy:
+    return InputCopy(
         url=json_fields.text(data, "url"),
         storage_element=json_fields.text(data, "storage_element", ""),
         size_bytes=None if data.get("size_bytes") is None else json_fields.whole(data, "size_bytes"),
@@ -87,8 +87,8 @@ def _copy(data: Record) -> Copy:
     )
 
 
-def _place(data: Record) -> OutputPlace:
-    return OutputPlace(
+def _place(data: Record) -> OutputDestination:
+    return OutputDestination(
         storage_element=json_fields.text(data, "storage_element"),
         url=json_fields.text(data, "url"),
         path=json_fields.text(data, "path"),

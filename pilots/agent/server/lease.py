@@ -11,7 +11,7 @@ from pilots.agent.base import log
 from pilots.agent.base.clock import monotonic
 from pilots.agent.base.wakeup import WakeupPipe
 from pilots.agent.server import json_fields
-from pilots.agent.server.configuration import Configuration
+from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import Record
 
@@ -32,7 +32,7 @@ class LeaseEndedError(Exception):
 
 
 @dataclass(frozen=True)
-class InputSandbox:
+class SandboxReference:
     """A file or an archive that the job was given."""
 
     digest: str
@@ -42,7 +42,7 @@ class InputSandbox:
 
 
 @dataclass(frozen=True)
-class Job:
+class LeasedJob:
     """What the wrapper needs of a job's description; docs/rest.md has all of it."""
 
     id: int
@@ -65,7 +65,7 @@ class Job:
     #: Image in which it runs; empty: in none.
     container: str
     software: tuple[str, ...]
-    input_sandboxes: tuple[InputSandbox, ...]
+    input_sandboxes: tuple[SandboxReference, ...]
     output_sandbox: tuple[str, ...]
     #: Storage element that the job names; empty: none.
     output_se: str
@@ -75,7 +75,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Command:
+class PilotCommand:
     """An order of the server, repeated until it is acknowledged."""
 
     id: int
@@ -88,7 +88,7 @@ class Renewal:
 
     sent_at: float
     expires_at: datetime | None
-    commands: tuple[Command, ...]
+    commands: tuple[PilotCommand, ...]
 
 
 class Lease:
@@ -99,10 +99,10 @@ class Lease:
         *,
         match_id: str,
         token: str,
-        job: Job,
+        job: LeasedJob,
         data: JobData,
         first: Renewal,
-        configuration: Configuration,
+        configuration: PilotConfiguration,
         wakeup: WakeupPipe,
     ) -> None:
         self.match_id = match_id
@@ -185,7 +185,7 @@ class Lease:
             wanted, self._peek = self._peek, False
             return wanted
 
-    def _take(self, command: Command) -> None:
+    def _take(self, command: PilotCommand) -> None:
         self._seen.add(command.id)
         if command.name == KILL:
             self._kills.append(command.id)
@@ -214,14 +214,14 @@ class Lease:
         return min(left_s, longest_s)
 
 
-def parse_job(data: Record) -> Job:
+def parse_job(data: Record) -> LeasedJob:
     """Return the job in an answer to a match.
 
     Raises:
         MalformedAnswerError: see there.
     """
     environment = json_fields.optional_record(data, "environment")
-    return Job(
+    return LeasedJob(
         id=json_fields.whole(data, "id"),
         owner=json_fields.text(data, "owner", ""),
         job_name=json_fields.text(data, "job_name", ""),
@@ -255,16 +255,16 @@ def parse_renewal(data: Record, *, sent_at: float) -> Renewal:
         MalformedAnswerError: see there.
     """
     commands = tuple(
-        Command(id=json_fields.whole(each, "id"), name=json_fields.text(each, "name"))
+        PilotCommand(id=json_fields.whole(each, "id"), name=json_fields.text(each, "name"))
         for each in json_fields.records(data, "commands")
     )
     return Renewal(sent_at=sent_at, expires_at=json_fields.moment(data, "expires_at"), commands=commands)
 
 
-def _input(data: Record) -> InputSandbox:
+def _input(data: Record) -> SandboxReference:
     prefix = "sha256:"
     reference = json_fields.text(data, "sandbox")
-    return InputSandbox(
+    return SandboxReference(
         digest=reference.removeprefix(prefix),
         file_name=json_fields.text(data, "file_name"),
         is_archive=data.get("is_archive") is True,

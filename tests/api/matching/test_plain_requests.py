@@ -14,7 +14,7 @@ from pilots.models import Pilot
 from pilots.services.tokens import issue_pilot_token
 from tests import factories
 from tests.api.matching.conftest import World, offer
-from wms.kernel.rest.fast_views import MachineView, PlainRequest
+from wms.kernel.rest.fast_views import FastRequest, MachineView
 
 if TYPE_CHECKING:
     from django.test.client import _MonkeyPatchedWSGIResponse as Answer
@@ -31,7 +31,7 @@ def plain_ones(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     real = MachineView.initial
 
     def initial(view: MachineView, request: Any, *args: object, **kwargs: object) -> None:
-        seen.append(isinstance(request, PlainRequest))
+        seen.append(isinstance(request, FastRequest))
         real(view, request, *args, **kwargs)
 
     monkeypatch.setattr(MachineView, "initial", initial)

@@ -14,7 +14,7 @@ from tests.benchmarks.measuring import NotMeasurableError, say
 from tests.benchmarks.surroundings import Surroundings, running
 from tests.benchmarks.workloads.shape import Workload
 from wms.stack.launch import launched
-from wms.stack.parts import Service
+from wms.stack.parts import ServicePart
 
 _HERE = Path(__file__).parent
 #: Kept for the next run: to build it takes a minute.
@@ -95,7 +95,7 @@ def dirac(ready: Surroundings, workload: Workload) -> Iterator[Peer]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _mariadb(directory: Path) -> Service:
+def _mariadb(directory: Path) -> ServicePart:
     """Make a server's directory and return how it is run: durable, on a socket that only its owner can reach."""
     data = directory / "data"
     as_root = ["--user=root"] if os.geteuid() == 0 else []
@@ -111,7 +111,7 @@ def _mariadb(directory: Path) -> Service:
     program = shutil.which("mariadbd", path=_PATH) or "mariadbd"
     where = [f"--datadir={data}", f"--socket={directory / 'sql'}", f"--pid-file={directory / 'pid'}"]
     alone = ["--skip-networking", "--skip-grant-tables", f"--innodb-buffer-pool-size={_BUFFER_POOL}"]
-    return Service(
+    return ServicePart(
         name="mariadb",
         command=launched([program, "--no-defaults", *where, *alone, *as_root]),
         environment=_without_ours(),

@@ -18,7 +18,7 @@ from resources.models import (
 from taskqueues.models import Limit
 from tests.factories import NOW
 from wms.accounts.models import VO, Group, User
-from wms.configuration.configure import Outcome, configure
+from wms.configuration.configure import ConfigurationResult, configure
 from wms.configuration.problems import ConfigurationError
 
 EXAMPLE = (Path(__file__).parents[3] / "docs" / "configuration.example.yaml").read_text()
@@ -30,7 +30,7 @@ ENVIRON = {
 }
 
 
-def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVIRON) -> Outcome:
+def apply(text: str, *, dry_run: bool = False, environ: Mapping[str, str] = ENVIRON) -> ConfigurationResult:
     """Apply a configuration file."""
     return configure(text.encode(), environ=environ, now=NOW, dry_run=dry_run)
 

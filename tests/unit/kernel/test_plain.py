@@ -14,12 +14,12 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
 from matching.api.serializers import HeartbeatIn, OfferIn, PreviewIn, UsageIn
-from wms.kernel.rest import Flag, Number, PlainSerializer, StrictSerializer, Text, WholeNumber, load_json
+from wms.kernel.rest import FastSerializer, Flag, Number, StrictSerializer, Text, WholeNumber, load_json
 
 UUID_TEXT = "123e4567-e89b-42d3-a456-426614174000"
 
 
-class Everything(PlainSerializer):
+class Everything(FastSerializer):
     name = Text(max_length=3)
     remark = Text(required=False, allow_blank=True, allow_null=True)
     is_open = Flag(required=False)
@@ -31,7 +31,7 @@ class Everything(PlainSerializer):
     numbers = serializers.ListField(child=WholeNumber(), required=False)
 
 
-def by_fields(body: type[PlainSerializer], data: object) -> dict[str, Any] | None:
+def by_fields(body: type[FastSerializer], data: object) -> dict[str, Any] | None:
     """Return what the fields themselves make of *data*; None: refused."""
     try:
         values: dict[str, Any] = StrictSerializer.run_validation(body(), data)
@@ -40,7 +40,7 @@ def by_fields(body: type[PlainSerializer], data: object) -> dict[str, Any] | Non
     return values
 
 
-def checked(body: type[PlainSerializer], data: object) -> dict[str, Any] | None:
+def checked(body: type[FastSerializer], data: object) -> dict[str, Any] | None:
     try:
         return body.checked(data)
     except ValidationError:
@@ -70,7 +70,7 @@ VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(TEXTS, SCALAR
 
 @pytest.mark.parametrize("body", [Everything, OfferIn, PreviewIn, UsageIn, HeartbeatIn])
 @given(data=st.data())
-def test_what_is_accepted_is_what_the_fields_accept(body: type[PlainSerializer], data: st.DataObject) -> None:
+def test_what_is_accepted_is_what_the_fields_accept(body: type[FastSerializer], data: st.DataObject) -> None:
     names = st.sampled_from([*body().fields, "nmae"])
     right = {name: value for name, value in RIGHT.items() if name in body().fields}
     changes = data.draw(st.dictionaries(names, VALUES, max_size=3))
@@ -112,14 +112,14 @@ def test_each_body_gets_lists_of_its_own() -> None:
 def test_another_kind_of_field_is_no_plain_one() -> None:
     with pytest.raises(TypeError, match="open is no plain field but DateField"):
 
-        class Odd(PlainSerializer):
+        class Odd(FastSerializer):
             open = serializers.DateField()
 
 
 def test_a_serializer_that_validates_for_itself_is_not_plain() -> None:
     with pytest.raises(TypeError, match=r"it has validate$"):
 
-        class Whole(PlainSerializer):
+        class Whole(FastSerializer):
             name = Text()
 
             def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_a_serializer_that_validates_for_itself_is_not_plain() -> None:
 
     with pytest.raises(TypeError, match=r"it has validate_name$"):
 
-        class OneField(PlainSerializer):
+        class OneField(FastSerializer):
             name = Text()
 
             def validate_name(self, name: str) -> str:
@@ -145,7 +145,7 @@ def test_the_first_bodies_may_be_checked_by_many_threads_at_once() -> None:
             class Fresh(Everything):
                 more = WholeNumber()
 
-            def check(body: type[PlainSerializer] = Fresh, together: Barrier = together) -> object:
+            def check(body: type[FastSerializer] = Fresh, together: Barrier = together) -> object:
                 together.wait()
                 return body.checked({"name": "x", "more": 3})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wms.configuration.document import MAX_BYTES, parse
 from wms.configuration.problems import ConfigurationError, Unreadable
-from wms.configuration.reading import Place, Reading
+from wms.configuration.reading import Location, Reading
 from wms.configuration.records import RecordOf
 from wms.configuration.schema import Configuration
 
@@ -20,7 +20,7 @@ def reading_of(source: bytes, environ: dict[str, str]) -> Reading:
     """Read a file that is YAML at least."""
     reading = Reading(environ)
     with contextlib.suppress(Unreadable):
-        RecordOf(Configuration).read(parse(source), Place(reading, ""))
+        RecordOf(Configuration).read(parse(source), Location(reading, ""))
     return reading
 
 
@@ -251,7 +251,7 @@ def test_secrets_are_not_repeated_in_problems() -> None:
 def test_variables_are_replaced_in_texts_and_numbers() -> None:
     text = queue('max_pilots: "${N}", job_types: ["${A}/${A}", "$${A}", "$A"]')
     reading = Reading({"N": "7", "A": "a"})
-    file = RecordOf(Configuration).read(parse(text.encode()), Place(reading, ""))
+    file = RecordOf(Configuration).read(parse(text.encode()), Location(reading, ""))
     assert reading.problems == []
     (found,) = file.sites[0].ces[0].queues
     assert (found.max_pilots, found.job_types) == (7, ("$A", "${A}", "a/a"))

@@ -8,7 +8,7 @@ import pytest
 
 from wms.demo import display, sample
 from wms.demo.expectations import Expected, Happened, faults
-from wms.demo.job_table import Row, WatchedJob
+from wms.demo.job_table import ListedJob, WatchedJob
 from wms.demo.payloads.pi import estimate
 from wms.demo.rest import path_of
 from wms.demo.workload import PI_JOBS, submissions
@@ -93,7 +93,7 @@ def test_all_users_of_the_sample_can_log_in_and_somebody_administers() -> None:
 
 
 def test_a_row_is_read_as_the_server_writes_it() -> None:
-    row = Row.read(
+    row = ListedJob.read(
         {
             "id": 7,
             "job_name": "pi",
@@ -109,7 +109,7 @@ def test_a_row_is_read_as_the_server_writes_it() -> None:
         }
     )
 
-    assert row == Row(
+    assert row == ListedJob(
         id=7, name="pi", status="Done", site=CERN, pilot=3, exit_code=0, wall_s=1.5, matched_at=NOON, has_output=True
     )
 
@@ -117,7 +117,7 @@ def test_a_row_is_read_as_the_server_writes_it() -> None:
 def job(
     job_id: int, status: str, *, expected: Expected = PINNED, output: Mapping[str, str] | None = None
 ) -> WatchedJob:
-    row = Row(id=job_id, name=f"name-{job_id}", status=status, site=CERN, ce="ce01", exit_code=0, wall_s=1.25)
+    row = ListedJob(id=job_id, name=f"name-{job_id}", status=status, site=CERN, ce="ce01", exit_code=0, wall_s=1.25)
     return WatchedJob(row=row, owner="alice", expected=expected, output=output)
 
 
@@ -141,11 +141,11 @@ def test_a_job_is_settled_when_its_output_is_there_or_its_status_is_another(
 def test_progress_counts_jobs_pilots_and_the_matches_of_the_last_seconds() -> None:
     ago = {seconds: NOON - timedelta(seconds=seconds) for seconds in (0, 1, 4, 6)}
     rows = [
-        Row(id=1, status="Done", pilot=1, matched_at=ago[6]),
-        Row(id=2, status="Running", pilot=2, matched_at=ago[4]),
-        Row(id=3, status="Matched", pilot=1, matched_at=ago[1]),
-        Row(id=4, status="Completing", pilot=3, matched_at=ago[0]),
-        Row(id=5, status="Waiting"),
+        ListedJob(id=1, status="Done", pilot=1, matched_at=ago[6]),
+        ListedJob(id=2, status="Running", pilot=2, matched_at=ago[4]),
+        ListedJob(id=3, status="Matched", pilot=1, matched_at=ago[1]),
+        ListedJob(id=4, status="Completing", pilot=3, matched_at=ago[0]),
+        ListedJob(id=5, status="Waiting"),
     ]
 
     progress = display.progress_of(rows, elapsed_s=20.0, pilots=4)

@@ -12,8 +12,8 @@ import pytest
 
 from wms.stack.launch import launched
 from wms.stack.output import Output
-from wms.stack.parts import Activity, Call, Command, Service, Stage
-from wms.stack.supervisor import CommandFailedError, ServiceFailedError, Supervisor
+from wms.stack.parts import ActivityPart, CallPart, CommandPart, ServicePart, Stage
+from wms.stack.supervisor import CommandPartFailedError, ServiceFailedError, Supervisor
 
 
 class Recorder(Output):
@@ -38,14 +38,16 @@ def shell(script: str) -> list[str]:
     return launched(["/bin/sh", "-c", script])
 
 
-def service(name: str, script: str, *, is_ready: Callable[[], bool] = lambda: True, within_s: float = 10) -> Service:
-    return Service(
+def service(
+    name: str, script: str, *, is_ready: Callable[[], bool] = lambda: True, within_s: float = 10
+) -> ServicePart:
+    return ServicePart(
         name=name, command=shell(script), environment=dict(os.environ), is_ready=is_ready, ready_within_s=within_s
     )
 
 
-def command(name: str, script: str) -> Command:
-    return Command(name=name, command=shell(script), environment=dict(os.environ))
+def command(name: str, script: str) -> CommandPart:
+    return CommandPart(name=name, command=shell(script), environment=dict(os.environ))
 
 
 def run(stages: Sequence[Stage], *, output: Output | None = None, announce: Callable[[], None] = interrupt) -> None:
@@ -55,7 +57,7 @@ def run(stages: Sequence[Stage], *, output: Output | None = None, announce: Call
     asyncio.run(supervise())
 
 
-def noting(journal: Path, name: str) -> Service:
+def noting(journal: Path, name: str) -> ServicePart:
     """Return a service that notes its start and its end, and is ready when it has noted the start."""
     at_the_end = f"trap 'echo {name} ended >> {journal}; exit' TERM"
     script = f"{at_the_end}; echo {name} began >> {journal}; while :; do sleep 0.01; done"
@@ -89,7 +91,7 @@ def test_a_command_that_fails_stops_everything_before_it(tmp_path: Path) -> None
     journal = tmp_path / "journal"
     journal.touch()
 
-    with pytest.raises(CommandFailedError, match="migrate failed: no such table"):
+    with pytest.raises(CommandPartFailedError, match="migrate failed: no such table"):
         run([[noting(journal, "database")], [command("migrate", "echo no such table; exit 3")]])
 
     assert journal.read_text().splitlines() == ["database began", "database ended"]
@@ -118,10 +120,10 @@ def test_one_failure_in_a_stage_stops_the_others_of_that_stage(tmp_path: Path) -
 
 def test_a_call_that_raises_stops_everything() -> None:
     def refuse() -> None:
-        raise CommandFailedError("no")
+        raise CommandPartFailedError("no")
 
-    with pytest.raises(CommandFailedError, match="no"):
-        run([[service("database", "sleep 60")], [Call(function=refuse)]])
+    with pytest.raises(CommandPartFailedError, match="no"):
+        run([[service("database", "sleep 60")], [CallPart(function=refuse)]])
 
 
 def test_a_service_that_ends_is_started_again(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_an_activity_writes_and_ends_before_what_comes_after_it() -> None:
         await asyncio.sleep(0)
         shared.line("activity", "ended")
 
-    run([[Activity(function=act)], [command("after", "echo began")]], output=output)
+    run([[ActivityPart(function=act)], [command("after", "echo began")]], output=output)
 
     assert output.lines == ["activity | began", "activity | ended", "after    | began"]
 
@@ -208,7 +210,7 @@ def test_an_activity_is_cut_short_by_an_interrupt(tmp_path: Path) -> None:
         finally:
             journal.write_text(journal.read_text() + "activity cut short\n")
 
-    run([[noting(journal, "web")], [Activity(function=act)]], announce=lambda: announced.append(True))
+    run([[noting(journal, "web")], [ActivityPart(function=act)]], announce=lambda: announced.append(True))
 
     assert journal.read_text().splitlines() == ["web began", "activity cut short", "web ended"]
     assert announced == []

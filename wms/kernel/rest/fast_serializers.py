@@ -19,7 +19,7 @@ _PLAIN: Final = frozenset({Name, Text, WholeNumber, Number, Flag, serializers.UU
 _ASCII: Final = r"^[\x00-\x7f]*\Z"
 
 
-class PlainSerializer(StrictSerializer):
+class FastSerializer(StrictSerializer):
     """A strict serializer of plain fields, which has no ``validate`` methods.
 
     Its fields make a type that msgspec checks. What msgspec accepts is accepted, with the same values; of what it

@@ -20,7 +20,7 @@ _JSON: Final = "application/json"
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=JSONEncoder().default)
 
 
-class PlainJSONRenderer(JSONRenderer):
+class FastJSONRenderer(JSONRenderer):
     """JSON, by an encoder that takes a tenth of the time."""
 
     def render(
@@ -33,10 +33,10 @@ class PlainJSONRenderer(JSONRenderer):
         return b"" if data is None else _ENCODER.encode(data)
 
 
-class PlainRequest(Request):
+class FastRequest(Request):
     """A request of which nothing has to be found out: it is JSON that asks for JSON, and its token tells its kind."""
 
-    accepted_renderer = PlainJSONRenderer()
+    accepted_renderer = FastJSONRenderer()
     accepted_media_type = _JSON
 
     @property
@@ -60,11 +60,11 @@ class MachineView(APIView):
         caller = self._caller(request) if is_plain(request.META) else None
         if caller is None:
             return super().initialize_request(request, *args, **kwargs)
-        return PlainRequest(request, authenticators=(caller,), negotiator=self.get_content_negotiator())
+        return FastRequest(request, authenticators=(caller,), negotiator=self.get_content_negotiator())
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Refuse who may not call this view."""
-        if not isinstance(request, PlainRequest):
+        if not isinstance(request, FastRequest):
             super().initial(request, *args, **kwargs)
             return
         self.perform_authentication(request)

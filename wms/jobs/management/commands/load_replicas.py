@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from resources.services.loading import COLUMNS, ReplicaFileError, load
 from wms.jobs.tasks import reevaluate_input_data
-from wms.kernel.after_commit import nudge
+from wms.kernel.after_commit import send_after_commit
 
 
 class Command(BaseCommand):
@@ -30,5 +30,5 @@ class Command(BaseCommand):
             sentences = "\n".join(sentence for of_line in error.errors.values() for sentence in of_line)
             raise CommandError(f"Nothing was loaded.\n{sentences}") from error
         if loaded.new:
-            nudge(reevaluate_input_data)
+            send_after_commit(reevaluate_input_data)
         self.stdout.write(f"{loaded.read} replicas read: {loaded.new} new, {loaded.changed} changed.")

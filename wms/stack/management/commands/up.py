@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from wms.stack.directory import hint_for_commands
 from wms.stack.errors import StackError
 from wms.stack.listening import LOOPBACK, Listener
-from wms.stack.services import Options, System, run
+from wms.stack.services import StackOptions, System, run
 
 #: TCP has no others.
 MAX_PORT = 65535
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         try:
             listener = Listener.named(listen, port=port)
             _refuse_open_doors(listener)
-            options = Options(
+            options = StackOptions(
                 project=settings.BASE_DIR,
                 data=data_dir,
                 listener=listener,
