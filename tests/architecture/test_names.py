@@ -1,0 +1,44 @@
+"""One word for one thing: what is public has a name that no other app uses for something else."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+APPS: Final = ("matching", "pilots", "resources", "taskqueues", "wms")
+#: Names that several apps share, and why.
+SHARED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Command": "Django finds a management command by this name.",
+        "LeaseEndedError": "The server raises it, and the agent raises it again when the server has answered so.",
+        "Usage": "The agent sends it, and the server reads it.",
+    }
+)
+
+
+def app_of(path: Path) -> str:
+    """Return the app of a file: ``matching``, or ``wms.jobs`` of those below wms."""
+    parts = path.relative_to(ROOT).parts
+    return ".".join(parts[:2]) if parts[0] == "wms" else parts[0]
+
+
+def public_classes() -> Mapping[str, set[str]]:
+    """Return {name of a public class: the apps that define one of that name}; migrations have none."""
+    apps_of = defaultdict(set)
+    for app in APPS:
+        for path in (ROOT / app).rglob("*.py"):
+            if "migrations" in path.parts:
+                continue
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    apps_of[node.name].add(app_of(path))
+    return apps_of
+
+
+def test_no_two_apps_have_a_public_class_of_the_same_name() -> None:
+    shared = {name: sorted(apps) for name, apps in public_classes().items() if len(apps) > 1}
+    assert {name: apps for name, apps in shared.items() if name not in SHARED} == {}
+    assert set(SHARED) <= set(shared), "take what is no longer shared out of SHARED"
