@@ -1,8 +1,10 @@
 """The words and records of the pilots app: statuses, what a token opens, what the watchdog allows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 #: Raised when an agent of before could no longer work with this server.
 PROTOCOL_VERSION = 1
@@ -23,8 +25,36 @@ class PilotStatus(StrEnum):
     ABORTED = "Aborted"
 
 
+#: What a pilot may become. One that never ran is Aborted; a Stalled one may start all the same.
+TRANSITIONS: Mapping[PilotStatus, frozenset[PilotStatus]] = MappingProxyType(
+    {
+        PilotStatus.SUBMITTED: frozenset(
+            {PilotStatus.WAITING, PilotStatus.RUNNING, PilotStatus.STALLED, PilotStatus.ABORTED, PilotStatus.LOST}
+        ),
+        # One that was made by hand may report that it ends before it asks for a job.
+        PilotStatus.WAITING: frozenset(
+            {
+                PilotStatus.RUNNING,
+                PilotStatus.STALLED,
+                PilotStatus.DONE,
+                PilotStatus.FAILED,
+                PilotStatus.ABORTED,
+                PilotStatus.LOST,
+            }
+        ),
+        PilotStatus.STALLED: frozenset({PilotStatus.RUNNING, PilotStatus.ABORTED, PilotStatus.LOST}),
+        # A pilot that was killed for not having started may have registered in the same moment: it is Stalled again.
+        PilotStatus.RUNNING: frozenset(
+            {PilotStatus.DONE, PilotStatus.FAILED, PilotStatus.ABORTED, PilotStatus.LOST, PilotStatus.STALLED}
+        ),
+        PilotStatus.DONE: frozenset(),
+        PilotStatus.FAILED: frozenset(),
+        PilotStatus.ABORTED: frozenset(),
+        PilotStatus.LOST: frozenset(),
+    }
+)
 #: Statuses of pilots that have ended.
-ENDED = frozenset({PilotStatus.DONE, PilotStatus.FAILED, PilotStatus.ABORTED, PilotStatus.LOST})
+ENDED = frozenset(status for status, targets in TRANSITIONS.items() if not targets)
 #: Statuses with which a pilot may end. A stalled one may also still wait in its batch system, until it is killed there.
 MAY_END = ENDED | {PilotStatus.STALLED}
 

@@ -1,4 +1,4 @@
-"""The hurry after the durable mark: a Celery task asked for after commit, and lost without harm."""
+"""Celery tasks that are asked for after a commit, and may be lost without harm."""
 
 import logging
 from functools import partial
@@ -23,4 +23,4 @@ def _send(task: "Task[..., Any]", arguments: dict[str, object]) -> None:
     try:
         task.apply_async(kwargs=arguments, retry=False)
     except task.OperationalError:  # kombu's: the broker cannot be reached
-        logger.warning("send_after_commit.lost", extra={"task": task.name})
+        logger.warning("task.not_sent", extra={"task": task.name})

@@ -238,7 +238,7 @@ class PilotLoop:
         for matched in found:
             if self._stop:
                 # Asked for before the signal, answered after it.
-                self._hand_back(matched, snapshot.configuration, minor="PilotLoop was stopped")
+                self._hand_back(matched, snapshot.configuration, minor="Pilot was stopped")
             else:
                 self._start(matched, snapshot)
         backoff.reset()
