@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply
+from tests.database.configuration.configuring import ENVIRON, EXAMPLE, apply
 from tests.factories import make_site, make_token, make_user, make_vo
 from wms.accounts.domain import SecurityEventKind as Kind
 from wms.accounts.models import SecurityEvent

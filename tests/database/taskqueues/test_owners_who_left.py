@@ -14,7 +14,7 @@ from taskqueues.models import CONFIGURATION, ChangedGroup, TaskQueue, TaskQueueC
 from taskqueues.services import priorities
 from taskqueues.services.index.shared import index
 from taskqueues.services.queueing import rounding
-from tests.database.stack.configuring import apply
+from tests.database.configuration.configuring import apply
 from tests.factories import make_group, make_job, make_user, make_vo
 from wms.accounts.models import Group, Membership, User
 from wms.jobs.models import Job

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.database.stack.configuring import ENVIRON, EXAMPLE, counts
+from tests.database.configuration.configuring import ENVIRON, EXAMPLE, counts
 
 pytestmark = pytest.mark.django_db
 

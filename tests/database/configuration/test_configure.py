@@ -22,7 +22,7 @@ from resources.models import (
 from resources.services.site_tokens import issue_site_token
 from taskqueues.models import ChangedGroup, Limit, SubmitPool
 from taskqueues.services import submit_pools
-from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply, counts, problems_of
+from tests.database.configuration.configuring import ENVIRON, EXAMPLE, apply, counts, problems_of
 from tests.factories import NOW, make_ce, make_group, make_queue, make_site, make_user, make_vo
 from wms.accounts.domain import digest_of
 from wms.accounts.models import VO, Group, User

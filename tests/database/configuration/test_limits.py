@@ -11,7 +11,7 @@ from resources.models import (
     ThrottleState,
 )
 from taskqueues.models import Limit, LimitCount
-from tests.database.stack.configuring import apply
+from tests.database.configuration.configuring import apply
 from tests.factories import NOW, make_throttled_site, make_user
 from wms.configuration.export import export
 

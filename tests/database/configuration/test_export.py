@@ -13,7 +13,7 @@ from resources.models import (
     StorageElement,
 )
 from taskqueues.models import Limit
-from tests.database.stack.configuring import ENVIRON, EXAMPLE, apply
+from tests.database.configuration.configuring import ENVIRON, EXAMPLE, apply
 from tests.factories import make_ce, make_site
 from wms.accounts.models import VO, Group, User
 from wms.configuration.export import export
