@@ -111,8 +111,8 @@ def sha256(content: bytes) -> str:
     [
         ({"size_bytes": 4}, "5 bytes, not 4"),
         ({"size_bytes": 6}, "5 bytes, not 6"),
-        ({"checksum": "adler32:00000001"}, "adler32 is another"),
-        ({"checksum": f"sha256:{'0' * 64}"}, "sha256 is another"),
+        ({"checksum": "adler32:00000001"}, "adler32 mismatch"),
+        ({"checksum": f"sha256:{'0' * 64}"}, "sha256 mismatch"),
         ({"url": "file:///nonexistent/a"}, "no such file"),
         ({"url": "file:///dev/zero"}, "no such file"),
         ({"url": ""}, "no copy of it is left"),

@@ -1,7 +1,7 @@
-"""Which Unix user a payload runs as: one of a site's accounts, or, where the pilot is root, a number of its own.
+"""Unix users for payloads: accounts of the site or, where the pilot is root, user ids without an account.
 
-Of a site's accounts two owners on one node never share one while there is a free one. A number that no account has
-belongs to one payload alone, until nothing of that payload is left.
+Two owners on one node share an account of the site only when none is free. A user id without an account belongs to
+one payload until nothing of that payload is left.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from pilots.agent.base import linux, log, processes, shared_directories
 from pilots.agent.job.user_helper import remove_tree
 
 _DIRECTORY = "wms-accounts-{uid}"
-#: User ids of payloads of pilots that run as root. No tool gives them to accounts or containers; the first 478 are
-#: unused by systemd's list too, the others are those of its dynamic users, which it notes in a directory.
+#: User ids of payloads whose pilot is root. No tool assigns them to accounts or containers. systemd reserves all but
+#: the first 478 for its dynamic users, which it lists in _DYNAMIC_USERS.
 UIDS = range(60706, 65520)
 _DYNAMIC_USERS = Path("/run/systemd/dynamic-uid")
 _MAPS = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
+#: Seconds between two looks for processes to kill.
 _AGAIN_S = 0.02
 
 
 class NoAccountError(Exception):
-    """There is no account that the payload could run under."""
+    """No account is available for the payload."""
 
 
 class Account(NamedTuple):
@@ -45,36 +46,36 @@ class Claim:
     """An account that is held until it is given back, or this process ends."""
 
     def __init__(self, account: Account, lock: int | None = None) -> None:
-        """Note what is held; without a *lock* nothing is, and others may have the account at the same time."""
+        """Hold *account* by *lock*, a descriptor; without a lock others may use the account at the same time."""
         self.account = account
         self._lock = lock
 
     def give_back(self) -> None:
-        """Let others have the account."""
+        """Release the account."""
         if self._lock is not None:
             os.close(self._lock)
 
 
 def claim_uid(owner: Path, *, directory: Path | None = None) -> Claim:
-    """Return a user id without an account, which nobody else on the node gets while it is held.
+    """Claim a user id without an account, for this payload alone.
 
-    Nor does anybody as long as *owner* exists, or a process runs under it: nothing of a killed pilot's payload is ever
-    another payload's.
+    It is not given to another payload while *owner* exists or a process runs under it, so that the remains of a
+    killed pilot's payload never come to belong to another one.
 
     Args:
         owner: directory of the job.
-        directory: of the locks; None: the usual one.
+        directory: of the locks; None: the common one.
 
     Raises:
         NoAccountError: all are taken, or the locks cannot be made.
     """
     try:
-        place = common_directory(_DIRECTORY) if directory is None else _private(directory)
-        with (place / "choice").open("a+b") as choice:
+        lock_directory = common_directory(_DIRECTORY) if directory is None else _private(directory)
+        with (lock_directory / "choice").open("a+b") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
             used = {uid for _, uids in _processes() for uid in uids}
             for uid in _after(choice):
-                if uid not in used and _is_nobodys(uid) and (lock := _lock_of(uid, place)) is not None:
+                if uid not in used and _is_unused(uid) and (lock := _lock_of(uid, lock_directory)) is not None:
                     os.ftruncate(lock, 0)
                     os.pwrite(lock, os.fsencode(owner), 0)
                     choice.truncate(0)
@@ -86,9 +87,9 @@ def claim_uid(owner: Path, *, directory: Path | None = None) -> Claim:
 
 
 def _after(choice: BinaryIO) -> Sequence[int]:
-    """Return the user ids, first those after the last one that was claimed.
+    """Return all user ids, starting after the last one claimed.
 
-    What a payload left where nobody looks, or locked, is not met by the next one but, if at all, by one much later.
+    Files that a payload left unseen or locked are then met by a much later payload, if at all.
     """
     choice.seek(0)
     last = choice.read(16)
@@ -97,7 +98,7 @@ def _after(choice: BinaryIO) -> Sequence[int]:
 
 
 def can_change_user() -> bool:
-    """Return whether this process is root, and not only the root of a user namespace that has no other user."""
+    """Return whether this process is root and its user namespace has other users."""
     return os.geteuid() == 0 and all(_is_mapped(UIDS[0], map_) for map_ in _MAPS)
 
 
@@ -107,18 +108,18 @@ def processes_of(uid: int) -> Sequence[int]:
 
 
 def end_all_of(uid: int, *, within_s: float) -> bool:
-    """Kill every process of a user; return whether none is left that could execute an instruction."""
+    """Kill every process of a user; return whether none is left that can still run."""
     give_up_at = time.monotonic() + within_s
-    while found := processes_of(uid):
-        processes.kill(found)
+    while pids := processes_of(uid):
+        processes.kill(pids)
         if time.monotonic() > give_up_at:
-            return all(map(processes.is_being_killed, found))
+            return all(map(processes.is_being_killed, pids))
         time.sleep(_AGAIN_S)
     return True
 
 
 def remove_files_of(uid: int) -> None:
-    """Remove what a user, of whom no process is left, put into the directories and the memory that are everybody's."""
+    """Remove the files and System V objects in shared places of a user without processes."""
     linux.remove_ipc_of(uid)
     for top in shared_directories.ALL:
         with suppress(OSError), os.scandir(top) as entries:
@@ -131,7 +132,7 @@ def remove_files_of(uid: int) -> None:
                     os.unlink(entry.path)  # noqa: PTH108 - a file of scandir
 
 
-def _is_nobodys(uid: int) -> bool:
+def _is_unused(uid: int) -> bool:
     if not all(_is_mapped(uid, map_) for map_ in _MAPS) or (_DYNAMIC_USERS / str(uid)).exists():
         return False
     for find in (pwd.getpwuid, grp.getgrgid):
@@ -144,7 +145,7 @@ def _is_nobodys(uid: int) -> bool:
 
 
 def _is_mapped(uid: int, map_: Path) -> bool:
-    """Return whether the user namespace of this process has a user or group."""
+    """Return whether the user namespace of this process maps a user or group id."""
     try:
         lines = [list(map(int, line.split())) for line in map_.read_text().splitlines()]
     except (OSError, ValueError):
@@ -152,9 +153,9 @@ def _is_mapped(uid: int, map_: Path) -> bool:
     return any(first <= uid < first + count for first, _, count in lines)
 
 
-def _lock_of(uid: int, place: Path) -> int | None:
-    """Return the lock of a user id; None: it is another's, or the directory of the job that had it still exists."""
-    lock = os.open(place / f"uid-{uid}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+def _lock_of(uid: int, lock_directory: Path) -> int | None:
+    """Return the lock of a user id; None: it is taken, or the directory of its last job still exists."""
+    lock = os.open(lock_directory / f"uid-{uid}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -168,7 +169,7 @@ def _lock_of(uid: int, place: Path) -> int | None:
 
 
 def _processes() -> Iterator[tuple[int, frozenset[int]]]:
-    """Yield (process id, user ids that it has or can take) of every living process that can be seen."""
+    """Yield (process id, its real, effective, saved and file system user ids) of every living process."""
     names: Sequence[str] = ()
     with suppress(OSError):  # there may be no /proc
         names = os.listdir("/proc")  # noqa: PTH208 - thousands of names
@@ -177,42 +178,42 @@ def _processes() -> Iterator[tuple[int, frozenset[int]]]:
             continue
         with suppress(OSError, ValueError, KeyError, IndexError):
             lines = Path("/proc", name, "status").read_text(errors="replace").splitlines()
-            told = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
-            if told["State"][0] not in "ZX" or told["Threads"] != ["1"]:
-                yield int(name), frozenset(map(int, told["Uid"]))
+            fields = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+            if fields["State"][0] not in "ZX" or fields["Threads"] != ["1"]:
+                yield int(name), frozenset(map(int, fields["Uid"]))
 
 
 def claim(names: Sequence[str], *, owner: str, directory: Path | None = None) -> Claim:
-    """Return the account for *owner*'s payload, the same one again where that can be.
+    """Claim an account for *owner*'s payload, the same one each time where possible.
 
-    All pilots of one user on one node agree by locks in a directory for temporary files. Where all accounts are taken
-    by others, the owner's first choice is shared.
+    All pilots of one user on one node use locks in one directory. Where all accounts are taken by others, the owner's
+    first choice is shared.
 
     Args:
         names: of the accounts.
         owner: of the job.
-        directory: of the locks; None: the usual one.
+        directory: of the locks; None: the common one.
 
     Raises:
-        NoAccountError: one of the names is not to be used, or the locks cannot be made.
+        NoAccountError: one of the accounts cannot be used, or the locks cannot be made.
     """
     if not names:
         raise NoAccountError("the computing element names no payload_users")
     accounts = [_account(name) for name in sorted(set(names), key=lambda name: _rank(owner, name))]
     try:
-        place = common_directory(_DIRECTORY) if directory is None else _private(directory)
-        with (place / "choice").open("ab") as choice:
+        lock_directory = common_directory(_DIRECTORY) if directory is None else _private(directory)
+        with (lock_directory / "choice").open("ab") as choice:
             fcntl.flock(choice, fcntl.LOCK_EX)
-            return _choose(accounts, owner, place)
+            return _choose(accounts, owner, lock_directory)
     except OSError as error:
         raise NoAccountError(f"no account could be locked: {error.strerror}") from error
 
 
-def _choose(accounts: Sequence[Account], owner: str, place: Path) -> Claim:
-    """Take an account that is the owner's already, else a free one, else the first; called under the lock of choice."""
+def _choose(accounts: Sequence[Account], owner: str, lock_directory: Path) -> Claim:
+    """Claim an account that the owner already has, else a free one, else the first; the caller holds ``choice``."""
     free: tuple[Account, int] | None = None
     for account in accounts:
-        lock = os.open(place / account.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.open(lock_directory / account.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -229,7 +230,7 @@ def _choose(accounts: Sequence[Account], owner: str, place: Path) -> Claim:
         os.close(lock)
     if free is None:
         account = accounts[0]
-        lock = os.open(place / account.name, os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(lock_directory / account.name, os.O_RDWR | os.O_NOFOLLOW)
         fcntl.flock(lock, fcntl.LOCK_SH)
         return Claim(account, lock)
     account, lock = free
@@ -243,28 +244,28 @@ def named(names: Sequence[str]) -> Sequence[Account]:
     """Return the accounts of these names.
 
     Raises:
-        NoAccountError: one of them is not to be used.
+        NoAccountError: one of them cannot be used.
     """
     return [_account(name) for name in names]
 
 
 def _account(name: str) -> Account:
     try:
-        found = pwd.getpwnam(name)
+        entry = pwd.getpwnam(name)
     except (KeyError, ValueError):
         raise NoAccountError(f"there is no user {name} on the node") from None
-    if found.pw_uid in {0, os.getuid(), os.geteuid()}:
-        raise NoAccountError(f"user {name} is {'root' if found.pw_uid == 0 else 'the pilot itself'}")
-    return Account(name, found.pw_uid)
+    if entry.pw_uid in {0, os.getuid(), os.geteuid()}:
+        raise NoAccountError(f"user {name} is {'root' if entry.pw_uid == 0 else 'the pilot itself'}")
+    return Account(name, entry.pw_uid)
 
 
 def _rank(owner: str, name: str) -> bytes:
-    """Order accounts for one owner by chance, though alike on all nodes (rendezvous hashing)."""
+    """Return the sort key of an account for one owner: random, but equal on all nodes (rendezvous hashing)."""
     return hashlib.sha256(f"{owner}/{name}".encode()).digest()
 
 
 def common_directory(name: str) -> Path:
-    """Return a directory that all pilots of this user on this node share; made if need be.
+    """Return a directory that all pilots of this user on this node share, created if missing.
 
     Args:
         name: of the directory, with ``{uid}`` in it.
@@ -273,7 +274,7 @@ def common_directory(name: str) -> Path:
         OSError: it cannot be made, or belongs to somebody else.
     """
     name = name.format(uid=os.getuid())
-    # They all find it there, whatever their batch system says is for temporary files.
+    # Not TMPDIR, which batch systems set differently for each slot.
     common = shared_directories.TMP / name
     try:
         return _private(common)
@@ -283,10 +284,10 @@ def common_directory(name: str) -> Path:
 
 
 def _private(directory: Path) -> Path:
-    """Return *directory*, which is made if need be.
+    """Return *directory*, created if missing.
 
     Raises:
-        OSError: it is not there, or not this user's.
+        OSError: it cannot be made, or belongs to somebody else.
     """
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()

@@ -1,4 +1,4 @@
-"""The end of a job: its output goes to the server, then the last report."""
+"""The end of a job: its output is stored, then its result is reported."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError
 from pilots.agent.server.retry import InterruptedCallError
 
-#: The status Completing is good to know, and not worth waiting for.
+#: Seconds for reporting the status Completing, which is only informative.
 _SHORT_S = 5.0
-#: Somebody waits for the acknowledgement of an order to kill.
+#: Seconds for storing the output of a killed job, whose owner waits for the acknowledgement.
 _OUTPUT_OF_KILLED_S = 20.0
+#: Seconds for storing the output of any other job.
 _OUTPUT_S = 900.0
-#: Of standard output and error each, when all the output is too large.
+#: Last bytes of standard output and error each that are stored when the whole output is too large.
 _TAIL_BYTES = 1024 * 1024
-#: Of a server's refusal; what is said after it must also fit.
-_SAID = 100
-#: Of the reason why a job ended, however much is to be said of its output.
-_LEAST_SAID = 30
-#: Archives on their way.
+#: Characters of a refusal in a minor status, where the place of the output must also fit.
+_MAX_REFUSAL = 100
+#: Characters always left in a minor status for the reason why the job ended.
+_MIN_REASON = 30
+#: Names of archives in the scratch directory.
 _PACKED, _DATA, _WHOLE = "output.tar.gz", "output-data.tar.gz", "whole-output.tar.gz"
-#: Of an output sandbox at a storage element, whose own limit counts; so does the disk.
+#: For an output sandbox that goes to a storage element: the limits of storage and disk apply.
 _BOUNDLESS = ArchiveLimits(packed_bytes=2**63, unpacked_bytes=2**63)
 _LOST = ", the rest is lost"
-#: Missing files that are named, and characters of each: a minor status is short.
+#: Missing files that a minor status names, and characters of each name.
 _MOST_NAMED, _LONG_NAME = 3, 40
-#: What ended the job is what it asks for itself; that tells nothing of the node.
+#: Fault of the job: it asks for something that the node does not have. The node is not blamed.
 OF_JOB = "job"
-#: The process that saw to the job died; its payload may be why.
+#: Fault of the supervisor: the process of the job died, possibly because of the payload.
 OF_SUPERVISOR = "supervisor"
 Result = TypeVar("Result")
 
@@ -53,14 +54,14 @@ _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, Giv
 
 @dataclass(frozen=True)
 class Conclusion:
-    """How a job ended, as it is to be reported.
+    """The result of a job, as it is reported.
 
     Attributes:
-        exit_code: None: the payload had none.
-        minor: why, for its owner; None: the exit code says it.
-        reason: why it was stopped from outside (lease.ENDED and so on); None: it was not.
-        ran: whether the payload was started, so that there may be output.
-        fault: OF_JOB when the node does not have what the job itself asks for; None: nothing is said of that.
+        exit_code: of the payload; None: it has none.
+        minor: minor status with the reason, for the owner; None: the exit code is enough.
+        reason: why the job was stopped from outside (lease.ENDED and so on); None: it was not.
+        ran: True if the payload was started, so that there may be output.
+        fault: OF_JOB, OF_SUPERVISOR or None (unknown).
     """
 
     exit_code: int | None
@@ -71,7 +72,7 @@ class Conclusion:
 
 
 def _missing(directory: Path, patterns: Sequence[str]) -> str:
-    """Return which entries of the output sandbox match no file, as a short sentence; empty: each does."""
+    """Return a short sentence that names the entries of the output sandbox that match no file; empty: all match."""
     absent = [pattern for pattern in dict.fromkeys(patterns) if not sandbox.chosen(directory, [pattern])]
     if not absent:
         return ""
@@ -83,15 +84,15 @@ def _missing(directory: Path, patterns: Sequence[str]) -> str:
 
 
 def _both(conclusion: Conclusion, trouble: str) -> str:
-    """Return the minor status of a job whose output met with *trouble*, which may end with where the output is."""
+    """Return the minor status of a job whose output could not be stored as asked, the reason shortened if need be."""
     code = conclusion.exit_code
     why = conclusion.minor or ("Execution complete" if code == 0 else f"Exited with code {code}")
-    most = max(MAX_MINOR - len("; ") - len(trouble), _LEAST_SAID)
+    most = max(MAX_MINOR - len("; ") - len(trouble), _MIN_REASON)
     return f"{why if len(why) <= most else f'{why[: most - 1]}…'}; {trouble}"
 
 
 class Delivery:
-    """Of one job."""
+    """Storing the output and reporting the result of one job."""
 
     def __init__(
         self, context: JobContext, lease: Lease, *, workspace: Workspace, configuration: PilotConfiguration
@@ -99,25 +100,25 @@ class Delivery:
         self._context = context
         self._lease = lease
         self._workspace = workspace
-        #: Where all the output is that was too much for the server, as the end of a sentence; empty: nowhere.
-        self._all_kept = ""
+        #: End of a sentence that says where output too large for the server is kept; empty: nowhere.
+        self._keeping_place = ""
         self._limits = ArchiveLimits(
             packed_bytes=configuration.sandbox_max_bytes, unpacked_bytes=configuration.sandbox_max_unpacked_bytes
         )
 
     def deliver(self, conclusion: Conclusion, *, usage: Usage, last_lines: str | None) -> None:
-        """Tell the server; when it cannot be told, the lease runs out there and the job goes back to its queue.
+        """Store the output and report the result; without a report the lease expires and the job is queued again.
 
         Args:
-            conclusion: how the job ended.
-            usage: over the payload's whole life.
-            last_lines: of its standard output, for those who only peek; None: it was not started.
+            conclusion: result of the job.
+            usage: of the whole payload.
+            last_lines: of standard output, for peeks; None: the payload was not started.
         """
         if conclusion.reason == ENDED:
-            return  # nothing more is reported, its job may already be another pilot's
+            return  # the job may already be leased to another pilot
         try:
             if conclusion.ran and conclusion.reason is None:
-                self._say_completing(usage, last_lines)
+                self._report_completing(usage, last_lines)
                 conclusion = self._store_data(conclusion)
             output, trouble = self._deliver_output(conclusion)
             self._acknowledge_kills(usage)
@@ -131,8 +132,8 @@ class Delivery:
     # ---- output
 
     def _deliver_output(self, conclusion: Conclusion) -> tuple[str | None, str | None]:
-        """Return (reference of what was stored, what was wrong with it); None for nothing."""
-        # A job that is handed back runs again from its start: what it wrote so far is of no use.
+        """Return (reference of the stored archive or None, trouble for the minor status or None)."""
+        # A job that is handed back starts again from the beginning, so its output is not stored.
         if not conclusion.ran or conclusion.reason in {STOPPED, EXPIRING}:
             return None, None
         patience_s = _OUTPUT_OF_KILLED_S if conclusion.reason == KILLED else _OUTPUT_S
@@ -140,19 +141,19 @@ class Delivery:
             return self._store_output(conclusion, give_up_at=monotonic() + patience_s)
         except _UNANSWERED as error:
             log.event("output.not_stored", job=self._lease.job.id, error=error)
-            return None, f"the output could not be uploaded{self._all_kept or self._kept(_PACKED, conclusion)}"
+            return None, f"the output could not be uploaded{self._keeping_place or self._keep(_PACKED, conclusion)}"
         except RefusedError as error:
             log.event("output.refused", job=self._lease.job.id, error=error)
-            where = self._all_kept or self._kept(_PACKED, conclusion)
-            return None, f"the output was refused: {error.detail[:_SAID]}{where}"
+            where = self._keeping_place or self._keep(_PACKED, conclusion)
+            return None, f"the output was refused: {error.detail[:_MAX_REFUSAL]}{where}"
         except OSError as error:
             log.event("node.disk_trouble", error=error)
             return None, f"the output could not be packed: {error.strerror}"
 
-    def _kept(self, name: str, conclusion: Conclusion) -> str:
-        """Keep an archive on the node that no server takes; return where, as the end of a sentence."""
+    def _keep(self, name: str, conclusion: Conclusion) -> str:
+        """Keep an archive in the spool of the node; return the end of a sentence that says where."""
         if conclusion.reason is not None:
-            return ""  # who killed the job does not ask for its output
+            return ""  # output of a killed or stopped job is not kept
         where = output_spool.keep(
             self._workspace.scratch / name,
             work_directory=self._context.work_directory,
@@ -160,37 +161,37 @@ class Delivery:
         )
         return f"; it is kept at {where}" if where else ""
 
-    def _kept_data(self, conclusion: Conclusion) -> str:
+    def _keep_data(self, conclusion: Conclusion) -> str:
         files = present_files(self._workspace.job, self._lease.data.output_files)
-        return self._packed_and_kept(files, _DATA, conclusion) if files else ""
+        return self._pack_and_keep(files, _DATA, conclusion) if files else ""
 
-    def _packed_and_kept(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
+    def _pack_and_keep(self, files: Sequence[tuple[Path, str]], name: str, conclusion: Conclusion) -> str:
         most = ArchiveLimits(packed_bytes=output_spool.MOST_BYTES, unpacked_bytes=output_spool.MOST_BYTES)
         try:
             sandbox.pack(
                 self._workspace.job, files, into=self._workspace.scratch / name, limits=most,
-                give_up=lambda: self._better_to_do(conclusion.reason),
+                give_up=lambda: self._is_interrupted(conclusion.reason),
             )  # fmt: skip
         except (OSError, OutputTooLargeError, GivenUpError) as error:
             log.event("output.not_kept", job=self._lease.job.id, archive=name, error=error)
             return ""
-        return self._kept(name, conclusion)
+        return self._keep(name, conclusion)
 
     def _store_data(self, conclusion: Conclusion) -> Conclusion:
-        """Store the output data of a payload that ended well; a job that cannot has failed, or is handed back."""
+        """Store the output data of a successful payload; if that fails, the job fails or is handed back."""
         if conclusion.exit_code != 0:
             return conclusion
         give_up_at = monotonic() + _OUTPUT_S
 
         def persistently(what: str, attempt: Callable[[], Result]) -> Result:
             return self._persistently(
-                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(None)
+                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None)
             )
 
         try:
             store_output_data(
                 self._context, self._lease, self._workspace.job,
-                persistently=persistently, give_up=lambda: self._better_to_do(None),
+                persistently=persistently, give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
         except (InterruptedCallError, GivenUpError):
             reason = self._context.order(self._lease)
@@ -203,24 +204,24 @@ class Delivery:
             RefusedError,
             OSError,
         ) as error:
-            said = error.detail if isinstance(error, RefusedError) else error
-            said = error.strerror or error if isinstance(error, OSError) else said
+            cause = error.detail if isinstance(error, RefusedError) else error
+            cause = error.strerror or error if isinstance(error, OSError) else cause
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)
-            where = "" if isinstance(error, NoOutputDataError) else self._kept_data(conclusion)
-            said = str(said)[:_SAID] if where else said
-            return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {said}{where}")
+            where = "" if isinstance(error, NoOutputDataError) else self._keep_data(conclusion)
+            cause = str(cause)[:_MAX_REFUSAL] if where else cause
+            return replace(conclusion, exit_code=None, minor=f"Output data could not be stored: {cause}{where}")
         return conclusion
 
-    def _say_completing(self, usage: Usage, last_lines: str | None) -> None:
+    def _report_completing(self, usage: Usage, last_lines: str | None) -> None:
         def once() -> None:
             self._context.server.report_status(self._lease, status="Completing")
-            # A short job ends between two heartbeats: without this one nobody could peek at what it wrote.
+            # The output of a job shorter than the heartbeat interval could not be peeked at without this heartbeat.
             self._context.server.heartbeat(self._lease, usage=usage, std_output=last_lines, acknowledged=())
 
         try:
             self._persistently(
                 "status.completing", once, give_up_at=monotonic() + _SHORT_S,
-                interrupted=lambda: self._better_to_do(None),
+                interrupted=lambda: self._is_interrupted(None),
             )  # fmt: skip
         except (*_UNANSWERED, RefusedError) as error:
             log.event("status.not_reported", job=self._lease.job.id, error=error)
@@ -232,26 +233,26 @@ class Delivery:
         files = sandbox.chosen(directory, [*job.output_sandbox, job.std_output, job.std_error])
         try:
             sandbox.pack(
-                directory, files, into=packed, limits=self._limits, give_up=lambda: self._better_to_do(reason)
+                directory, files, into=packed, limits=self._limits, give_up=lambda: self._is_interrupted(reason)
             )  # fmt: skip
             return self._store(packed, give_up_at=give_up_at, reason=reason), missing or None
         except OutputTooLargeError as error:
             trouble = f"output sandbox over the limit of {error}"
         except RefusedError as error:
-            trouble = f"the output was refused ({error.detail[:_SAID]})"
+            trouble = f"the output was refused ({error.detail[:_MAX_REFUSAL]})"
         log.event("output.reduced", job=job.id, trouble=trouble)
         elsewhere = self._stored_at_element(files, give_up_at=give_up_at) if reason is None else ""
         if reason is None and not elsewhere:
-            self._all_kept = self._packed_and_kept(files, _PACKED, conclusion)
+            self._keeping_place = self._pack_and_keep(files, _PACKED, conclusion)
         streams = sandbox.chosen(directory, [job.std_output, job.std_error])
         tail_bytes = min(_TAIL_BYTES, self._limits.packed_bytes // 4)
         sandbox.pack_tails(directory, streams, into=packed, tail_bytes=tail_bytes)
-        where = elsewhere or f"only the ends of standard output and error were stored{self._all_kept or _LOST}"
-        said = "; ".join(sentence for sentence in (trouble, where, missing) if sentence)
-        return self._store(packed, give_up_at=give_up_at, reason=reason), said
+        where = elsewhere or f"only the ends of standard output and error were stored{self._keeping_place or _LOST}"
+        sentences = "; ".join(sentence for sentence in (trouble, where, missing) if sentence)
+        return self._store(packed, give_up_at=give_up_at, reason=reason), sentences
 
     def _stored_at_element(self, files: Sequence[tuple[Path, str]], *, give_up_at: float) -> str:
-        """Store all the output at the storage element that the job names; return where, or nothing if it cannot be."""
+        """Store the whole output at the storage element that the job names; return a sentence, empty if that fails."""
         place, job = self._lease.data.output, self._lease.job
         if place is None or place.storage_element != job.output_se:
             return ""
@@ -260,18 +261,18 @@ class Delivery:
 
         def persistently(what: str, attempt: Callable[[], Result]) -> Result:
             return self._persistently(
-                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(None)
+                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None)
             )
 
         try:
             sandbox.pack(
                 self._workspace.job, files, into=packed, limits=_BOUNDLESS,
-                give_up=lambda: self._better_to_do(None),
+                give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
             with packed.open("rb") as file:
                 store_file(
                     self._context, self._lease, file, lfn, place,
-                    persistently=persistently, give_up=lambda: self._better_to_do(None),
+                    persistently=persistently, give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
         except (*_UNANSWERED, OutputTooLargeError, StorageError, RefusedError, OSError) as error:
             log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
@@ -282,16 +283,16 @@ class Delivery:
 
     def _store(self, packed: Path, *, give_up_at: float, reason: str | None) -> str:
         def once() -> str:
-            return self._context.server.store(self._lease, file=packed, give_up=lambda: self._better_to_do(reason))
+            return self._context.server.store(self._lease, file=packed, give_up=lambda: self._is_interrupted(reason))
 
         return self._persistently(
-            "output.store", once, give_up_at=give_up_at, interrupted=lambda: self._better_to_do(reason)
+            "output.store", once, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(reason)
         )
 
     # ---- last reports
 
     def _acknowledge_kills(self, usage: Usage) -> None:
-        """The payload is gone; so is the lease with this. What follows may still add usage and output."""
+        """Acknowledge commands to kill, which ends the lease; the final report may still add usage and output."""
         kills = self._lease.kills()
         if not kills:
             return
@@ -305,7 +306,7 @@ class Delivery:
             self._persistently("kill.acknowledge", once, give_up_at=math.inf)
             log.event("kill.acknowledged", job=self._lease.job.id)
         except LeaseEndedError:
-            pass  # its answer was lost
+            pass  # an earlier try arrived, but its answer was lost
 
     def _finish(self, conclusion: Conclusion, *, usage: Usage, output: str | None, trouble: str | None) -> str:
         minor = conclusion.minor if not trouble else _both(conclusion, trouble)
@@ -324,7 +325,7 @@ class Delivery:
             return status
 
         try:
-            # No order is more important than this: it ends the lease, which is what each of them wants.
+            # Not interrupted: the final report ends the lease, which every order asks for.
             return self._persistently("job.finish", once, give_up_at=math.inf)
         except RefusedError:
             if output is None:
@@ -344,6 +345,6 @@ class Delivery:
 
         return self._context.retry.call(what, attempt, until=until, interrupted=interrupted)
 
-    def _better_to_do(self, reason: str | None) -> bool:
-        """Whether an order came that makes the output worthless; a pilot that is to stop still delivers it."""
+    def _is_interrupted(self, reason: str | None) -> bool:
+        """Return whether an order makes the output useless; a pilot that is being stopped still delivers it."""
         return self._context.order(self._lease) not in {None, STOPPED, reason}

@@ -1,4 +1,4 @@
-"""Payloads in containers: run by the node's own runtime, with the job's directories where they are without one."""
+"""Payloads in containers: run by the node's runtime, with the job's directories at the same paths as outside."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from pilots.agent.node.container_runtime import RUNTIMES, SETTINGS_OF_SITE, runt
 from pilots.agent.server.lease import Lease
 
 _CVMFS = Path("/cvmfs")
-#: Inside the container: leave a mark, then become the payload. Nothing else tells its exit codes from the runtime's.
+#: First command in the container: writes a mark, then becomes the payload. Only the mark distinguishes exit codes of
+#: the payload from those of the runtime.
 _BEGIN = 'echo begun > "$0" && exec "$@"'
 _MARK = "container-begun"
-#: How the runtime begins the line that says why it gave up; others may follow.
+#: Beginnings of the lines in which a runtime reports errors; other lines may follow.
 _REASONS = ("FATAL", "ERROR")
+#: Bytes at the end of standard error in which the reason is searched, and characters of a reason.
 _LAST_BYTES = 4096
 _MAX_REASON = 150
 
 
 class NotBegunError(NodeFlawError):
-    """The container did not start: its image is no good, or the node's runtime is not."""
+    """The container did not start, because of its image or of the node's runtime."""
 
     what = "container"
 
 
 def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:
-    """Return what is to be executed for a job that runs in a container, whose image must have a shell.
+    """Return the command that runs the job in its container, whose image must have a shell.
 
-    A file of the sandbox is run as it is without a container; any other program is one of the image.
+    A file of the sandbox is executed from the job's directory; any other program must be in the image.
 
     Raises:
-        CannotRunError: the node has no runtime or not the image, or the arguments cannot be split.
+        CannotRunError: runtime or image is missing, or the arguments cannot be split.
     """
     job, program = lease.job, runtime()
     if program is None:
@@ -57,10 +59,10 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
 
 
 def check_begun(lease: Lease, workspace: Workspace) -> None:
-    """Accept a failure of the runtime that is the payload's own.
+    """Check that a container that failed had started its payload.
 
     Raises:
-        NotBegunError: the payload was never reached; the runtime of another node may do better.
+        NotBegunError: the payload was not started; the runtime of another node may start it.
     """
     if mark_in(workspace).stat().st_size == 0:
         reason = _reason(workspace.job / lease.job.std_error, workspace.job)
@@ -68,14 +70,14 @@ def check_begun(lease: Lease, workspace: Workspace) -> None:
 
 
 def mark_in(workspace: Workspace) -> Path:
-    """Return the file in which a container's first command leaves its mark."""
+    """Return the file that a container's first command writes to."""
     return workspace.tools / _MARK
 
 
 def _make_mark(workspace: Workspace) -> Path:
-    """Return an empty file that the container's first command writes to, whoever its user is.
+    """Create the empty file for the mark, writable for every user.
 
-    It is not in the payload's directories: a payload that empties these has run all the same.
+    It is outside the payload's directories, which the payload may empty.
     """
     mark = mark_in(workspace)
     mark.touch()
@@ -99,25 +101,25 @@ def _image(lease: Lease, workspace: Workspace) -> str:
 
 
 def _settings(workspace: Workspace) -> Mapping[str, str]:
-    """Return the runtime's settings: the site's, else directories that are removed with the job.
+    """Return the runtime's settings: those of the site, else directories that are removed with the job.
 
-    Image files are unpacked in TMPDIR, where it must exist. The payload's own would do, but a payload that empties it
-    would remove the root directory that it runs in.
+    The runtime unpacks images in its TMPDIR. The payload's own is not used: a payload that empties it would remove its
+    root directory.
     """
-    found = {}
+    settings = {}
     for prefix in (name.upper() for name in RUNTIMES):
-        found[f"{prefix}_CACHEDIR"] = str(workspace.runtime / "images")
-        found[f"{prefix}_TMPDIR"] = str(workspace.runtime)
+        settings[f"{prefix}_CACHEDIR"] = str(workspace.runtime / "images")
+        settings[f"{prefix}_TMPDIR"] = str(workspace.runtime)
         for variable in (f"{prefix}_{name}" for name in SETTINGS_OF_SITE):
             if variable in os.environ:
-                found[variable] = os.environ[variable]
-    return found
+                settings[variable] = os.environ[variable]
+    return settings
 
 
 def _reason(path: Path, directory: Path) -> str:
-    """Return the last line that tells why the runtime gave up, else the last line.
+    """Return the last line in which the runtime reports an error, else the last line.
 
-    The payload may have begun all the same, and have put a link in the place of the file.
+    The file is opened without following links, in case a payload has run and replaced it.
     """
     file = sandbox.open_inside(path, directory)
     if file is None:
@@ -125,6 +127,6 @@ def _reason(path: Path, directory: Path) -> str:
     with file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         lines = file.read(_LAST_BYTES).decode("utf-8", "replace").replace("\0", "").splitlines()
-    told = [" ".join(line.split()) for line in lines if line.strip()]
-    reasons = [line for line in told if line.startswith(_REASONS)]
-    return next(reversed(reasons or told), "")[:_MAX_REASON]
+    messages = [" ".join(line.split()) for line in lines if line.strip()]
+    reasons = [line for line in messages if line.startswith(_REASONS)]
+    return next(reversed(reasons or messages), "")[:_MAX_REASON]

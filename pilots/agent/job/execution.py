@@ -1,4 +1,4 @@
-"""The payload while it runs: started, watched, and stopped when something outside wants it."""
+"""The execution of the payload: start, watch, and stop on orders or exceeded limits."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from pilots.agent.server.api import Usage
 from pilots.agent.server.configuration import Margins, PilotConfiguration
 from pilots.agent.server.lease import ENDED, STOPPED, Lease, LeasedJob
 
-#: Beyond the limit of the whole payload, which the watchdog sees, so far a single process of it can go by itself.
+#: Seconds of CPU time by which the kernel's limit of a single process exceeds the watchdog's limit of the payload.
 _BEYOND_CPU_S = 60.0
-#: Sent by the kernel when the pilot's main process ends.
+#: Signal that the kernel sends when the pilot's main process ends.
 _PARENT_ENDED = signal.SIGUSR2
-#: A batch system signals one process of a slot after the other; those of the payload may be among the first.
+#: Seconds: a batch system signals the processes of a slot one by one, possibly those of the payload first.
 _SIGNALS_COME_WITHIN_S = 1.0
 _STOPPED_BY_SIGNAL = frozenset(SIGNAL_BASE + number for number in StopRequest.SIGNALS)
 
 
 @dataclass(frozen=True)
 class PayloadOutcome:
-    """How the execution ended.
+    """The result of an execution.
 
     Attributes:
         end: of the payload's own process.
         reason: why it was stopped (lease.ENDED and so on); None: it was not.
-        verdict: what was wrong, when the watchdog stopped it.
+        verdict: exceeded limit, if the watchdog stopped the payload.
     """
 
     end: End
@@ -59,11 +59,11 @@ class Execution:
         """Take the limits from the job and from the slot.
 
         Args:
-            context: what the pilot works with.
+            context: shared parts of the process of the job.
             lease: of the job.
             configuration: of the pilot.
-            wall_left_s: until the slot ends.
-            speed: of the node's cores; 1.0: as fast as the reference.
+            wall_left_s: seconds until the slot ends.
+            speed: of the node's cores, relative to the reference core.
         """
         self._context = context
         self._lease = lease
@@ -71,26 +71,26 @@ class Execution:
         self._limits = limits_of(lease.job, configuration.watchdog, wall_left_s=wall_left_s, speed=speed)
         self._watchdog: Watchdog | None = None
         self._parent_ended = False
-        #: Of standard output, when the payload has ended; None: it was not started.
+        #: Last lines of standard output, set when the payload has ended; None: it was not started.
         self.last_lines: str | None = None
 
     def usage(self) -> Usage:
-        """Return what the payload has used so far; for the heartbeat's thread too."""
+        """Return the usage of the payload so far; thread-safe."""
         return Usage() if self._watchdog is None else self._watchdog.usage
 
     def run(
         self, program: Program, *, identity: Identity, workspace: Workspace, heartbeat: Heartbeat
     ) -> PayloadOutcome:
-        """Run *program* to its end; nothing of it is left afterwards.
+        """Run *program* to its end, until none of its processes is left.
 
         Raises:
-            CannotRunError: it cannot be started as who it should be, or its output has no place.
+            CannotRunError: it cannot run as the intended user, or its output cannot be written.
         """
         signal.signal(_PARENT_ENDED, self._on_parent_ended)
         if math.isfinite(self._limits.unasked_disk_mb):
-            # What it was given is not its doing.
-            given_mb = user_helper.disk_usage_mb(str(workspace.job))
-            self._limits = replace(self._limits, unasked_disk_mb=self._limits.unasked_disk_mb + given_mb)
+            # Input files do not count.
+            input_mb = user_helper.disk_usage_mb(str(workspace.job))
+            self._limits = replace(self._limits, unasked_disk_mb=self._limits.unasked_disk_mb + input_mb)
         record = PayloadRecord(
             self._lease.match_id, account=identity.account, work_directory=self._context.work_directory,
             uid=identity.uid if identity.is_exclusive else 0,
@@ -135,7 +135,7 @@ class Execution:
         self._parent_ended = True
 
     def _leave_with_parent(self, payload: PayloadProcess) -> NoReturn:
-        """End the payload at once and leave: with the pilot's main process this slot is over, or will be soon."""
+        """End the payload and this process at once: without the pilot's main process the slot ends soon."""
         log.event("payload.stopping", job=self._lease.job.id, reason="the pilot was killed")
         payload.close()
         os._exit(1)
@@ -148,8 +148,8 @@ class Execution:
             self._limits,
             root=payload.supervisor_pid,
             directory=workspace.top,
-            disk_mb=lambda found: identity.disk_mb(workspace, found),
-            memory_mb=lambda found: identity.memory_mb(found, limit_mb=nearly_mb),
+            disk_mb=lambda payload_processes: identity.disk_mb(workspace, payload_processes),
+            memory_mb=lambda payload_processes: identity.memory_mb(payload_processes, limit_mb=nearly_mb),
             streams=list(dict.fromkeys((streams.stdout, streams.stderr))),
             look_every_s=self._configuration.look_every_s,
         )
@@ -174,7 +174,7 @@ class Execution:
                 payload.terminate()
                 kill_at = now + self._context.grace_s
             if stronger == ENDED:
-                # Its job may already run elsewhere: there is no time for manners.
+                # The job may already run elsewhere: kill without a grace period.
                 reason, kill_at = stronger, min(kill_at or now, now)
             if kill_at is not None and now >= kill_at:
                 payload.kill()
@@ -182,14 +182,14 @@ class Execution:
         end = payload.ended()
         if reason is None and verdict is None and self._was_stopped_with_the_pilot(end):
             reason = STOPPED
-        # An order that came together with the payload's own end changes nothing of how it ended.
+        # An order that arrives when the payload has ended does not change the result.
         return PayloadOutcome(end, reason=reason, verdict=None if reason else verdict)
 
     def _was_stopped_with_the_pilot(self, end: End) -> bool:
-        """Return whether the payload failed because all of the slot was told to stop, which is no fault of its own.
+        """Return whether the payload failed because the batch system stopped the whole slot.
 
-        Slurm, for one, cancels a job by a signal to each of its processes, and a payload may answer that by any exit
-        code. One that failed by itself just then is run once more, which does little harm.
+        Slurm cancels a job by signalling each process, and a payload may then end with any exit code. A payload that
+        failed by itself at that moment is run again, which is harmless.
         """
         if end.exit_code == 0 or end.error_number is not None:
             return False
@@ -209,15 +209,15 @@ class Execution:
     def _seconds_until(self, look_at: float, kill_at: float | None) -> float:
         now = monotonic()
         nearest = look_at if kill_at is None else min(look_at, kill_at)
-        # A lease ends by the clock: nobody rings then.
+        # The end of a lease wakes nobody, so it limits the sleep.
         return max(0.0, min(nearest - now, max(self._lease.seconds_until_stop(), 0.05)))
 
 
 def stall_window_s(job: LeasedJob, margins: Margins) -> float:
-    """Return over how many seconds the payload may use hardly any CPU time; infinite: for ever.
+    """Return the seconds for which the payload may use hardly any CPU time; infinite: no limit.
 
-    What the job asks for counts instead of what its place says, but within the place's longest window; a place that
-    does not stop stalled payloads at all bounds nothing.
+    The value of the job replaces that of the place, up to the longest window of the place. A place that does not stop
+    stalled payloads sets no longest window.
     """
     usual_s = margins.stalled_s or math.inf
     if job.stalled_s is None:
@@ -227,14 +227,14 @@ def stall_window_s(job: LeasedJob, margins: Margins) -> float:
 
 
 def limits_of(job: LeasedJob, margins: Margins, *, wall_left_s: float, speed: float) -> PayloadLimits:
-    """Return how far the payload of *job* may go.
+    """Return the limits of the payload of *job*.
 
     Args:
-        job: what it asked for, CPU time in seconds of a reference core (TQM).
-        margins: of the server.
-        wall_left_s: until the slot ends.
-        speed: of the node's cores; the same work takes a slow one more CPU time. That it takes a fast one less is not
-            held against a payload: how fast is not known that well.
+        job: its CPU time is in seconds of a reference core (TQM).
+        margins: from the server.
+        wall_left_s: seconds until the slot ends.
+        speed: of the node's cores. A slow core raises the CPU limit; a fast one does not lower it, for the
+            measured speed is not exact.
     """
     return PayloadLimits(
         cpu_s=job.cpu_time_s * job.processors * margins.cpu_factor / min(1.0, speed),

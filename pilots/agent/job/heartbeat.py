@@ -1,4 +1,4 @@
-"""A thread that shows the server that the pilot lives, in every phase of a job, and learns what is wanted of it."""
+"""The heartbeat: a thread that renews the lease in every phase of a job and receives commands."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Backoff
 
+#: Last lines of standard output that a heartbeat carries, at most TAIL_BYTES.
 TAIL_LINES = 20
 TAIL_BYTES = 4096
-#: Of a minor status, in characters.
+#: Characters of a minor status.
 MAX_MINOR = 255
-#: After a heartbeat that did not arrive the next follows soon, and at least so often.
+#: Longest wait in seconds after a heartbeat that failed.
 _RETRY_LIMIT_S = 30.0
+#: Bounds in seconds of the time limit of one call.
 _LONGEST_CALL_S = 15.0
 _SHORTEST_CALL_S = 5.0
 
 
 class Heartbeat:
-    """Beats from the match until the last report; ``with`` starts and stops it."""
+    """Heartbeats from the match until the final report; ``with`` starts and stops the thread."""
 
     def __init__(self, server: Server, lease: Lease, *, every_s: float, usage: Callable[[], Usage]) -> None:
         """Prepare the thread.
 
         Args:
-            server: where to report.
-            lease: to be renewed.
-            every_s: seconds between two beats.
-            usage: says what the payload has used so far; called from the thread.
+            server: the heartbeats go to.
+            lease: to renew.
+            every_s: seconds between two heartbeats.
+            usage: returns the usage of the payload so far; called in the thread.
         """
         self._server = server
         self._lease = lease
         self._every_s = every_s
         self._usage = usage
         self._output: int | None = None
-        self._told: str | None = None
-        #: About the payload, for its owner; replaced as a whole.
+        self._reported_tail: str | None = None
+        #: Warning for the owner of the job; assigned from the main thread.
         self._warning: str | None = None
         self._stopped = threading.Event()
         self._hurry = threading.Event()
@@ -57,13 +59,13 @@ class Heartbeat:
         self._hurry.set()
 
     def watch_output(self, descriptor: int | None) -> None:
-        """Tell the last lines of this file from now on; None: the payload has ended, there will be no others."""
+        """Report the last lines of this file from now on; None: the payload has ended, they stay as they are."""
         if descriptor is None:
             self._warning = None
         self._output = descriptor
 
     def warn(self, sentence: str) -> None:
-        """Tell the job's owner that the payload has come near to a limit; what is not yet told is replaced."""
+        """Report that the payload is near a limit; a warning that is still unreported is replaced."""
         self._warning = sentence
         self._hurry.set()
 
@@ -85,12 +87,12 @@ class Heartbeat:
                 delay_s = trouble.next_s()
                 left_s = self._lease.seconds_until_stop()
                 log.event("heartbeat.failed", job=self._lease.job.id, error=error, stop_in_s=left_s)
-            except Exception as error:  # noqa: BLE001 - the border of the thread: without it the job is lost in silence
+            except Exception as error:  # noqa: BLE001 - a thread that dies silently would lose the job
                 delay_s = trouble.next_s()
                 log.event("agent.fault", error=repr(error), traceback=traceback.format_exc())
             else:
                 trouble.reset()
-                # Orders were obeyed that need no payload to end: say so at once.
+                # Acknowledge at once commands that do not end the payload.
                 delay_s = 0.0 if self._lease.to_acknowledge() else self._every_s
         self._server.close()
 
@@ -101,33 +103,33 @@ class Heartbeat:
 
     def _report(self) -> None:
         tail = self._tail()
-        told = tail if tail != self._told or self._lease.take_peek() else None
-        obeyed = self._lease.to_acknowledge()
+        output = tail if tail != self._reported_tail or self._lease.take_peek() else None
+        carried_out = self._lease.to_acknowledge()
         timeout_s = max(_SHORTEST_CALL_S, min(_LONGEST_CALL_S, self._every_s))
         self._server.heartbeat(
-            self._lease, usage=self._usage(), std_output=told, acknowledged=obeyed, timeout_s=timeout_s
+            self._lease, usage=self._usage(), std_output=output, acknowledged=carried_out, timeout_s=timeout_s
         )
-        self._told = tail
-        self._lease.acknowledged(obeyed)
-        self._tell_warning()
+        self._reported_tail = tail
+        self._lease.acknowledged(carried_out)
+        self._report_warning()
 
-    def _tell_warning(self) -> None:
+    def _report_warning(self) -> None:
         warning = self._warning
         if warning is None:
             return
         try:
             self._server.report_status(self._lease, status="Running", minor=warning[:MAX_MINOR])
-        except RefusedError as error:  # the job has gone on meanwhile
+        except RefusedError as error:  # the job is no longer Running
             log.event("warning.refused", job=self._lease.job.id, error=error)
         if self._warning == warning:
             self._warning = None
 
     def _tail(self) -> str | None:
-        return self._told if self._output is None else tail_of(self._output)
+        return self._reported_tail if self._output is None else tail_of(self._output)
 
 
 def tail_of(descriptor: int) -> str:
-    """Return the last lines of a file, as far as the server wants them: text without NUL."""
+    """Return the last lines of a file, as text without NUL; at most TAIL_LINES and TAIL_BYTES."""
     try:
         size = os.fstat(descriptor).st_size
         content = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))

@@ -1,8 +1,8 @@
-"""Whose processes a payload's are: the pilot's own user, or another one, as gLExec did (PIL §3.1).
+"""The identity of a payload: its Unix user, the pilot's own or, as with gLExec, another one (PIL §3.1).
 
-Under another user the payload cannot read anything of the pilot. The user helper (user_helper.py), a script that runs
-as that user, does what has to be done with its files. A pilot that is root gives each payload a user id of its own;
-another pilot becomes a site's account by sudo, and then the user helper also signals the payload's processes.
+Another user cannot read anything of the pilot. The user helper (user_helper.py), a script that runs as that user,
+handles its files. A pilot that is root gives each payload a user id of its own; any other pilot becomes an account of
+the site by sudo, and the user helper then also signals the payload's processes.
 """
 
 from __future__ import annotations
@@ -35,24 +35,26 @@ from pilots.agent.server.lease import LeasedJob
 
 NONE, ENVIRONMENT, SUDO = "none", "environment", "sudo"
 
-#: Copying what a job was given, unlocking and removing what it wrote.
+#: Seconds for copying the input of a job, and for unlocking and removing its files.
 _FILES_WITHIN_S = 600.0
-#: Anything else.
+#: Seconds for any other operation of the user helper.
 _WITHIN_S = 20.0
-#: From SIGKILL to all processes of a user to the last one's end.
+#: Seconds from SIGKILL to all processes of a user until the last one has ended.
 _ALL_END_WITHIN_S = 10.0
-#: Of the user helper, after its answer.
+#: Seconds from the answer of the user helper until its process has ended.
 _ENDS_WITHIN_S = 5.0
-#: Where the pilot's own Python is closed to others, the system's will do.
+#: Used where other users cannot execute the pilot's own Python.
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _MOST_ANSWER_BYTES = 1024 * 1024
-_MOST_SAID_BYTES = 4096
-#: The node may be too busy to tell what is shared, or the payload may keep it from being told: then all of it counts.
+#: Last bytes of standard error that are read for a message.
+_MAX_STDERR_BYTES = 4096
+#: Failed measurements of shared memory in a row until shared pages count for each process: the payload may prevent
+#: the measurement.
 _SILENCES = 3
 
 
 class NoIdentityError(NodeFlawError):
-    """The payload cannot run as whom it should; it never runs as somebody else then."""
+    """The payload cannot run as the intended user; it is not started."""
 
     what = "identity"
     of_node = True
@@ -63,58 +65,58 @@ class NoIdentityError(NodeFlawError):
 
 @dataclass(frozen=True)
 class Streams:
-    """Descriptors of standard output and error; one and the same when they share a file."""
+    """Descriptors of standard output and error; equal when both go to one file."""
 
     stdout: int
     stderr: int
 
 
 class Identity(Protocol):
-    """A user, and what the pilot can do with that user's processes and files."""
+    """The user of a payload, with operations on its processes and files."""
 
     uid: int
-    #: Whether it is another user than the pilot.
+    #: True if it is another user than the pilot.
     is_other: bool
-    #: Its name when it is a site's account; else empty.
+    #: Name of the account of the site; else empty.
     account: str
-    #: Whether no other payload, and nobody else, has this user.
+    #: True if nothing but this payload has this user.
     is_exclusive: bool
-    #: That tell the payload who it is.
+    #: Environment variables with the name of the user.
     variables: Mapping[str, str]
 
     def command(self, script: Path) -> Sequence[str]:
         """Return the command line that runs a script as this user."""
 
     def inside(self, workspace: Workspace, job: LeasedJob) -> AbstractContextManager[Streams]:
-        """Give the job's files to the user and open its output; in the end they are the pilot's to read.
+        """Give the job's files to the user and open its output; at the end make them readable for the pilot.
 
         Raises:
-            CannotRunError: they cannot be handed over, or the output has no place.
+            CannotRunError: they cannot be handed over, or the output cannot be written.
         """
 
-    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:
-        """Return what processes use together; as exactly as it matters for the limit."""
+    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:
+        """Return the memory of the processes together; exact only near *limit_mb*."""
 
-    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
-        """Return what the job's files occupy, with those that only its processes know; None: it cannot be told."""
+    def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:
+        """Return the disk use of the job, with deleted files that are still open; None: it cannot be measured."""
 
     def kill(self, pids: Sequence[int]) -> None:
         """Kill processes of the user."""
 
     def close(self, workspace: Workspace) -> None:
-        """Remove the job's files, as far as only the user can, and let others have the identity."""
+        """Remove those files of the job that only the user can remove, and release the identity."""
 
 
 def identity_of(place: Place, job: LeasedJob, directory: Path) -> Identity:
-    """Return whose processes the job's are to be at this place.
+    """Return the identity of the job's payload at this place.
 
     Args:
         place: of the pilot.
-        job: whose payload it is.
+        job: the payload belongs to it.
         directory: of the job.
 
     Raises:
-        NoIdentityError: the node has no means to make it so.
+        NoIdentityError: the node cannot provide it.
     """
     if place.identity not in {NONE, "", ENVIRONMENT, SUDO}:
         raise NoIdentityError(f"this pilot does not know the kind {place.identity}; a newer one is needed")
@@ -132,10 +134,10 @@ def identity_of(place: Place, job: LeasedJob, directory: Path) -> Identity:
 
 
 def _sudo() -> str:
-    found = shutil.which("sudo")
-    if found is None:
+    program = shutil.which("sudo")
+    if program is None:
         raise NoIdentityError("there is no sudo on the node")
-    return str(Path(found).absolute())
+    return str(Path(program).absolute())
 
 
 class Own:
@@ -168,13 +170,13 @@ class Own:
                 os.close(each)
             user_helper.open_up(str(workspace.job), directories=0o700, files=0o400)
 
-    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
         """See Identity."""
-        return _memory_mb(found)
+        return _memory_mb(payload_processes)
 
-    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
+    def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:
         """See Identity."""
-        return _disk_mb(workspace, found)
+        return _disk_mb(workspace, payload_processes)
 
     def kill(self, pids: Sequence[int]) -> None:
         """See Identity."""
@@ -185,7 +187,7 @@ class Own:
 
 
 class Other:
-    """Another user: a site's account, whom sudo lets the pilot become."""
+    """Another user: an account of the site that the pilot becomes by sudo."""
 
     is_other, is_exclusive = True, False
 
@@ -194,7 +196,7 @@ class Other:
         self._words = (sudo, "-n", "-u", claim.account.name, "--") if sudo else ()
         self._python = ""
         self._area = -1
-        #: How many of the last questions about memory were not answered.
+        #: Number of failed measurements of memory since the last success.
         self._silences = 0
         self._script = Path()
         self.account, self.uid = claim.account
@@ -211,7 +213,7 @@ class Other:
         self.enter(workspace)
         opened: list[int] = []
         try:
-            opened = self._given_files(workspace, _names_of_streams(job))
+            opened = self._give_files(workspace, _names_of_streams(job))
             yield Streams(opened[0], opened[-1])
         finally:
             for each in opened:
@@ -220,24 +222,24 @@ class Other:
             if opened:
                 self._try("open_up", within_s=_FILES_WITHIN_S)
 
-    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:
+    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:
         """See Identity."""
-        resident_mb = sum(process.memory_mb for process in found)
-        if resident_mb <= limit_mb or len(found) <= 1:
+        resident_mb = sum(process.memory_mb for process in payload_processes)
+        if resident_mb <= limit_mb or len(payload_processes) <= 1:
             return resident_mb
-        answer = self._try("memory", {"pids": [process.pid for process in found]})
+        answer = self._try("memory", {"pids": [process.pid for process in payload_processes]})
         self._silences = self._silences + 1 if answer is None else 0
         if 0 < self._silences < _SILENCES:
             return 0.0
         try:
             parts = json_fields.optional_record(answer or {}, "memory_mb")
-            return sum(json_fields.number(parts, str(process.pid), process.memory_mb) for process in found)
+            return sum(json_fields.number(parts, str(process.pid), process.memory_mb) for process in payload_processes)
         except MalformedAnswerError:
             return resident_mb
 
-    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:  # noqa: ARG002 - see Identity
+    def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:  # noqa: ARG002 - see Identity
         """See Identity."""
-        answer = self._try("disk", {"pids": [process.pid for process in found]})
+        answer = self._try("disk", {"pids": [process.pid for process in payload_processes]})
         try:
             return None if answer is None else json_fields.number(answer, "disk_mb")
         except MalformedAnswerError:
@@ -248,7 +250,7 @@ class Other:
         self._try("kill", {"pids": list(pids)})
 
     def end(self, script: Path, request: Mapping[str, object]) -> Mapping[str, object] | None:
-        """Run the operation ``end`` by a copy of the user helper; None: it failed."""
+        """Run the operation ``end`` of the user helper in the file *script*; None: it failed."""
         self._script = script
         return self._try("end", request)
 
@@ -261,30 +263,30 @@ class Other:
         self._claim.give_back()
 
     def enter(self, workspace: Workspace) -> None:
-        """Put a copy of the user helper there."""
+        """Put a copy of the user helper into the workspace."""
         self._script = workspace.tools / "user_helper.py"
         self._script.write_bytes(pkgutil.get_data("pilots.agent.job", "user_helper.py") or b"")
         self._script.chmod(0o644)
         self._area = os.open(workspace.area, os.O_RDONLY | os.O_DIRECTORY)
 
-    def _given_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
-        """Give the user the job's files; return descriptors of its output."""
-        given = workspace.put_aside()
-        opened = self._hand_over(given, names)
-        user_helper.remove_tree(str(given))
+    def _give_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
+        """Give the job's files to the user; return descriptors of its output."""
+        aside = workspace.put_aside()
+        opened = self._hand_over(aside, names)
+        user_helper.remove_tree(str(aside))
         workspace.let_in()
         return opened
 
-    def _hand_over(self, given: Path, names: Sequence[str]) -> list[int]:
-        """Give what the pilot put aside to the user; return descriptors of its output."""
-        directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
+    def _hand_over(self, aside: Path, names: Sequence[str]) -> list[int]:
+        """Let the user copy the files that were put aside; return descriptors of its output."""
+        directory = os.open(aside, os.O_RDONLY | os.O_DIRECTORY)
         try:
             why = ""
             for self._python in dict.fromkeys((sys.executable or _SYSTEM_PYTHON, _SYSTEM_PYTHON)):
                 try:
                     return self._run("enter", {"streams": names}, [self._area, directory], within_s=_FILES_WITHIN_S)[1]
                 except _NoAnswerError as error:
-                    # The last one tells best: the system's Python is open to everybody.
+                    # The last error is reported: every user can execute the system's Python.
                     why = str(error)
                 except _FailedOperationError as error:
                     raise NoIdentityError(str(error)) from error
@@ -295,7 +297,7 @@ class Other:
     def _try(
         self, name: str, more: Mapping[str, object] | None = None, *, within_s: float = _WITHIN_S
     ) -> Mapping[str, object] | None:
-        """Run an operation of the user helper; one that fails is told in the log."""
+        """Run an operation of the user helper; log a failure and return None."""
         try:
             answer, opened = self._run(name, more or {}, self._opened_area(), within_s=within_s)
         except (_NoAnswerError, _FailedOperationError) as error:
@@ -318,22 +320,22 @@ class Other:
             with tempfile.TemporaryFile() as complaints:
                 process = start(self.command(self._script), wire=theirs, stderr=complaints.fileno())
                 theirs.close()
-                with suppress(OSError):  # it ended, which its answer will tell
+                with suppress(OSError):  # it has ended, so there will be no answer
                     socket.send_fds(wire, [b"F"], list(descriptors))
                     wire.sendall(json.dumps(request).encode() + b"\n")
                 answer, opened = _answer_on(wire)
-                with suppress(subprocess.TimeoutExpired):  # it hangs, and dies with the payload's other processes
+                with suppress(subprocess.TimeoutExpired):  # it hangs, and is killed with the payload's processes
                     process.wait(_ENDS_WITHIN_S)
-                said = last_line(complaints)
+                message = last_line(complaints)
         if answer is None:
-            raise _NoAnswerError(said or f"no answer to {name} within {within_s:.0f} s")
+            raise _NoAnswerError(message or f"no answer to {name} within {within_s:.0f} s")
         if "error" in answer:
             raise _FailedOperationError(str(answer["error"]))
         return answer, opened
 
 
 class Unprivileged(Other):
-    """A user id that no account has, of a payload whose pilot is root: of this payload alone."""
+    """A user id without an account, for one payload of a pilot that is root."""
 
     is_exclusive = True
 
@@ -341,8 +343,8 @@ class Unprivileged(Other):
         super().__init__(claim, sudo="")
         self.variables = variables
 
-    def _given_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
-        """See Other; nothing has to be copied, for root may give files away."""
+    def _give_files(self, workspace: Workspace, names: Sequence[str]) -> list[int]:
+        """See Other; root changes the owner of the files instead of copying them."""
         workspace.runtime.mkdir(mode=0o700)
         for path, _ in user_helper.walk([str(each) for each in (workspace.job, workspace.tmp, workspace.runtime)]):
             os.chown(path, self.uid, self.uid, follow_symlinks=False)
@@ -352,51 +354,53 @@ class Unprivileged(Other):
         except (_NoAnswerError, _FailedOperationError) as error:
             raise NoIdentityError(str(error)) from error
 
-    def memory_mb(self, found: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
-        """See Identity; root may look itself."""
-        return _memory_mb(found)
+    def memory_mb(self, payload_processes: Sequence[Process], *, limit_mb: float) -> float:  # noqa: ARG002 - see Identity
+        """See Identity; root measures without the user helper."""
+        return _memory_mb(payload_processes)
 
-    def disk_mb(self, workspace: Workspace, found: Sequence[Process]) -> float | None:
-        """See Identity; root may look itself."""
-        return _disk_mb(workspace, found)
+    def disk_mb(self, workspace: Workspace, payload_processes: Sequence[Process]) -> float | None:
+        """See Identity; root measures without the user helper."""
+        return _disk_mb(workspace, payload_processes)
 
     def kill(self, pids: Sequence[int]) -> None:
-        """See Identity; the supervisor is root's."""
+        """See Identity; the supervisor belongs to root."""
         processes.kill(pids)
 
     def close(self, workspace: Workspace) -> None:
-        """See Identity; nothing at all is left of the user."""
+        """See Identity; also end all processes and remove all files of the user."""
         if not accounts.end_all_of(self.uid, within_s=_ALL_END_WITHIN_S):
             log.event("payload.not_killed", user=self.uid)
         accounts.remove_files_of(self.uid)
         super().close(workspace)
 
 
-def _memory_mb(found: Sequence[Process]) -> float:
-    if len(found) <= 1:
-        return sum(process.memory_mb for process in found)
-    parts = [(process, user_helper.own_memory_mb(process.pid)) for process in found]
+def _memory_mb(payload_processes: Sequence[Process]) -> float:
+    if len(payload_processes) <= 1:
+        return sum(process.memory_mb for process in payload_processes)
+    parts = [(process, user_helper.own_memory_mb(process.pid)) for process in payload_processes]
     return sum(process.memory_mb if part_mb is None else part_mb for process, part_mb in parts)
 
 
-def _disk_mb(workspace: Workspace, found: Sequence[Process]) -> float:
+def _disk_mb(workspace: Workspace, payload_processes: Sequence[Process]) -> float:
     top = str(workspace.top)
-    return user_helper.disk_usage_mb(top) + user_helper.deleted_mb([process.pid for process in found], beside=top)
+    return user_helper.disk_usage_mb(top) + user_helper.deleted_mb(
+        [process.pid for process in payload_processes], beside=top
+    )
 
 
 def remove_left(top: Path, *, names: Sequence[str]) -> None:
-    """Remove what only other users can of the directory of a job whose pilot was killed, as far as that can be done.
+    """Remove files of other users in the directory of a job whose pilot was killed, as far as possible.
 
     Args:
         top: of the job's workspace.
-        names: of the accounts under which its payload may have run.
+        names: of the accounts that the payload may have had.
     """
     workspace, sudo = Workspace(top), shutil.which("sudo")
     workspace.lay_out(shared=True)
     try:
         left = {path.lstat().st_uid for path in workspace.area.iterdir()} - {os.getuid()}
         for uid in left.intersection(accounts.UIDS) if os.geteuid() == 0 else ():
-            # Nobody else has it as long as the directory exists, which nothing may change while root removes it.
+            # The user id is not given to another payload while the directory exists (see accounts.claim_uid).
             accounts.end_all_of(uid, within_s=_ALL_END_WITHIN_S)
             accounts.remove_files_of(uid)
         if not left or sudo is None:
@@ -412,18 +416,18 @@ def remove_left(top: Path, *, names: Sequence[str]) -> None:
 
 
 class _NoAnswerError(Exception):
-    """Sudo refused, or something ended the user helper."""
+    """There was no answer: sudo refused, or the user helper was ended."""
 
 
 class _FailedOperationError(Exception):
-    """The operation was tried, and failed."""
+    """The user helper answered that the operation failed."""
 
 
 def start(command: Sequence[str], *, wire: socket.socket, stderr: int | None) -> subprocess.Popen[bytes]:
-    """Start one of the pilot's scripts, with nothing of the pilot but a socket as its standard input.
+    """Start one of the pilot's scripts, which inherits only a socket, as its standard input.
 
-    It stays in the pilot's session: sudo stops itself when its command is stopped, and only within a session may a
-    process wake one that belongs to root.
+    It stays in the pilot's session: sudo stops itself when its command is stopped, and only processes of its session
+    may then send it SIGCONT.
     """
     return subprocess.Popen(  # noqa: S603 - our own script
         command,
@@ -436,8 +440,8 @@ def start(command: Sequence[str], *, wire: socket.socket, stderr: int | None) ->
 
 
 def last_line(complaints: IO[bytes]) -> str:
-    """Return the last thing that a program said in a file."""
-    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _MOST_SAID_BYTES))
+    """Return the last line that is not empty of a file with messages, at most 150 characters."""
+    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
     lines = complaints.read().decode("utf-8", "replace").replace("\0", "").split("\n")
     return next((line.strip()[-150:] for line in reversed(lines) if line.strip()), "")
 
@@ -457,7 +461,7 @@ def _answer_on(wire: socket.socket) -> tuple[Mapping[str, object] | None, list[i
 
 
 def _names_of_streams(job: LeasedJob) -> list[str]:
-    """Return the name of standard output, and that of standard error if it is another."""
+    """Return the file names of standard output and, if it differs, of standard error."""
     names = [job.std_output, job.std_error]
     for name in names:
         if name.startswith("/") or ".." in Path(name).parts:

@@ -1,4 +1,4 @@
-"""What keeps payloads from each other and from their pilot at this place (ADR 44)."""
+"""Isolation of payloads from each other and from their pilot (ADR 45)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ from pilots.agent.server.configuration import Place
 from pilots.agent.server.job_data import IN_PLACE
 from pilots.agent.server.lease import Lease
 
-#: As the node's report says it.
+#: Kinds of isolation, as the node's report names them.
 BY_SUDO, BY_USER_ID, BY_NAMESPACES, ALONE = "account by sudo", "user id", "namespaces", "one payload at a time"
 BY_BOTH = f"{BY_USER_ID} and {BY_NAMESPACES}"
 _SUDO = "sudo"
+#: Seconds for trying whether payloads can have namespaces.
 _TRY_WITHIN_S = 20.0
+#: In the place of the script: namespaces.py only tries.
 _TRY = "-"
 
 
 def kind(place: Place) -> str:
-    """Return what separates the payloads of a pilot at this place."""
+    """Return the kind of isolation that payloads have at this place."""
     if place.identity == _SUDO:
         return BY_SUDO
     if accounts.can_change_user():
@@ -47,7 +49,7 @@ def by_namespaces(place: Place) -> bool:
 
 @lru_cache(maxsize=1)
 def has_namespaces() -> bool:
-    """Return whether payloads can have namespaces of their own: tried once, in the way that it is done for them."""
+    """Return whether payloads can have namespaces of their own: tried once, in the same way as for a payload."""
     source = (pkgutil.get_data("pilots.agent.job", "namespaces.py") or b"").decode()
     try:
         with tempfile.TemporaryDirectory(prefix="wms-try-") as top:
@@ -65,15 +67,15 @@ def has_namespaces() -> bool:
 def words(
     workspace: Workspace, lease: Lease, *, uid: int, work_directory: Path, hide: Sequence[Path], show: Sequence[Path]
 ) -> Sequence[str]:
-    """Return what begins the command line of the script that runs in namespaces of its own; writes a script for it.
+    """Return the first words of the command line that runs a script in namespaces of its own; prepare its files.
 
     Args:
-        workspace: of the job; what is in the payload's own /tmp is there.
+        workspace: of the job; holds the payload's own /tmp.
         lease: of the job.
         uid: of the payload.
         work_directory: of the pilot.
-        hide: what the payload is not to reach.
-        show: what it is to reach, wherever it is.
+        hide: paths that the payload must not reach.
+        show: paths that it must reach, even below hidden ones.
     """
     tmp = workspace.area / "everybodys-tmp"
     tmp.mkdir(mode=0o700)
@@ -97,14 +99,14 @@ def words(
 
 
 def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
-    """Yield what the job needs of the node that may be in everybody's directories, but nothing of the pilot."""
+    """Yield the container image, bind mounts and input files that the job needs, without files of the pilot."""
     image = lease.job.container
     named = [image] if image.startswith("/") else []
     if image:
         of_site = [os.environ.get(name, "") for name in container_runtime.variables_of_site()]
         named += [each.partition(":")[0] for words in of_site for each in words.split(",")]
     if lease.data.policy == IN_PLACE:
-        named += [str(path_of(copy.url) or "") for given in lease.data.input_files for copy in given.copies]
+        named += [str(path_of(copy.url) or "") for file in lease.data.input_files for copy in file.copies]
     of_pilot = [each.resolve() for each in hide]
     for path in (Path(each) for each in named if each.startswith("/")):
         real = path.resolve()
@@ -114,9 +116,9 @@ def _needed(lease: Lease, hide: Sequence[Path]) -> Iterator[Path]:
 
 
 def _beside(work_directory: Path, hide: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Return the directory above a pilot's work directory, and what of it a payload of the same user may see.
+    """Return ([parent of the work directory], its entries that a payload of the same user may see).
 
-    Other pilots of this user work beside, or will while the payload runs, and output is kept there.
+    The parent is hidden because it holds, now or later, other pilots of this user and the output spool.
     """
     above, home = work_directory.resolve().parent, Path(_home() or "/").resolve()
     hidden_already = {each.resolve() for each in (*shared_directories.TEMPORARY, *hide)}
@@ -139,13 +141,13 @@ def _specification(
     top: Path, tmp: Path, *, other_user: bool, shared_memory_mb: int = 0, **paths: Iterable[Path]
 ) -> Mapping[str, object]:
     lists = {name: [str(each) for each in paths.get(name, ())] for name in ("hide", "read", "own", "show")}
-    told = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
+    plain = {"top": str(top), "tmp": str(tmp), "home": _home(), "other_user": other_user}
     shared = {
         "shared": [str(each) for each in shared_directories.TEMPORARY],
         "shared_memory": str(shared_directories.SHARED_MEMORY),
         "shared_memory_mb": shared_memory_mb,
     }
-    return {**told, **lists, **shared}
+    return {**plain, **lists, **shared}
 
 
 def _home() -> str:

@@ -1,4 +1,4 @@
-"""What the process of one job works with."""
+"""The context of a job: shared parts that every step of its process needs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pilots.agent.server.retry import Retry
 
 Result = TypeVar("Result")
 
-#: Of the time in which a pilot that was stopped hands its jobs back: what the last reports need.
+#: Seconds reserved for the last reports when the pilot is stopped.
 _REPORTS_S = 5.0
 
 
 @dataclass(frozen=True)
 class JobContext:
-    """The server, the signals, and a directory."""
+    """Server, signals, storage and directories of the process of one job."""
 
     server: Server
     wakeup: WakeupPipe
@@ -33,37 +33,37 @@ class JobContext:
     work_directory: Path
     #: The pilot's main process, whose child this one is.
     parent: int
-    #: In it, for this job; not made yet.
+    #: Directory for this job in ``work_directory``; not made yet.
     job_directory: Path
-    #: From payloads that have mounts of their own.
+    #: Hidden from payloads that have a mount namespace.
     hidden: tuple[Path, ...]
-    #: To them, wherever it is.
+    #: Visible to these payloads even below a hidden directory.
     shown: tuple[Path, ...]
-    #: Between SIGTERM and SIGKILL, for a payload that is stopped.
+    #: Seconds between SIGTERM and SIGKILL to a payload.
     grace_s: float
-    #: Between SIGTERM to the pilot and the last report on the job.
+    #: Seconds between SIGTERM to the pilot and the final report of the job.
     stop_within_s: float
 
     @property
     def payload_may_go_on_s(self) -> float:
-        """Return how long after SIGTERM to the pilot a payload may still run, for it may end by itself."""
+        """Return the seconds after SIGTERM to the pilot for which a payload may still run."""
         return max(0.0, self.stop_within_s - self.grace_s - _REPORTS_S)
 
     @property
     def over_at(self) -> float:
-        """When this process must be done, by the pilot's clock, for it is killed then."""
+        """Return the monotonic time at which this process is killed."""
         return math.inf if self.stop.asked_at is None else self.stop.asked_at + self.stop_within_s
 
     def order(self, lease: Lease) -> str | None:
-        """Return why the job must stop, the strongest reason if there are several; else None."""
+        """Return the strongest reason why the job must stop, else None."""
         return lease.order() or (STOPPED if self._is_stopped() else None)
 
     def insist(self, what: str, lease: Lease, attempt: Callable[[], Result]) -> Result:
-        """Call again until it is answered, or the job must stop.
+        """Repeat a call until it is answered or the job must stop.
 
         Raises:
-            UnreachableError, MalformedAnswerError, InterruptedCallError: it was not answered.
-            Exception: what *attempt* raises else.
+            UnreachableError, MalformedAnswerError, InterruptedCallError: there was no valid answer.
+            Exception: any other error of *attempt*.
         """
         return self.retry.call(
             what, attempt, until=lambda: lease.over_at, interrupted=lambda: self.order(lease) is not None

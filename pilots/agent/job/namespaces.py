@@ -1,17 +1,16 @@
-"""Gives one payload namespaces of its own: of processes, mounts and System V memory, and of users unless it is root's.
+"""Namespaces of one payload: PID, mount and IPC namespaces, and a user namespace unless it becomes another user.
 
-Started as a script of its own, imports nothing of the pilot: ``namespaces.py SPECIFICATION SCRIPT``. It makes the
-namespaces and waits; its child, the first process in them, becomes the script (payload_supervisor.py), whose first
-argument is its process id as the pilot sees it. When that process ends, for whatever reason, the kernel ends all others
-in there. With ``-`` in the place of the script it only tries whether all of this can be done.
+A script without imports of the pilot: ``namespaces.py SPECIFICATION SCRIPT``. It creates the namespaces and waits. Its
+child, the first process in them, becomes the script (payload_supervisor.py), whose first argument is its process id
+outside. When that process ends, the kernel ends all others in the PID namespace. With ``-`` in the place of the script
+it only tries whether namespaces can be created.
 
-The specification is a JSON object: ``tmp``, a directory of the job that takes the place of those in ``shared``, /tmp
-and the like; ``shared_memory``, where shared memory has its names, /dev/shm; ``hide``, files and directories that are
-empty in there; ``show``, others that the job needs, wherever they are; ``top``, the directory of the job, of which
-there are only ``read`` and ``own``, files and directories to be read and to be written to: the others are the pilot's;
-``home``, the pilot's, which can only be read in there, without what is readable to its owner alone; ``other_user``,
-whether the payload becomes another user than the pilot's, who would be none in a namespace of users;
-``shared_memory_mb``, the most that this may hold, 0: as much as the kernel gives.
+The specification is a JSON object. ``tmp``: directory of the job that replaces those in ``shared`` (/tmp and the like).
+``shared_memory``: mount point of shared memory (/dev/shm); ``shared_memory_mb``: its size, 0: the kernel's default.
+``hide``: files and directories that appear empty. ``show``: paths that stay visible even there. ``top``: directory of
+the job, hidden but for ``read`` (read-only) and ``own`` (writable). ``home``: the pilot's home directory, read-only,
+without files that only its owner may read. ``other_user``: true if the payload becomes another user than the pilot,
+whom a user namespace would not have.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from contextlib import suppress
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
-#: {flag of statvfs(3): flag of mount(2)}: those of a mount of another user namespace stay as they are.
+#: {flag of statvfs(3): flag of mount(2)} that must stay set on a mount of another user namespace.
 _LOCKED = {2: 2, 4: 4, 8: 8, 1024: 1024, 2048: 2048, 4096: 1 << 21}
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
-#: What a payload is in there whose pilot is the root of a user namespace only, so that it has no capabilities.
+#: User id in the namespace of a payload whose pilot is root of a user namespace only: without capabilities.
 _NOT_ROOT = 60706
 _TRY = "-"
-#: Of a home, which may be on a slow file server: entries that are looked at, and levels.
+#: Entries and levels of a home directory that are searched: it may be on a slow file server.
 _MOST_ENTRIES, _DEEPEST = 5000, 3
 
 
@@ -45,7 +44,7 @@ def main() -> int:
         _mount_all(specification)
     except OSError as error:
         sys.exit(f"the payload cannot have namespaces of its own: {error}")
-    # Not before: the files by which users are mapped would be root's.
+    # Not earlier: the files uid_map and gid_map would belong to root.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)
     reading, writing = os.pipe()
     pid = os.fork()
@@ -55,9 +54,9 @@ def main() -> int:
         return _wait_for(pid)
     os.close(writing)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    told = os.read(reading, 32)
+    outer_pid = os.read(reading, 32)
     os.close(reading)
-    if not told:  # the parent was killed
+    if not outer_pid:  # the parent was killed
         return 1
     try:
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | 8)
@@ -65,13 +64,13 @@ def main() -> int:
         sys.exit(f"the payload cannot have its own /proc: {error}")
     if script == _TRY:
         return 0 if [name for name in os.listdir("/proc") if name.isdecimal()] == ["1"] else 1  # noqa: PTH208 - names
-    sys.argv = [script, told.decode()]
+    sys.argv = [script, outer_pid.decode()]
     runpy.run_path(script, run_name="__main__")
     return 0
 
 
 def _wait_for(pid: int) -> int:
-    # A batch system signals all processes of a slot: what that means for the payload is the pilot's to say.
+    # A batch system signals all processes of a slot; the pilot decides what that means for the payload.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.close(0)
@@ -82,13 +81,13 @@ def _wait_for(pid: int) -> int:
 def _unshare(*, other_user: bool) -> None:
     uid, gid = os.getuid(), os.getgid()
     namespaces = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID
-    # Who keeps its user has a namespace of users: as root it could unmount what hides the pilot's.
-    wanted = namespaces if other_user else namespaces | _CLONE_NEWUSER
-    if ctypes.CDLL(None, use_errno=True).unshare(wanted) != 0:
+    # Without a change of user a user namespace is needed; root could unmount what hides the pilot's files.
+    flags = namespaces if other_user else namespaces | _CLONE_NEWUSER
+    if ctypes.CDLL(None, use_errno=True).unshare(flags) != 0:
         raise _error("unshare")
     if other_user:
         return
-    # The order is the kernel's: who may still change groups could get rid of one that denies him something.
+    # The kernel demands this order: setgroups(2) could otherwise drop a group that restricts access.
     for name, content in (
         ("setgroups", "deny"),
         ("gid_map", f"{gid or _NOT_ROOT} {gid} 1"),
@@ -100,18 +99,18 @@ def _unshare(*, other_user: bool) -> None:
 
 def _mount_all(specification: dict[str, object]) -> None:
     hide, read, own, show = (_paths(specification, name) for name in ("hide", "read", "own", "show"))
-    # What is mounted outside, as repositories of CVMFS are on demand, is seen in here, and nothing the other way round.
+    # Mounts made outside later, such as CVMFS repositories, appear inside, but not the reverse.
     _mount(None, "/", None, _MS_REC | _MS_SLAVE)
     mask = os.umask(0o022)
-    # By descriptors: what is mounted first may hide them.
+    # Opened before the mounts that may hide them.
     temporary = os.open(str(specification["tmp"]), os.O_PATH | os.O_DIRECTORY)
     kept = {each: os.open(each, os.O_PATH) for each in (*show, *read, *own)}
-    given = _paths(specification, "shared")
-    shared = {os.path.realpath(each) for each in given if os.path.isdir(each)}  # noqa: PTH112 - no other module
+    directories = _paths(specification, "shared")
+    shared = {os.path.realpath(each) for each in directories if os.path.isdir(each)}  # noqa: PTH112 - no other module
     for each in sorted(shared):
         _mount(f"/proc/self/fd/{temporary}", each, None, _MS_BIND)
     _replace_memory(str(specification["shared_memory"]), specification["shared_memory_mb"])
-    _let_groups_be()
+    _protect_control_groups()
     for each in hide:
         if (real := os.path.realpath(each)) not in shared:
             _hide(real)
@@ -123,8 +122,8 @@ def _mount_all(specification: dict[str, object]) -> None:
     _hide(str(specification["top"]))
     for path in read:
         _keep(path, kept[path])
-        _let_only_be_read(path)
-    for path in own:  # a mount of its own, so that nothing can be put in its place
+        _make_read_only(path)
+    for path in own:  # a mount point, so that the payload cannot replace it
         _keep(path, kept[path])
     for descriptor in (temporary, *kept.values()):
         os.close(descriptor)
@@ -132,11 +131,11 @@ def _mount_all(specification: dict[str, object]) -> None:
 
 
 def _replace_memory(place: str, most_mb: object) -> None:
-    """Give the payload shared memory of its own, and message queues."""
+    """Mount shared memory and message queues of the payload's own."""
     if os.path.isdir(place):  # noqa: PTH112 - no need of another module
         size = f",size={most_mb}m" if most_mb else ""
         _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777{size}")
-    with suppress(OSError):  # not every kernel has it, and of another's queues the namespace sees none
+    with suppress(OSError):  # missing in some kernels; the IPC namespace has its own queues anyway
         _mount("mqueue", "/dev/mqueue", "mqueue", _MS_NOSUID | _MS_NODEV)
 
 
@@ -147,25 +146,25 @@ def _paths(specification: dict[str, object], name: str) -> list[str]:
     return [str(each) for each in paths]
 
 
-def _let_groups_be() -> None:
-    """Let control groups only be read: in one that was given to its account, the pilot's processes could be ended."""
+def _protect_control_groups() -> None:
+    """Make control groups read-only: in one that its account owns, a payload could end the pilot's processes."""
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - no other module
         mounts = [line.split() for line in file]
     for _, place, kind, *_ in mounts:
         if kind in {"cgroup", "cgroup2"}:
             with suppress(OSError):  # hidden by another mount, or its name has a blank
                 _mount(place, place, None, _MS_BIND)
-                _let_only_be_read(place)
+                _make_read_only(place)
 
 
 def _hide(path: str) -> None:
-    """Put something empty in the place of a file or directory."""
+    """Mount something empty over a file or directory."""
     if path == "/":
         return
     try:
         is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
-        return  # there is none, or what it is in is hidden already
+        return  # it does not exist, or is hidden already
     if is_directory:
         _mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=1m")
     else:
@@ -173,22 +172,22 @@ def _hide(path: str) -> None:
 
 
 def _protect(home: str) -> None:
-    """Let a directory only be read, and of what is in it only that which others than its owner may read, too."""
+    """Make a home directory read-only and hide what only its owner may read."""
     if home == "/" or not os.path.isdir(home):  # noqa: PTH112 - no need of another module
         return
     for path in _private_in(home):
         _hide(path)
     _mount(home, home, None, _MS_BIND | _MS_REC)
-    _let_only_be_read(home)
+    _make_read_only(home)
 
 
 def _private_in(home: str) -> list[str]:
-    """Return the files and directories of a home that are its owner's alone.
+    """Return the files and directories of a home directory that only its owner may access.
 
-    Looked for in the home itself, and below its directories whose names begin with a dot: certificates and tokens are
-    kept there, and software, of which there may be very much, elsewhere.
+    Searched in the home directory itself and below its directories whose names begin with a dot, where certificates
+    and tokens are kept; other directories may hold very much software.
     """
-    found, waiting, left = [], [(home, 0)], _MOST_ENTRIES
+    private_paths, waiting, left = [], [(home, 0)], _MOST_ENTRIES
     while waiting and left > 0:
         directory, depth = waiting.pop(0)
         with suppress(OSError), os.scandir(directory) as entries:
@@ -198,21 +197,21 @@ def _private_in(home: str) -> list[str]:
                 if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                     continue
                 if not mode & 0o077:
-                    found.append(entry.path)
+                    private_paths.append(entry.path)
                 elif stat.S_ISDIR(mode) and depth < _DEEPEST and (depth or entry.name.startswith(".")):
                     waiting.append((entry.path, depth + 1))
-    return found
+    return private_paths
 
 
-def _let_only_be_read(mounted: str) -> None:
-    """Let what is mounted there only be read."""
+def _make_read_only(mounted: str) -> None:
+    """Make a mount read-only."""
     has = os.statvfs(mounted).f_flag
-    locked = sum(flag for told, flag in _LOCKED.items() if has & told)
+    locked = sum(flag for status_flag, flag in _LOCKED.items() if has & status_flag)
     _mount(None, mounted, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
 
 
 def _keep(path: str, descriptor: int) -> None:
-    """Have a file or directory where it was before others were put in its place."""
+    """Mount an opened file or directory at its path again, after others were mounted above."""
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.makedirs(path, exist_ok=True)  # noqa: PTH103 - no need of another module
     elif not os.path.exists(path):  # noqa: PTH110 - the same

@@ -1,4 +1,4 @@
-"""The payload's processes: started below a supervisor, stopped through it (see payload_supervisor.py)."""
+"""The processes of a payload: started, signalled and ended by its supervisor (see payload_supervisor.py)."""
 
 from __future__ import annotations
 
@@ -27,27 +27,30 @@ from pilots.agent.node import cgroups
 from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import MalformedAnswerError
 
+#: Bytes of a message of the supervisor.
 _MAX_LINE_BYTES = 4096
-#: Sudo may have to ask a directory of the site who the users are.
-_WARDEN_BEGINS_WITHIN_S = 60.0
-_WARDEN_ENDS_WITHIN_S = 5.0
-#: One that is still there waits for a device or a file server that does not answer; even SIGKILL waits for that.
+#: Seconds until the supervisor has started: sudo may query a slow user directory of the site.
+_SUPERVISOR_BEGINS_WITHIN_S = 60.0
+#: Seconds until the supervisor has ended after its last message.
+_SUPERVISOR_ENDS_WITHIN_S = 5.0
+#: Seconds for all processes to end after SIGKILL; later only those remain that wait for a device or file server.
 _ALL_END_WITHIN_S = 60.0
+#: Seconds between two signals to processes that are being killed.
 _AGAIN_S = 0.02
-#: As a shell says it.
+#: Exit code 128 + n: ended by signal n, as in a shell.
 SIGNAL_BASE = 128
 
 
 @dataclass(frozen=True)
 class End:
-    """How a payload ended.
+    """The end of a payload.
 
     Attributes:
-        exit_code: as a shell says it (128 + n for signal n); None when nobody knows, its supervisor having been killed.
-        signal_number: that ended it, if one did.
-        error_number: of the system, when it could not be started at all.
-        cpu_s: of all its processes; None: not known.
-        max_memory_mb: of its largest process; None: not known.
+        exit_code: as in a shell (128 + n for signal n); None: unknown because its supervisor was killed.
+        signal_number: of the signal that ended it; None: no signal.
+        error_number: errno, if it could not be started.
+        cpu_s: of all its processes; None: unknown.
+        max_memory_mb: of its largest process; None: unknown.
     """
 
     exit_code: int | None = None
@@ -58,7 +61,7 @@ class End:
 
 
 class NotStartedError(Exception):
-    """There is no supervisor, so nothing was run."""
+    """The supervisor did not start, so the payload was not run."""
 
 
 class PayloadProcess:
@@ -75,19 +78,19 @@ class PayloadProcess:
         record: PayloadRecord,
         namespaces: Sequence[str] = (),
     ) -> None:
-        """Start it.
+        """Start the supervisor and the payload.
 
         Args:
-            program: what to run.
-            identity: whose processes they are to be.
+            program: to run.
+            identity: user of the payload.
             workspace: of the job.
-            streams: descriptors of its output; they stay the caller's.
-            max_cpu_s: of any single process, if nobody stops it earlier.
+            streams: descriptors of its output, which the caller closes.
+            max_cpu_s: limit of any single process, set in the kernel.
             record: of the payload's processes.
-            namespaces: words that begin the command line of a payload that has namespaces of its own.
+            namespaces: first words of the command line of a payload with namespaces of its own.
 
         Raises:
-            NotStartedError: nothing was run.
+            NotStartedError: the payload was not run.
         """
         script = workspace.tools / "payload_supervisor.py"
         script.write_bytes(pkgutil.get_data("pilots.agent.job", "payload_supervisor.py") or b"")
@@ -95,7 +98,7 @@ class PayloadProcess:
         self._identity = identity
         self._record = record
         self._group: Path | None = None
-        self._kill_asked = False
+        self._kill_sent = False
         self._supervisor_pid = 0
         self._wire, supervisors = socket.socketpair()
         with supervisors, tempfile.TemporaryFile() as complaints:
@@ -103,10 +106,10 @@ class PayloadProcess:
             command = [*namespaces, str(script)] if namespaces else identity.command(script)
             self._top = start(command, wire=supervisors, stderr=stderr)
             supervisors.close()
-            self._order(program, streams, max_cpu_s=max_cpu_s)
+            self._request_start(program, streams, max_cpu_s=max_cpu_s)
             try:
-                self._wire.settimeout(_WARDEN_BEGINS_WITHIN_S)
-                self._supervisor_pid = json_fields.whole(self._said(), "supervisor")
+                self._wire.settimeout(_SUPERVISOR_BEGINS_WITHIN_S)
+                self._supervisor_pid = json_fields.whole(self._receive(), "supervisor")
                 self._wire.settimeout(None)
                 self._make_group()
                 self._send(b"G")
@@ -116,46 +119,46 @@ class PayloadProcess:
 
     @property
     def supervisor_pid(self) -> int:
-        """Return the process whose descendants the payload's are."""
+        """Return the process id of the supervisor, whose descendants are the payload's processes."""
         return self._supervisor_pid
 
     def note_processes(self) -> None:
-        """Record the payload's processes, for whoever has to end them when all supervisors were killed."""
+        """Record the payload's processes, so that they can be ended if the supervisor is killed."""
         below = processes.descendants(self._supervisor_pid, processes.snapshot())
         self._record.note((process.pid, process.started) for process in below)
 
     def wait_for_end(self, wakeup: WakeupPipe, timeout_s: float) -> bool:
-        """Sleep until the payload has ended, it is woken or the time is over; return whether it has ended."""
+        """Sleep until the payload ends, *wakeup* is used or *timeout_s* is over; return whether it has ended."""
         return wakeup.wait(timeout_s, also=self._wire)
 
     def ended(self) -> End:
-        """Return how the payload ended; to be called when it has: nothing of it is left then."""
+        """Return the end of a payload that has ended, and end whatever is left of it."""
         try:
-            end = _end_of(self._said())
+            end = _end_of(self._receive())
         except (OSError, ValueError, MalformedAnswerError):
             end = End()
         self.close()
         return end
 
     def terminate(self) -> None:
-        """Ask every process of the payload to end."""
+        """Send SIGTERM to every process of the payload."""
         self._send(b"T")
 
     def kill(self) -> None:
-        """End every process of the payload; said again, also its supervisor, which the payload may have stopped."""
-        if self._kill_asked:
+        """Kill every process of the payload; the second call also kills its supervisor, which it may have stopped."""
+        if self._kill_sent:
             self._identity.kill([self._supervisor_pid])
             self._wake()
-        self._kill_asked = True
+        self._kill_sent = True
         self._send(b"K")
 
     def close(self) -> None:
-        """End whatever is left, and wait for it."""
+        """End all processes that are left and wait for their end."""
         self._wire.close()
         self._wake()
         with suppress(subprocess.TimeoutExpired):
-            self._top.wait(_WARDEN_ENDS_WITHIN_S)
-        # The supervisor may have been stopped; its descendants come to this process when the payload has killed it.
+            self._top.wait(_SUPERVISOR_ENDS_WITHIN_S)
+        # A payload may have stopped or killed the supervisor; descendants of a killed one are adopted by this process.
         accept_at = monotonic() + _ALL_END_WITHIN_S
         while left := processes.descendants(os.getpid(), processes.snapshot()):
             if monotonic() > accept_at:
@@ -163,7 +166,7 @@ class PayloadProcess:
                 log.event("payload.not_killed", processes=len(left), alive=len(alive))
                 if not alive:
                     break
-                # The job is not reported while its payload could go on: heartbeats keep the lease meanwhile.
+                # The job is not reported while its payload could still run; heartbeats renew the lease.
                 accept_at += _ALL_END_WITHIN_S
             if self._group is not None:
                 cgroups.kill(self._group)
@@ -182,12 +185,12 @@ class PayloadProcess:
             cgroups.remove(group)
 
     def _wake(self) -> None:
-        """Let sudo see that its command has ended: it stops itself when the payload stops the supervisor."""
+        """Continue sudo, which stops itself when the payload stops the supervisor, so that it sees the end."""
         with suppress(OSError):
             self._top.send_signal(signal.SIGCONT)
 
-    def _order(self, program: Program, streams: Streams, *, max_cpu_s: float) -> None:
-        order = {
+    def _request_start(self, program: Program, streams: Streams, *, max_cpu_s: float) -> None:
+        request = {
             "uid": self._identity.uid,
             "executable": str(program.executable),
             "arguments": list(program.arguments),
@@ -195,28 +198,28 @@ class PayloadProcess:
             "directory": str(program.directory),
             "max_cpu_s": math.ceil(max_cpu_s) if math.isfinite(max_cpu_s) else None,
         }
-        with suppress(OSError):  # there is no supervisor, which its silence will tell
+        with suppress(OSError):  # it has ended, so there will be no answer
             socket.send_fds(self._wire, [b"F"], [streams.stdout, streams.stderr])
-        self._send(json.dumps(order).encode() + b"\n")
+        self._send(json.dumps(request).encode() + b"\n")
 
-    def _said(self) -> json_fields.Record:
-        """Return the next thing that the supervisor says."""
+    def _receive(self) -> json_fields.Record:
+        """Return the next message of the supervisor."""
         line = b""
-        # Not a byte more: the payload may have ended already.
+        # Byte by byte: the next message may follow already.
         while not line.endswith(b"\n") and len(line) < _MAX_LINE_BYTES and (byte := self._wire.recv(1)):
             line += byte
         return json_fields.record(json.loads(line))
 
     def _send(self, message: bytes) -> None:
-        with suppress(OSError):  # the supervisor is gone, which ended() will tell
+        with suppress(OSError):  # the supervisor has ended, which ended() finds
             self._wire.sendall(message)
 
 
-def _end_of(said: json_fields.Record) -> End:
-    if "error" in said:
-        return End(error_number=json_fields.whole(said, "error"))
-    status = json_fields.whole(said, "status")
-    cpu_s, max_memory_mb = json_fields.number(said, "cpu_s"), json_fields.number(said, "max_memory_mb")
+def _end_of(message: json_fields.Record) -> End:
+    if "error" in message:
+        return End(error_number=json_fields.whole(message, "error"))
+    status = json_fields.whole(message, "status")
+    cpu_s, max_memory_mb = json_fields.number(message, "cpu_s"), json_fields.number(message, "max_memory_mb")
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return End(exit_code=SIGNAL_BASE + number, signal_number=number, cpu_s=cpu_s, max_memory_mb=max_memory_mb)
@@ -224,7 +227,7 @@ def _end_of(said: json_fields.Record) -> End:
 
 
 def name_of_signal(number: int) -> str:
-    """Return ``SIGKILL`` for 9; a number that has no name as it is."""
+    """Return the name of a signal, ``SIGKILL`` for 9, or the number if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

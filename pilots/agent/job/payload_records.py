@@ -1,10 +1,9 @@
-"""Records of the running payloads of a node, by which a later pilot finds and ends one whose supervisors were killed.
+"""Records of running payloads of a node: a later pilot finds and ends payloads whose supervisors were killed.
 
-Each payload has one file in a directory that all pilots of one user on one node share, wherever their jobs run. The
-process that supervises the payload keeps the file locked; when nobody holds the lock, nobody supervises the payload,
-and whoever gets the lock ends it. A payload's processes are those of its control group, where the pilot may make one;
-those that carry the job's match id in their environment; those recorded with their start times, so that a number that
-was given again is never killed; and all descendants and sessions of these.
+Each payload has one file in a directory shared by all pilots of one user on one node. The process that supervises the
+payload holds a lock on the file; a process that gets the lock ends the payload. The processes of a payload are those
+of its control group, where the pilot may make one; those with the match id in their environment; those recorded with
+their start times, so that a reused process id is never killed; and all descendants and sessions of these.
 """
 
 from __future__ import annotations
@@ -36,30 +35,31 @@ Pids = Iterable[tuple[int, int]]
 _NAME = "wms-payloads-{uid}"
 _SUFFIX = ".json"
 _VERSION = 1
-#: Of the environment of every process of a payload.
+#: Environment variable of every process of a payload.
 VARIABLE = "WMS_MATCH_ID"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
-#: Processes that have ended are dropped from a longer file.
+#: Bytes from which on a file is rewritten without the processes that have ended.
 _MOST_BYTES = 256 * 1024
-#: What nobody on the node can read any more.
+#: Age in seconds at which an unreadable record is removed.
 _MOST_AGE_S = 7 * 24 * 3600.0
-#: Killed processes are gone within milliseconds, unless they wait for a file system that hangs.
+#: Seconds for processes to end after SIGKILL; later only those remain that wait for a hanging file system.
 END_WITHIN_S = 10.0
+#: Seconds between two signals to processes that are being killed.
 _AGAIN_S = 0.02
 
 
 @dataclass(frozen=True)
 class Remains:
-    """What identifies the processes of a payload.
+    """The marks by which the processes of a payload are found.
 
     Attributes:
-        marker: a variable of their environment, ``NAME=value``.
-        account: Unix user that runs them; empty: the pilot's own.
-        uid: user id of all processes of the payload and of no others; 0: it has none.
-        group: control group; None: there is none.
-        processes: (process id, start time) of those seen while they were supervised.
-        supervisors: (process id, start time) of processes that belong to the pilot, to be killed too.
+        marker: environment variable of these processes, ``NAME=value``.
+        account: their Unix user; empty: the pilot's own.
+        uid: user id that only this payload has; 0: none.
+        group: control group; None: none.
+        processes: (process id, start time) of those recorded by the supervisor.
+        supervisors: (process id, start time) of the pilot's processes above them, to be killed too.
     """
 
     marker: str
@@ -71,9 +71,9 @@ class Remains:
 
 
 class PayloadRecord:
-    """The record of one payload, locked from ``with`` to its end, at which the file is removed.
+    """The record of one payload: ``with`` creates and locks its file, and removes it at the end.
 
-    Where the file cannot be written the payload runs without a record.
+    If the file cannot be written, the payload runs without a record.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class PayloadRecord:
         directory: Path | None = None,
         keep: bool = False,
     ) -> None:
-        """Write nothing yet.
+        """Prepare a record; nothing is written yet.
 
         Args:
             match_id: of the lease.
             account: Unix user of the payload; empty: the pilot's own.
             work_directory: of the pilot.
-            uid: user id that only this payload has; 0: it has none.
-            directory: of the records; None: the one that all pilots of this user share.
-            keep: leave the file behind, as a supervisor does that is killed.
+            uid: user id that only this payload has; 0: none.
+            directory: of the records; None: the common one.
+            keep: leave the file behind, like a supervisor that is killed.
         """
         self._head: dict[str, object] = {
             "version": _VERSION,
@@ -111,13 +111,13 @@ class PayloadRecord:
         self._keep = keep
         self._descriptor: int | None = None
         self._written: set[tuple[int, int]] = set()
-        #: None: there is none.
+        #: None: not written.
         self.file: Path | None = None
 
     def __enter__(self) -> PayloadRecord:  # noqa: PYI034 - Self is of Python 3.11
         try:
             self.file = (self._directory or accounts.common_directory(_NAME)) / f"{self.match_id}{_SUFFIX}"
-            # The record of a process that was killed on the same lease is continued.
+            # Opens the record of an earlier process of the same lease that was killed.
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_APPEND, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             self._rewrite(())
@@ -126,7 +126,7 @@ class PayloadRecord:
         return self
 
     def note_group(self, group: Path) -> None:
-        """Note the control group of the payload."""
+        """Record the control group of the payload."""
         self._head["group"] = str(group)
         self._try(lambda: self._rewrite(self._written))
 
@@ -146,7 +146,7 @@ class PayloadRecord:
         os.close(self._descriptor)
 
     def remove(self) -> None:
-        """Remove the file of this lease, whoever wrote it: nothing of the payload is left."""
+        """Remove the file of this lease, whichever process wrote it; the payload has ended."""
         with suppress(OSError):
             ((self._directory or accounts.common_directory(_NAME)) / f"{self.match_id}{_SUFFIX}").unlink()
 
@@ -168,24 +168,24 @@ class PayloadRecord:
     def _rewrite(self, processes: Pids) -> None:
         if self._descriptor is None:
             return
-        kept = set(processes)
+        current = set(processes)
         os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, json.dumps(self._head).encode() + b"\n" + _lines(kept))
-        self._written = kept
+        os.write(self._descriptor, json.dumps(self._head).encode() + b"\n" + _lines(current))
+        self._written = current
 
 
 def end_all(*, stopped: Callable[[], object], directory: Path | None = None) -> int:
-    """End every payload of this user's pilots on this node that nobody supervises; return how many still live.
+    """End all unsupervised payloads of this user's pilots on this node; return the number that could not be ended.
 
     Args:
-        stopped: true when there is something better to do.
-        directory: of the records; None: the one that all pilots of this user share.
+        stopped: returns true when the pilot is to stop.
+        directory: of the records; None: the common one.
     """
     left = 0
     for file in _files(directory):
         if stopped():
             break
-        with suppress(OSError):  # it is supervised, or not this user's
+        with suppress(OSError):  # supervised, or of another user
             descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,54 +196,54 @@ def end_all(*, stopped: Callable[[], object], directory: Path | None = None) -> 
 
 
 def remains_of(match_id: str, *, strays: Pids, directory: Path | None = None) -> Remains:
-    """Return what identifies the payload of a lease whose supervisor has died, by its record if there is one.
+    """Return the remains of a payload whose supervisor has died, from its record if there is one.
 
     Args:
         match_id: of the lease.
-        strays: (process id, start time) of what the supervisor left to its parent.
-        directory: of the records; None: the one that all pilots of this user share.
+        strays: (process id, start time) of children that the supervisor left to its parent.
+        directory: of the records; None: the common one.
     """
-    known = None
+    recorded = None
     with suppress(OSError):
-        known = _parse(((directory or accounts.common_directory(_NAME)) / f"{match_id}{_SUFFIX}").read_bytes())
-    return replace(known or Remains(marker=f"{VARIABLE}={match_id}"), supervisors=tuple(strays))
+        recorded = _parse(((directory or accounts.common_directory(_NAME)) / f"{match_id}{_SUFFIX}").read_bytes())
+    return replace(recorded or Remains(marker=f"{VARIABLE}={match_id}"), supervisors=tuple(strays))
 
 
 class Ending:
-    """The end of one payload that has lost its supervisor."""
+    """Ending the processes of one payload without a supervisor."""
 
     def __init__(self, remains: Remains) -> None:
-        """Kill nothing yet."""
+        """Prepare; no process is killed yet."""
         self._remains = remains
-        #: Grows: a process that is killed leaves its children to another parent.
-        self._known = set(remains.processes)
+        #: Grows, for children of a killed process get another parent.
+        self._processes = set(remains.processes)
         self._accept_at = monotonic() + END_WITHIN_S
 
     def is_over(self) -> bool:
-        """Kill all that is left; return whether nothing of the payload can execute an instruction any more.
+        """Kill all processes that are left; return whether none can run any more.
 
-        To be called again until it is true. After a while a process counts as dead that was killed and waits for a
-        device or a file server: it never returns from there.
+        Call it again until it is true. After END_WITHIN_S a killed process that waits for a device or file server
+        counts as ended: it never runs again.
         """
         group = self._remains.group
         if group is not None:
             cgroups.kill(group)
-        found = user_helper.end_processes(self._remains.marker, self._known, supervisors=self._remains.supervisors)
+        alive = user_helper.end_processes(self._remains.marker, self._processes, supervisors=self._remains.supervisors)
         if self._remains.account:
-            found |= self._as_account()
+            alive |= self._as_account()
         if self._remains.uid:
-            found |= _end_exclusive(self._remains.uid)
-        self._known |= found.difference(self._remains.supervisors)
+            alive |= _end_exclusive(self._remains.uid)
+        self._processes |= alive.difference(self._remains.supervisors)
         if monotonic() > self._accept_at:
-            found = {each for each in found if not _is_as_good_as_dead(each[0])}
+            alive = {each for each in alive if not _is_as_good_as_dead(each[0])}
         elif group is not None and cgroups.is_populated(group):
             return False
-        if not found and group is not None:
+        if not alive and group is not None:
             cgroups.remove(group)
-        return not found
+        return not alive
 
     def wait(self, *, within_s: float) -> bool:
-        """Call ``is_over`` until it is true; return whether it was in time."""
+        """Repeat ``is_over`` for *within_s* seconds at most; return whether it became true."""
         give_up_at = monotonic() + within_s
         while not self.is_over():
             if monotonic() > give_up_at:
@@ -252,8 +252,8 @@ class Ending:
         return True
 
     def _as_account(self) -> set[tuple[int, int]]:
-        """Do the same as the payload's own user, whose processes the pilot can neither look into nor signal."""
-        request = {"marker": self._remains.marker, "processes": sorted(self._known)}
+        """Kill as the payload's user, whose processes the pilot can neither inspect nor signal; return those found."""
+        request = {"marker": self._remains.marker, "processes": sorted(self._processes)}
         try:
             answer = _run_as(self._remains.account, request)
             listed = answer.get("processes") if answer is not None else None
@@ -264,40 +264,40 @@ class Ending:
 
 
 def _end_exclusive(uid: int) -> set[tuple[int, int]]:
-    """Send SIGKILL to all processes of a user who runs one payload and nothing else; return them."""
-    found = accounts.processes_of(uid)
-    processes.kill(found)
-    started = {pid: user_helper.started_of(pid) for pid in found}
+    """Kill all processes of a user id that only this payload has; return them."""
+    pids = accounts.processes_of(uid)
+    processes.kill(pids)
+    started = {pid: user_helper.started_of(pid) for pid in pids}
     return {(pid, at) for pid, at in started.items() if at is not None}
 
 
 def _run_as(account: str, request: Mapping[str, object]) -> Mapping[str, object] | None:
-    """Run the user helper to end processes of another user; None where sudo refuses that."""
+    """Run the user helper to end processes of another user; None: there is no sudo, or it failed."""
     sudo = shutil.which("sudo")
     if sudo is None:
         return None
-    (found,) = accounts.named([account])
-    # Not the usual place for temporary files, which may be closed to that user.
+    (user,) = accounts.named([account])
+    # Not TMPDIR, which that user may not be able to read.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="wms-end-") as place:
         Path(place).chmod(0o755)
         script = Path(place) / "user_helper.py"
         script.write_bytes(pkgutil.get_data("pilots.agent.job", "user_helper.py") or b"")
         script.chmod(0o644)
-        return identity.Other(accounts.Claim(found), sudo=str(Path(sudo).absolute())).end(script, request)
+        return identity.Other(accounts.Claim(user), sudo=str(Path(sudo).absolute())).end(script, request)
 
 
 def _is_as_good_as_dead(pid: int) -> bool:
     if processes.is_being_killed(pid):
         return True
     try:
-        # Sudo itself, which is neither the pilot's nor the payload's.
+        # sudo itself, which belongs to root.
         return Path(f"/proc/{pid}").stat().st_uid == 0 != os.geteuid()
     except OSError:
         return True
 
 
 def _end_recorded(descriptor: int, file: Path) -> bool:
-    """End the payload of a record whose lock is held by this process; return whether nothing of it is left."""
+    """End the payload of a record that this process has locked; return whether it has ended."""
     opened, named = os.fstat(descriptor), file.lstat()
     if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino) or not stat.S_ISREG(opened.st_mode):
         return True
@@ -315,20 +315,20 @@ def _end_recorded(descriptor: int, file: Path) -> bool:
 
 
 def _parse(content: bytes) -> Remains | None:
-    """Return what a record says; None when it is none, or of another machine, boot or container."""
+    """Return the remains in a record; None: it is no valid record, or of another machine, boot or container."""
     head, _, rest = content.decode("utf-8", "replace").partition("\n")
     try:
-        said = json_fields.record(json.loads(head))
+        fields = json_fields.record(json.loads(head))
         names = ("boot", "namespace", "marker", "account", "group")
-        boot, namespace, marker, account, group = (json_fields.text(said, name, "") for name in names)
-        uid = json_fields.whole(said, "uid", 0)
+        boot, namespace, marker, account, group = (json_fields.text(fields, name, "") for name in names)
+        uid = json_fields.whole(fields, "uid", 0)
     except (ValueError, MalformedAnswerError):
         return None
     if uid and uid not in accounts.UIDS:
         return None
     if not marker.startswith(f"{VARIABLE}=") or (boot, namespace) != (_boot(), _namespace()):
         return None
-    # The last line may have been cut off.
+    # The last line may be incomplete.
     lines = (line.split() for line in rest.split("\n")[:-1])
     pairs = tuple((int(line[0]), int(line[1])) for line in lines if len(line) == 2 and all(map(str.isdecimal, line)))
     return Remains(
@@ -338,11 +338,11 @@ def _parse(content: bytes) -> Remains | None:
 
 def _files(directory: Path | None) -> Iterator[Path]:
     try:
-        place = directory or accounts.common_directory(_NAME)
-        names = sorted(os.listdir(place))  # noqa: PTH208 - names are all that is wanted
+        records = directory or accounts.common_directory(_NAME)
+        names = sorted(os.listdir(records))  # noqa: PTH208 - names are all that is wanted
     except OSError:
         return
-    yield from (place / name for name in names if name.endswith(_SUFFIX))
+    yield from (records / name for name in names if name.endswith(_SUFFIX))
 
 
 def _lines(processes: Pids) -> bytes:

@@ -1,15 +1,15 @@
-"""Stands between the pilot and one payload: started as a script of its own, imports nothing of the pilot.
+"""The supervisor: the process between the pilot and one payload. A script without imports of the pilot.
 
-It adopts every process that the payload leaves behind, whatever session or group that made for itself, and when the
-payload ends, or the pilot does (even by SIGKILL), it ends all of them: nothing of a job outlives its lease.
+It adopts every process that the payload leaves behind, in whatever session or process group. When the payload ends, or
+the pilot does (even by SIGKILL), it kills all of them, so that nothing of a job outlives its lease.
 
 Standard input is a socket to the pilot. The pilot sends one byte with the descriptors of standard output and error, one
 line of JSON (uid, executable, arguments, environment, directory, max_cpu_s), then single letters: G (start the
 payload), T (SIGTERM to all) and K (SIGKILL to all). The supervisor answers with two lines of JSON:
-``{"supervisor": pid}`` when it begins, and at the end ``{"error": errno}`` when the payload could not be started, else
-``{"status": as of waitpid, "cpu_s": …, "max_memory_mb": …}`` when no process is left. Where the payload runs as another
-user (identity.py) so does the supervisor, for the pilot could not signal that user's processes; but a pilot that is
-root has a supervisor that is root, which the payload cannot signal.
+``{"supervisor": pid}`` at its start, and when no process is left ``{"status": as of waitpid, "cpu_s": …,
+"max_memory_mb": …}``, or ``{"error": errno}`` if the payload could not be started. Where sudo gives the payload another
+user (identity.py), the supervisor has the same user, because the pilot cannot signal that user's processes. If the
+pilot is root, the supervisor is root too, and the payload cannot signal it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
-#: The kernel has 41 of them so far, and refuses the others.
+#: Numbers of capabilities to drop; the kernel has 41 today and refuses the others.
 _MOST_CAPABILITIES = 64
 #: keyctl(2) by machine: the C library has no function for it.
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
 _JOIN_SESSION_KEYRING, _CLEAR, _GET_PERSISTENT = 1, 7, 22
 _SESSION_KEYRING, _USER_KEYRING, _USER_SESSION_KEYRING = -3, -4, -5
-#: Where it may not be called, the payload may not either.
+#: Errors of keyctl(2) where it is not available, to the payload neither.
 _NO_KEYS = frozenset({errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP})
-#: While processes are being killed, new ones are looked for so often.
+#: Seconds between two searches for new processes while all are being killed.
 _AGAIN_S = 0.02
 _SHELL = "/bin/sh"
 
@@ -49,12 +49,12 @@ def main() -> int:
     _, outputs, _, _ = socket.recv_fds(wire, 1, 2)
     order = json.loads(_line(wire))
     if _has_namespaces() and order["uid"] == 0:
-        order["uid"] = os.getuid()  # the root of a user namespace is somebody else in a further one
+        order["uid"] = os.getuid()  # the root of a user namespace has another id in a nested one
     if order["uid"] != os.getuid() and os.getuid() != 0:
         sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
     _become_supervisor()
     wire.sendall(json.dumps({"supervisor": int(sys.argv[1]) if _has_namespaces() else os.getpid()}).encode() + b"\n")
-    # The pilot may put this process into a control group before there is a payload.
+    # The pilot first puts this process into a control group.
     if wire.recv(1) != b"G":
         return 1
     reading, writing = os.pipe()
@@ -75,19 +75,19 @@ def main() -> int:
     if failed_with:
         answer = {"error": failed_with}
     if pilot_lives:
-        # It may have died this moment.
+        # The pilot may have ended meanwhile.
         with suppress(OSError):
             wire.sendall(json.dumps(answer).encode() + b"\n")
     return 0
 
 
 def _has_namespaces() -> bool:
-    """Return whether this is the first process in namespaces of the payload; then its number outside is told it."""
+    """Return whether the payload has namespaces; the first argument is then the process id outside."""
     return len(sys.argv) > 1
 
 
 def _line(wire: socket.socket) -> bytes:
-    """Return the first line, and not a byte more: orders may follow."""
+    """Return the first line, read byte by byte because letters may follow."""
     line = b""
     while not line.endswith(b"\n"):
         byte = wire.recv(1)
@@ -98,20 +98,20 @@ def _line(wire: socket.socket) -> bytes:
 
 
 def _become_supervisor() -> None:
-    # A signal to the pilot's whole group is the pilot's to pass on.
+    # Signals to the pilot's process group do not reach the payload; the pilot forwards them.
     with suppress(PermissionError):
         os.setsid()
     try:
         library = ctypes.CDLL(None)
         library.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
-        # The payload, of the same user, must not answer the pilot in this process's place.
+        # A payload of the same user must not take over this process and answer the pilot.
         library.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)
     except (OSError, AttributeError):
-        pass  # no Linux: what the payload leaves behind in a session of its own is not found
+        pass  # not Linux: processes that leave the payload's session are not found
 
 
 def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
-    """Start the payload; return (its process id, 0) or (the same, the error that kept it from starting)."""
+    """Start the payload; return (process id, errno or 0)."""
     for descriptor in outputs:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - no name in the standard library
     reading, writing = os.pipe()
@@ -119,14 +119,14 @@ def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
     if pid == 0:
         try:
             _become_payload(order, outputs)
-        except (OSError, ValueError) as error:  # the latter: a word that no program can be given, as one with a NUL
+        except (OSError, ValueError) as error:  # ValueError: an argument contains a NUL
             os.write(writing, str(getattr(error, "errno", None) or errno.EINVAL).encode())
         finally:
             os._exit(127)
     os.close(writing)
     for descriptor in outputs:
         os.close(descriptor)
-    failed_with = os.read(reading, 16)  # closed without a word by a successful exec
+    failed_with = os.read(reading, 16)  # empty after a successful exec
     os.close(reading)
     return pid, int(failed_with or 0)
 
@@ -161,12 +161,12 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise
-        # A script without "#!": shells and execvp(3) run it by the shell, so users expect it.
+        # A script without "#!", which shells and execvp(3) run with the shell.
         os.execve(_SHELL, [_SHELL, executable, *arguments[1:]], environment)  # noqa: S606 - as above
 
 
 def _give_up_root(uid: object) -> None:
-    """Become a user without groups and capabilities, whom no program that is executed gives any."""
+    """Become a user without groups and capabilities, for good."""
     if not isinstance(uid, int) or uid <= 0:
         raise PermissionError(errno.EPERM, "a payload that has a user id of its own is never root")
     os.setgroups([])
@@ -176,7 +176,7 @@ def _give_up_root(uid: object) -> None:
 
 
 def _gain_nothing() -> None:
-    """Let no program that is executed from now on give this process another user or capabilities, not even to root."""
+    """Prevent programs executed from now on from giving this process another user or capabilities, even for root."""
     for capability in range(_MOST_CAPABILITIES):
         ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
     if ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
@@ -184,12 +184,12 @@ def _gain_nothing() -> None:
 
 
 def _forget_keys(*, exclusive: bool) -> None:
-    """Have no keys of the session in which the pilot was started; of a user id that is *exclusive*, none at all.
+    """Drop the keys of the pilot's session and, if the user id is *exclusive*, all keys of the user id.
 
-    The kernel keeps those of a user id, Kerberos tickets for example, when its last process has ended.
+    The kernel keeps keys of a user id, Kerberos tickets for example, after its last process has ended.
 
     Raises:
-        OSError: a payload with this user id has locked them.
+        OSError: an earlier payload with this user id has locked them.
     """
     _keyctl(_JOIN_SESSION_KEYRING, 0)
     if exclusive:
@@ -211,7 +211,7 @@ def _keyctl(operation: int, *arguments: int) -> int:
 
 
 def _die_with_supervisor() -> None:
-    """Have the kernel kill the payload's first process when this process's parent, the supervisor, is killed."""
+    """Have the kernel kill the payload's first process when the supervisor, its parent, ends."""
     parent = os.getppid()
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
@@ -222,17 +222,17 @@ def _die_with_supervisor() -> None:
 
 
 def _limit(max_cpu_s: object) -> None:
-    """Set what no process passes even if the pilot does not look; all else is as the batch system set it."""
-    # Memory images are large, and of no use to anybody by the time that they could be fetched.
+    """Set the kernel's limits of CPU time and core dumps; the batch system's other limits stay."""
+    # Core dumps are large, and are removed with the job.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if isinstance(max_cpu_s, int):
         most_s = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        wanted_s = max_cpu_s if most_s == resource.RLIM_INFINITY else min(max_cpu_s, most_s)
-        resource.setrlimit(resource.RLIMIT_CPU, (wanted_s, most_s))
+        soft_s = max_cpu_s if most_s == resource.RLIM_INFINITY else min(max_cpu_s, most_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (soft_s, most_s))
 
 
 def _watch(wire: socket.socket, woken: int, payload: int) -> tuple[int, bool]:
-    """Wait until no process is left; return the payload's status and whether the pilot is still there."""
+    """Wait until no process is left; return the payload's status and whether the pilot still runs."""
     status, killing, pilot_lives = 0, False, True
     while True:
         gone = _reap()
@@ -270,7 +270,7 @@ def _drain(pipe: int) -> None:
 
 
 def _reap() -> dict[int, int] | None:
-    """Return the status of each child that has ended meanwhile; None when no child is left."""
+    """Return {process id: status} of the children that have ended; None: no child is left."""
     gone: dict[int, int] = {}
     while True:
         try:
@@ -287,14 +287,14 @@ def _signal_all(number: int) -> None:
         try:
             os.kill(pid, number)
             if number == signal.SIGTERM:
-                os.kill(pid, signal.SIGCONT)  # one that was stopped could not even die
+                os.kill(pid, signal.SIGCONT)  # a stopped process does not handle SIGTERM
         except (ProcessLookupError, PermissionError):
             continue
 
 
 def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - as fast as can be
+    for name in os.listdir("/proc"):  # noqa: PTH208 - faster
         if not name.isdecimal():
             continue
         try:
@@ -303,12 +303,12 @@ def _descendants() -> list[int]:
         except (OSError, ValueError, IndexError):
             continue
         children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+    pids_below: list[int] = []
     level = children.get(os.getpid(), [])
     while level:
-        found += level
+        pids_below += level
         level = [child for pid in level for child in children.get(pid, [])]
-    return found
+    return pids_below
 
 
 if __name__ == "__main__":

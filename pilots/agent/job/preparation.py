@@ -1,4 +1,4 @@
-"""Everything before the payload starts: its files, the software that it needs, its program and environment."""
+"""The setup of a job: its input sandboxes, required software, environment and program."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import RefusedError, TooMuchError
 from pilots.agent.server.lease import Lease, SandboxReference
 
-#: As a shell says it.
+#: Exit codes, as in a shell.
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
-#: "Run me elsewhere" (DESIGN §3.5).
+#: Exit code of a job that is to run elsewhere.
 RESCHEDULE = 222
 
-#: Errors of system calls that tell of the node: its disk, file systems, memory or limits, whatever the job asks for.
+#: Errors of system calls whose cause is the node (disk, file systems, memory, limits), not the job.
 _OF_NODE = frozenset(
     {
         errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC,
@@ -40,7 +40,7 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Program:
-    """What is to be executed, all of it resolved."""
+    """The program to execute, with resolved paths."""
 
     executable: Path
     arguments: Sequence[str]
@@ -49,12 +49,12 @@ class Program:
 
 
 class CannotRunError(Exception):
-    """The payload cannot be started here; *exit_code* is what the job ends with (None: it has none).
+    """The payload cannot be started here; the job gets *exit_code* (None: none).
 
-    The cause is what the job itself asks for and this node does not have, unless it is a NodeTroubleError.
+    The job asks for something that this node does not have, unless ``of_node``.
     """
 
-    #: Whether any other job would have met it here too.
+    #: True if the node is the cause, so that other jobs would fail too.
     of_node = False
 
     def __init__(self, exit_code: int | None, minor: str) -> None:
@@ -64,7 +64,7 @@ class CannotRunError(Exception):
 
 
 class NodeTroubleError(CannotRunError):
-    """The node cannot start a payload, whatever the job asks for; another one may."""
+    """The node cannot start any payload; another node may."""
 
     of_node = True
 
@@ -73,9 +73,9 @@ class NodeTroubleError(CannotRunError):
 
 
 class NodeFlawError(CannotRunError):
-    """The node lacks something that the job needs, which its operators are told; another one may have it."""
+    """The node lacks something that the job needs; it is reported to operators. Another node may have it."""
 
-    #: What is wrong, in a word, as a check of the node is named.
+    #: Name of the check of the node, in one word.
     what = "software"
 
     def __init__(self, minor: str) -> None:
@@ -83,18 +83,18 @@ class NodeFlawError(CannotRunError):
 
 
 def is_of_node(error_number: int | None) -> bool:
-    """Return whether an error of a system call tells of the node, and not of what the job asks for."""
+    """Return whether the cause of a failed system call is the node, not the job."""
     return error_number in _OF_NODE
 
 
 class DamagedTransferError(Exception):
-    """What arrived is not what was sent."""
+    """The file that arrived differs from the one that was sent."""
 
 
 def fetch_input(
     server: Server,
     lease: Lease,
-    given: SandboxReference,
+    reference: SandboxReference,
     *,
     workspace: Workspace,
     configuration: PilotConfiguration,
@@ -103,31 +103,31 @@ def fetch_input(
     """Fetch one input sandbox, compare its SHA-256, and put it into the job's directory.
 
     Raises:
-        DamagedTransferError: to be tried again.
-        CannotRunError: trying again would not help.
+        DamagedTransferError: it may be tried again.
+        CannotRunError: another try would not help.
         UnreachableError, GivenUpError, LeaseEndedError: see Server.fetch.
     """
     arrived = workspace.scratch / "arriving"
     sha256 = hashlib.sha256()
     try:
         with arrived.open("wb+") as file:
-            server.fetch(lease, digest=given.digest, into=file, max_bytes=given.size_bytes, give_up=give_up)
+            server.fetch(lease, digest=reference.digest, into=file, max_bytes=reference.size_bytes, give_up=give_up)
             file.seek(0)
             while chunk := file.read(sandbox.CHUNK_BYTES):
                 sha256.update(chunk)
-            if sha256.hexdigest() != given.digest:
-                raise DamagedTransferError(f"the SHA-256 of {given.file_name} is another")
-            if given.is_archive:
+            if sha256.hexdigest() != reference.digest:
+                raise DamagedTransferError(f"SHA-256 mismatch for {reference.file_name}")
+            if reference.is_archive:
                 file.seek(0)
                 sandbox.unpack(file, into=workspace.job, max_bytes=configuration.sandbox_max_unpacked_bytes)
                 return
-        sandbox.place(arrived, into=workspace.job, name=given.file_name)
+        sandbox.place(arrived, into=workspace.job, name=reference.file_name)
     except TooMuchError as error:
         raise DamagedTransferError(str(error)) from error
     except RefusedError as error:
-        raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be fetched: {error.detail}") from error
+        raise CannotRunError(None, f"Input sandbox {reference.file_name} cannot be fetched: {error.detail}") from error
     except (UnsafeMemberError, *sandbox.DAMAGE) as error:
-        raise CannotRunError(None, f"Input sandbox {given.file_name} cannot be unpacked: {error}") from error
+        raise CannotRunError(None, f"Input sandbox {reference.file_name} cannot be unpacked: {error}") from error
     except OSError as error:
         log.event("node.disk_trouble", error=error)
         raise NodeTroubleError(f"The node could not store an input sandbox: {error.strerror}") from error
@@ -136,13 +136,13 @@ def fetch_input(
 def environment_of(
     lease: Lease, workspace: Workspace, configuration: PilotConfiguration, *, identity: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return the payload's whole environment: nothing of the pilot's but the paths of the site and its language.
+    """Return the payload's environment, which takes only PATH and LANG from the pilot's.
 
     Args:
         lease: of the job.
-        workspace: where its files are.
+        workspace: of the job.
         configuration: of the pilot.
-        identity: variables that say who the payload is (PIL §3.1).
+        identity: variables with the name of the payload's user (PIL §3.1).
     """
     job, place = lease.job, configuration.place
     base = {
@@ -168,17 +168,20 @@ def environment_of(
 
 
 def _gpus_of(lease: Lease) -> Mapping[str, str]:
-    """Return what tells a payload which of the slot's GPUs are its own; nothing, if it asked for none."""
-    wanted = lease.job.gpus
-    if not wanted:
+    """Return the variables that assign GPUs of the slot to the payload; empty if it asked for none."""
+    count = lease.job.gpus
+    if not count:
         return {}
-    found = gpus.of_slot(os.environ, devices=Path("/dev"))
-    # Where the pilot was told of more than are seen, they are no business of CUDA's.
-    return {"WMS_GPUS": str(wanted), "CUDA_VISIBLE_DEVICES": ",".join(found[:wanted]) if len(found) >= wanted else ""}
+    available = gpus.of_slot(os.environ, devices=Path("/dev"))
+    # If fewer GPUs are visible than the pilot was configured with, they are not CUDA devices.
+    return {
+        "WMS_GPUS": str(count),
+        "CUDA_VISIBLE_DEVICES": ",".join(available[:count]) if len(available) >= count else "",
+    }
 
 
 def check_software(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> None:
-    """Accept a node that has all paths and commands that the job needs.
+    """Check that the node has all paths and commands that the job needs.
 
     Raises:
         NodeFlawError: one is missing; another node may have it.
@@ -190,7 +193,7 @@ def check_software(lease: Lease, environment: Mapping[str, str], workspace: Work
 
 
 def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspace) -> Program:
-    """Return what is to be executed: a file of the sandbox, an absolute path, or a command.
+    """Return the program of a job: a file of the sandbox, an absolute path, or a command in PATH.
 
     Raises:
         CannotRunError: there is no such program, or the arguments cannot be split.
@@ -206,7 +209,7 @@ def program_of(lease: Lease, environment: Mapping[str, str], workspace: Workspac
 
 
 def words_of(lease: Lease) -> list[str]:
-    """Return the job's arguments one by one.
+    """Return the job's arguments, split as by a shell.
 
     Raises:
         CannotRunError: they cannot be split.
@@ -218,11 +221,11 @@ def words_of(lease: Lease) -> list[str]:
 
 
 def own_file(name: str, directory: Path) -> Path | None:
-    """Return the program *name* if it is a file of the job's own *directory*, which then can be executed; else None."""
+    """Return the file *name* of the job's *directory*, made executable; None: there is no such file."""
     path = directory / name
     if name.startswith("/") or not _is_there(path) or not path.is_file() or not _is_inside(path, directory):
         return None
-    path.chmod(path.stat().st_mode | 0o500)  # archives and uploads forget the bit
+    path.chmod(path.stat().st_mode | 0o500)  # archives and uploads may lose the bit
     return path
 
 
@@ -232,12 +235,12 @@ def _executable(name: str, environment: Mapping[str, str], workspace: Workspace)
     if own is not None:
         return own
     if not name.startswith("/") and "/" not in name:
-        found = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
+        candidates = list(filter(None, (shutil.which(name, path=place) for place in environment["PATH"].split(":"))))
         if workspace.shared:
-            # The first that is open to the payload's user, as a shell of that user's would find it.
-            found.sort(key=lambda each: site_environment.closed_to_others(Path(each)) is not None)
-        if found:
-            return Path(workspace.job, found[0])
+            # As a shell of the payload's user: first those that it may execute.
+            candidates.sort(key=lambda each: site_environment.closed_to_others(Path(each)) is not None)
+        if candidates:
+            return Path(workspace.job, candidates[0])
     elif name.startswith("/") and _is_there(Path(name)) and Path(name).is_file():
         if os.access(name, os.X_OK):
             return Path(name)
@@ -248,7 +251,7 @@ def _executable(name: str, environment: Mapping[str, str], workspace: Workspace)
 def _is_there(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # too long, behind a closed directory, or no name at all
+    except (OSError, ValueError):  # too long, in a closed directory, or not a valid name
         return False
 
 

@@ -1,4 +1,4 @@
-"""Archives: what the job was given is unpacked, what it wrote is packed, and neither reaches out of its directory."""
+"""Archives: unpacking of input and packing of output, neither of which leaves the job's directory."""
 
 from __future__ import annotations
 
@@ -19,45 +19,46 @@ from typing import Any, BinaryIO
 from pilots.agent.job import user_helper
 from pilots.agent.server.http import GivenUpError
 
+#: Members of one archive.
 MAX_MEMBERS = 10_000
-#: The server takes no deeper or longer names, of one part and of all of it.
+#: Limits of the server for names in archives: levels, bytes of one part and of the whole name.
 _MAX_DEPTH = 32
 _MAX_PART_BYTES = 255
 _MAX_NAME_BYTES = 4096
 CHUNK_BYTES = 64 * 1024
-#: Between two looks whether there is something more important.
+#: Bytes read between two checks whether the job must stop.
 _STEP_BYTES = 1024 * 1024
-#: As a character that no name can have is written.
+#: Escaped slash, for names that are joined from several parts.
 _SLASH = "\\x2f"
-#: What a damaged archive makes the standard library raise, besides OSError.
+#: Errors that the standard library raises for a damaged archive, besides OSError.
 DAMAGE = (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 class UnsafeMemberError(Exception):
-    """A member of the archive could touch something outside its directory, or there is too much of it."""
+    """A member of the archive leads out of the directory, or the archive is too large."""
 
 
 class OutputTooLargeError(Exception):
-    """The output is larger than the server takes; the text of the error is the limit."""
+    """The output exceeds a limit of the server; the text of the error is the limit."""
 
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """Of one sandbox, in bytes: as it travels, and unpacked."""
+    """Limits of one sandbox, in bytes."""
 
     packed_bytes: int
     unpacked_bytes: int
 
 
 def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
-    """Unpack a tar archive, however compressed, and return the number of bytes written.
+    """Unpack a tar archive of any compression, and return the number of bytes written.
 
-    Every path is looked at on the disk, member by member: a parent must be a real directory, so that no link is
-    followed; a link may climb first and only then descend, so that it stays inside (the server has the same rule).
+    Each path is checked on the disk: parents must be real directories, so that no link is followed. In the target of a
+    link ".." may only come first, so that it stays inside (the server has the same rule).
 
     Raises:
-        UnsafeArchiveError: names the member; what came before it has been unpacked.
-        OSError, and those of DAMAGE: the archive cannot be read, or the disk is full.
+        UnsafeMemberError: names the member; earlier members have been unpacked.
+        OSError and those of DAMAGE: the archive cannot be read, or the disk is full.
     """
     left = max_bytes
     with tarfile.open(fileobj=archive, mode="r|*", errorlevel=2) as members:
@@ -72,15 +73,15 @@ def unpack(archive: BinaryIO, *, into: Path, max_bytes: int) -> int:
 
 
 def place(file: Path, *, into: Path, name: str) -> Path:
-    """Move a single file into the job's directory under *name*, and return where it is.
+    """Move a single file into the job's directory under *name*, and return its path.
 
     Raises:
-        UnsafeArchiveError: the name is none of a file in that directory.
+        UnsafeMemberError: *name* is not a valid file name.
     """
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        raise UnsafeMemberError(f"{name!r} is no name of a file")
+        raise UnsafeMemberError(f"{name!r} is not a valid file name")
     target = into / name
-    _make_way(target, name)
+    _make_room(target, name)
     file.rename(target)
     target.chmod(0o644)
     return target
@@ -108,9 +109,9 @@ class _Stoppable(io.RawIOBase):
 
 
 def stoppable(file: BinaryIO, give_up: Callable[[], bool]) -> BinaryIO:
-    """Return the file as one whose reading raises GivenUpError once something else is more important.
+    """Return the file, whose reading raises GivenUpError once *give_up* returns true.
 
-    A file may be said to have terabytes, in which there is nothing.
+    A sparse file may have terabytes.
     """
     return io.BufferedReader(_Stoppable(file, give_up), _STEP_BYTES)
 
@@ -123,11 +124,11 @@ def pack(
     limits: ArchiveLimits,
     give_up: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Write a .tar.gz of the files *names* (path, name within the archive); return how many there are.
+    """Write a .tar.gz of the files *names* (path, name within the archive); return their number.
 
     Raises:
-        TooLargeError: they are more, or larger, than the server takes.
-        GivenUpError: as *give_up* says; there is no archive then.
+        OutputTooLargeError: they exceed a limit of the server.
+        GivenUpError: *give_up* returned true; the archive is removed.
     """
     try:
         return _pack(directory, names, into=into, limits=limits, give_up=give_up)
@@ -172,7 +173,7 @@ def _shown(size_bytes: int) -> str:
 
 
 def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path, tail_bytes: int) -> int:
-    """Write a .tar.gz of the last *tail_bytes* of each file: better than nothing when all of it is too large."""
+    """Write a .tar.gz of the last *tail_bytes* of each file, for output that is too large; return their number."""
     packed = 0
     with tarfile.open(into, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for path, name in names:
@@ -190,17 +191,17 @@ def pack_tails(directory: Path, names: Sequence[tuple[Path, str]], *, into: Path
 
 
 def chosen(directory: Path, patterns: Sequence[str]) -> list[tuple[Path, str]]:
-    """Return (path, name within the archive) of each file that a pattern names, once, in order of their names.
+    """Return (path, name within the archive) of each file that matches a pattern, once, sorted by name.
 
-    A pattern that names a directory means all that is in it. What leads out of *directory* is no match. When there are
-    more than an archive may have, the rest is not looked for.
+    A directory stands for all files in it. Paths out of *directory* do not match. The search ends at more files than an
+    archive may have.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for file in _all_files(directory, patterns):
-        found[_safe_name(file.relative_to(directory))] = file
-        if len(found) > MAX_MEMBERS:
+        files[_safe_name(file.relative_to(directory))] = file
+        if len(files) > MAX_MEMBERS:
             break
-    return [(found[name], name) for name in sorted(found)]
+    return [(files[name], name) for name in sorted(files)]
 
 
 def _all_files(directory: Path, patterns: Sequence[str]) -> Iterator[Path]:
@@ -217,20 +218,20 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, into: Path
         raise UnsafeMemberError(f"{member.name!r} is neither a file nor a directory nor a link")
     if not parts:
         if member.isdir():
-            return  # the top itself
+            return  # the top directory itself
         raise UnsafeMemberError("a member has no name")
     target = _make_parents(into, parts, member.name)
     if member.isdir():
         _make_directory(target, member.name)
         return
-    _make_way(target, member.name)
+    _make_room(target, member.name)
     if member.issym():
         target.symlink_to(_link_target(member, depth=len(parts) - 1))
     elif member.islnk():
         source = into.joinpath(*_parts(member.linkname))
         _make_parents(into, _parts(member.linkname), member.name)
         if not _is_plain(source):
-            raise UnsafeMemberError(f"{member.name!r} is a link to no file of the archive")
+            raise UnsafeMemberError(f"{member.name!r} is a link, but not to a file of the archive")
         os.link(source, target, follow_symlinks=False)
     else:
         _write(archive, member, target)
@@ -258,17 +259,17 @@ def _make_directory(path: Path, name: str) -> None:
         path.mkdir(mode=0o755)
     except FileExistsError:
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise UnsafeMemberError(f"{name!r} lies behind what is no directory") from None
+            raise UnsafeMemberError(f"{name!r} is below something that is not a directory") from None
 
 
-def _make_way(target: Path, name: str) -> None:
-    """Remove a plain file of that name, as tar does; anything else of that name is in the way."""
+def _make_room(target: Path, name: str) -> None:
+    """Remove a plain file of that name, as tar does; anything else of that name is an error."""
     try:
         kind = target.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISREG(kind):
-        raise UnsafeMemberError(f"{name!r} is already there, and no file")
+        raise UnsafeMemberError(f"{name!r} already exists and is not a plain file")
     target.unlink()
 
 
@@ -278,7 +279,7 @@ def _link_target(member: tarfile.TarInfo, *, depth: int) -> str:
     climbs = 0
     while climbs < len(parts) and parts[climbs] == "..":
         climbs += 1
-    # NB: ".." after a descent may pass another link, and lead anywhere.
+    # NB: ".." after a directory may follow another link out of the directory.
     if not target or target.startswith("/") or "\0" in target or climbs > depth or ".." in parts[climbs:]:
         raise UnsafeMemberError(f"{member.name!r} is a link that leads, or may lead, out of the directory")
     return target
@@ -295,7 +296,7 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> N
                 raise EOFError("the archive is cut off")
             file.write(chunk)
             left -= len(chunk)
-        # Never setuid, setgid or sticky, and always the owner's to read and remove.
+        # Never setuid, setgid or sticky; always readable and writable for the owner.
         os.fchmod(file.fileno(), (member.mode & 0o755) | 0o600)
 
 
@@ -308,39 +309,39 @@ def _is_plain(path: Path) -> bool:
 
 def _matches(directory: Path, pattern: str) -> Iterator[Path]:
     literal = directory / pattern
-    with suppress(OSError, ValueError):  # no name of a file
+    with suppress(OSError, ValueError):  # not a valid file name
         if literal.exists():
-            yield literal  # a name may hold brackets that are meant
+            yield literal  # a name may contain brackets
             return
     yield from _matching(directory, [part for part in pattern.split("/") if part not in {"", "."}])
 
 
 def _matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield what the parts of a pattern match, one level each; ``**`` are any number of levels.
+    """Yield the paths that match the parts of a pattern, one level each; ``**`` matches any number of levels.
 
-    Each directory is looked into once for each part, whatever its names: links to what is above them would make the
-    search of the standard library endless.
+    Each directory is searched once for each part: links to a parent directory would make the standard library's search
+    endless.
     """
     seen: set[tuple[int, int, int]] = set()
     waiting = [(top, 0)] if parts else []
     while waiting:
         directory, number = waiting.pop()
-        with suppress(OSError, ValueError):  # removed, locked, too deep, or no name of a file
+        with suppress(OSError, ValueError):  # removed, locked, too deep, or not a valid name
             status = directory.stat()
             if (key := (status.st_dev, status.st_ino, number)) in seen:
                 continue
             seen.add(key)
             with os.scandir(directory) as entries:
-                found = list(entries)
+                children = list(entries)
             part, is_last = parts[number], number == len(parts) - 1
             if part == "**" and is_last:
-                yield directory  # with all that is in it
+                yield directory  # with all files in it
                 continue
             if part == "**":
-                waiting += [(Path(each.path), number) for each in found if each.is_dir(follow_symlinks=False)]
+                waiting += [(Path(each.path), number) for each in children if each.is_dir(follow_symlinks=False)]
                 waiting.append((directory, number + 1))
                 continue
-            for each in found:
+            for each in children:
                 if not fnmatch.fnmatchcase(each.name, part):
                     continue
                 if is_last:
@@ -350,7 +351,7 @@ def _matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield *path*, or all that is in it; not what lies so deep that its path would be too long."""
+    """Yield *path* or all files in it, except those whose paths are too long."""
     top = str(path)
     for name, status in user_helper.walk([top]):
         if not stat.S_ISDIR(status.st_mode) and name.startswith(top):
@@ -358,7 +359,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _safe_name(relative: Path) -> str:
-    """Return the name in the form that the server takes: UTF-8 without control characters, neither deep nor long."""
+    """Return a name within the limits of the server: UTF-8, without control characters, neither deep nor long."""
     parts = [_printable(part) for part in relative.parts]
     if len(parts) > _MAX_DEPTH:
         parts = [*parts[: _MAX_DEPTH - 1], _SLASH.join(parts[_MAX_DEPTH - 1 :])]
@@ -372,7 +373,7 @@ def _printable(part: str) -> str:
 
 
 def _shortened(part: str) -> str:
-    """Return the part of a name, or its beginning and what tells it from others that begin so."""
+    """Return the part of a name; a long one is replaced by its beginning and a hash."""
     content = part.encode()
     if len(content) <= _MAX_PART_BYTES:
         return part
@@ -380,9 +381,9 @@ def _shortened(part: str) -> str:
 
 
 def open_inside(path: Path, directory: Path) -> BinaryIO | None:
-    """Open a plain file whose real place is inside *directory*; None for anything else.
+    """Open a plain file whose real path is inside *directory*; None for anything else.
 
-    Whatever is put in its place meanwhile, by a process of the payload's account for example, no link is followed.
+    No link is followed, even if a process of the payload's account replaces a part of the path meanwhile.
     """
     try:
         parts = path.resolve(strict=True).relative_to(directory.resolve()).parts
@@ -402,7 +403,7 @@ def open_inside(path: Path, directory: Path) -> BinaryIO | None:
 
 
 def _next_below(above: int, name: str) -> int:
-    """Open a directory in another one, which is closed."""
+    """Open a directory within the open directory *above*, and close *above*."""
     try:
         return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
     finally:
@@ -410,7 +411,7 @@ def _next_below(above: int, name: str) -> int:
 
 
 def _header(name: str, status: os.stat_result) -> tarfile.TarInfo:
-    # Names and numbers of the node's users stay at home.
+    # Without names and ids of the node's users.
     info = tarfile.TarInfo(name)
     info.size, info.mtime, info.mode = status.st_size, int(status.st_mtime), (status.st_mode & 0o755) | 0o600
     return info

@@ -1,4 +1,4 @@
-"""Input data before the payload: fetched into its directory or left in place, and looked at either way (PIL §2.1)."""
+"""Stage-in: input data are fetched into the job's directory or left in place, and checked (PIL §2.1)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pilots.agent.server.http import TooMuchError, UnreachableError
 from pilots.agent.server.job_data import IN_PLACE, DataFile, InputCopy
 from pilots.agent.server.lease import Lease
 
-#: {logical name: path or URL}, for the payload.
+#: File with {logical name: path or URL}, for the payload.
 CATALOG = "input_data.json"
-#: What arrives damaged so often is damaged where it comes from.
+#: Transfers of a file that arrives damaged; after that the copy itself is considered damaged.
 _TRANSFERS = 3
-#: With a storage element that does not answer; then another copy, or another site, is the better chance.
+#: Seconds for a storage element that does not answer; then another copy or another site is tried.
 PATIENCE_S = 60.0
 
 
 class _WrongContentError(Exception):
-    """What is there is not what was registered."""
+    """The content of a copy differs from what was registered."""
 
 
 def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
-    """Get the input data of a job ready, and write for the payload where each file is.
+    """Stage in the input data of a job, and write the catalogue of their paths.
 
     Raises:
-        CannotRunError: a file cannot be read; another node may have more luck.
-        InterruptedCallError, GivenUpError: something more important came up.
-        OSError: the node's disk.
+        CannotRunError: a file cannot be read; another node may read it.
+        InterruptedCallError, GivenUpError: the job must stop.
+        OSError: the node's disk failed.
     """
     data = lease.data
     if data.output_files and data.output is None:
@@ -44,22 +44,22 @@ def stage_in(context: JobContext, lease: Lease, workspace: Workspace) -> None:
     if not data.input_files:
         return
     places = {}
-    for number, given in enumerate(data.input_files):
-        places[given.lfn] = _from_any_copy(context, lease, given, number=number, workspace=workspace)
+    for number, file in enumerate(data.input_files):
+        places[file.lfn] = _from_any_copy(context, lease, file, number=number, workspace=workspace)
     catalog = workspace.job / CATALOG
     catalog.write_text(json.dumps(places, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _from_any_copy(context: JobContext, lease: Lease, given: DataFile, *, number: int, workspace: Workspace) -> str:
-    """Return where the file is, of the nearest copy that can be read as it was registered."""
+def _from_any_copy(context: JobContext, lease: Lease, file: DataFile, *, number: int, workspace: Workspace) -> str:
+    """Return the path or URL of the nearest copy that can be read and is as registered."""
     arrived = workspace.scratch / "arriving-data"
     reason, cause, of_node = "no copy of it is left", None, False
-    for copy in given.copies:
+    for copy in file.copies:
         try:
             if lease.data.policy == IN_PLACE:
-                return _look_at(context, lease, copy, lfn=given.lfn)
-            _fetch(context, lease, copy, into=arrived, lfn=given.lfn)
-            target = _free_place(workspace.job, given.lfn, number=number)
+                return _check_in_place(context, lease, copy, lfn=file.lfn)
+            _fetch(context, lease, copy, into=arrived, lfn=file.lfn)
+            target = _free_place(workspace.job, file.lfn, number=number)
             arrived.rename(target)
             target.chmod(0o644)
             return str(target)
@@ -68,9 +68,9 @@ def _from_any_copy(context: JobContext, lease: Lease, given: DataFile, *, number
             cause = error
             of_node = of_node or (isinstance(error, OSError) and is_of_node(error.errno))
             log.event(
-                "input_data.unreadable", job=lease.job.id, lfn=given.lfn, url=without_secrets(copy.url), error=reason
+                "input_data.unreadable", job=lease.job.id, lfn=file.lfn, url=without_secrets(copy.url), error=reason
             )
-    sentence = f"Input data {given.lfn} cannot be read: {reason}"[:255]
+    sentence = f"Input data {file.lfn} cannot be read: {reason}"[:255]
     raise (NodeTroubleError(sentence) if of_node else CannotRunError(RESCHEDULE, sentence)) from cause
 
 
@@ -98,8 +98,8 @@ def _fetch(context: JobContext, lease: Lease, copy: InputCopy, *, into: Path, lf
             )
 
 
-def _look_at(context: JobContext, lease: Lease, copy: InputCopy, *, lfn: str) -> str:
-    """Return the path or the URL of a file that is left where it is."""
+def _check_in_place(context: JobContext, lease: Lease, copy: InputCopy, *, lfn: str) -> str:
+    """Check a file that is left in place; return its path or URL."""
     path = path_of(copy.url)
     if path is not None:
         with opened_below(path, lfn=lfn):
@@ -110,7 +110,7 @@ def _look_at(context: JobContext, lease: Lease, copy: InputCopy, *, lfn: str) ->
         return context.storage.size(copy.url, token=lease.data.credentials.get(copy.storage_element, ""))
 
     size_bytes = _call(context, lease, once)
-    # Its checksum could only be had by reading all of it.
+    # No checksum: that would mean reading the whole file.
     if None not in {size_bytes, copy.size_bytes} and size_bytes != copy.size_bytes:
         raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
     return copy.url
@@ -131,15 +131,15 @@ def _compare(file: Path, copy: InputCopy) -> None:
     if copy.size_bytes is not None and size_bytes != copy.size_bytes:
         raise _WrongContentError(f"it has {size_bytes} bytes, not {copy.size_bytes}")
     if copy.checksum and not is_same(file, copy.checksum):
-        raise _WrongContentError(f"its {copy.checksum.partition(':')[0]} is another")
+        raise _WrongContentError(f"{copy.checksum.partition(':')[0]} mismatch")
 
 
 def _free_place(directory: Path, lfn: str, *, number: int) -> Path:
-    """Return where in the job's directory the file goes: under its own name, if that is still free."""
+    """Return the path of an input file in the job's directory: its own name, or in a subdirectory if that is taken."""
     name = lfn.rpartition("/")[2]
     target = directory / name
     if name != CATALOG and not target.exists() and not target.is_symlink():
         return target
-    apart = directory / f"input_data.{number}"
-    apart.mkdir()
-    return apart / name
+    subdirectory = directory / f"input_data.{number}"
+    subdirectory.mkdir()
+    return subdirectory / name

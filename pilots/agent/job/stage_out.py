@@ -1,4 +1,4 @@
-"""Output data after the payload: stored where the lease says, then registered (PIL §2.1)."""
+"""Stage-out: output data are stored at the storage element that the lease names, then registered (PIL §2.1)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from pilots.agent.server.job_data import OutputDestination
 from pilots.agent.server.lease import Lease
 
 Result = TypeVar("Result")
-#: All are open at the same time.
+#: Output files of one job; all are open at the same time.
 MAX_FILES = 500
-#: Of characters.
+#: Characters of a logical name.
 MAX_LFN = 255
-#: Before an entry of the output data that is a logical name.
+#: Prefix of an entry of the output data that is a logical name.
 LFN_PREFIX = "LFN:"
 
 
 class NoOutputDataError(Exception):
-    """The payload did not write what the job is to store."""
+    """The payload did not write the output data that the job names."""
 
 
 class Persistently(Protocol):
-    """Calls again until it is answered, or the delivery has no time left."""
+    """A function that repeats a call until it is answered or the time of the job is over."""
 
     def __call__(self, what: str, attempt: Callable[[], Result]) -> Result:
         """Return what *attempt* returns."""
@@ -41,12 +41,12 @@ class Persistently(Protocol):
 def store_output_data(
     context: JobContext, lease: Lease, directory: Path, *, persistently: Persistently, give_up: Callable[[], bool]
 ) -> None:
-    """Store and register every output file of a job whose payload has ended well.
+    """Store and register all output data of a job whose payload was successful.
 
     Raises:
-        NoOutputError: a name or a pattern matches no file; nothing has been stored.
-        StorageError, OSError: a file cannot be stored; those before it are, and are registered.
-        RefusedError: the server does not register one.
+        NoOutputDataError: a name or a pattern matches no file; nothing has been stored.
+        StorageError, OSError: a file cannot be stored; the earlier ones are stored and registered.
+        RefusedError: the server refuses to register a file.
         LeaseEndedError, UnreachableError, InterruptedCallError, GivenUpError: see Delivery.
     """
     data = lease.data
@@ -54,40 +54,40 @@ def store_output_data(
         return
     if data.output is None:
         raise StorageError("the site has no storage element")
-    found = _files(directory, _patterns(data.output_files))
-    lfns = _logical_names([name for _, name in found], path=data.output.path)
-    wanted = [(path, name, lfns[name]) for path, name in found]
-    wanted += _named_files(directory, data.output_files, taken=set(lfns.values()))
-    if len(wanted) > MAX_FILES:
-        raise NoOutputDataError(f"{len(wanted)} files match, at most {MAX_FILES} are stored; pack them")
+    matches = _files(directory, _patterns(data.output_files))
+    lfns = _logical_names([name for _, name in matches], path=data.output.path)
+    outputs = [(path, name, lfns[name]) for path, name in matches]
+    outputs += _named_files(directory, data.output_files, taken=set(lfns.values()))
+    if len(outputs) > MAX_FILES:
+        raise NoOutputDataError(f"{len(outputs)} files match, at most {MAX_FILES} are stored; pack them")
     with ExitStack() as opened:
-        files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in wanted]
+        files = [(_opened(path, name, directory, opened), lfn) for path, name, lfn in outputs]
         for file, lfn in files:
             store_file(context, lease, file, lfn, data.output, persistently=persistently, give_up=give_up)
 
 
 def present_files(directory: Path, entries: Sequence[str]) -> list[tuple[Path, str]]:
-    """Return (path, name) of each file of the job's directory that an entry of the output data matches, once."""
-    found = {name: path for path, name in sandbox.chosen(directory, _patterns(entries))}
+    """Return (path, name) of each file of the job's directory that matches an entry of the output data, once."""
+    files = {name: path for path, name in sandbox.chosen(directory, _patterns(entries))}
     named = (_file_called(directory, lfn.rpartition("/")[2]) for lfn in _lfns(entries))
-    found |= {path.name: path for path in named if path is not None}
-    return [(found[name], name) for name in sorted(found)]
+    files |= {path.name: path for path in named if path is not None}
+    return [(files[name], name) for name in sorted(files)]
 
 
 def _named_files(directory: Path, entries: Iterable[str], *, taken: set[str]) -> list[tuple[Path, str, str]]:
-    """Return (path, name, logical name) of the files whose logical names the job gives: ``LFN:/vo/…/name``.
+    """Return (path, name, logical name) of the files that the job names as ``LFN:/vo/…/name``.
 
-    The file is the one of that name in the job's directory, as in DIRAC.
+    The file is the one called *name* in the job's directory, as in DIRAC.
     """
-    found = []
+    files = []
     for lfn in _lfns(entries):
         name = lfn.rpartition("/")[2]
         path = _file_called(directory, name)
         if path is None:
             raise NoOutputDataError(f"there is no file {name}, to be stored as {lfn}")
         if lfn not in taken:
-            found.append((path, name, lfn))
-    return found
+            files.append((path, name, lfn))
+    return files
 
 
 def _patterns(entries: Iterable[str]) -> tuple[str, ...]:
@@ -101,30 +101,30 @@ def _lfns(entries: Iterable[str]) -> Iterable[str]:
 def _file_called(directory: Path, name: str) -> Path | None:
     """Return the file *name* of a directory; None: there is none.
 
-    A logical name is in Unicode's composed form (NFC), the name that the payload gave to the file may be in another.
+    A logical name is in Unicode's composed form (NFC); the payload may have used another form.
     """
     if (directory / name).is_file():
         return directory / name
     try:
         names = sorted(os.listdir(directory))  # noqa: PTH208 - names are all that is wanted
     except OSError:
-        return None  # the payload has removed it
+        return None  # the payload has removed the directory
     spelled = (directory / each for each in names if normalize("NFC", each) == name)
     return next((path for path in spelled if path.is_file()), None)
 
 
 def _files(directory: Path, patterns: tuple[str, ...]) -> list[tuple[Path, str]]:
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for pattern in patterns:
         chosen = sandbox.chosen(directory, [pattern])
         if not chosen:
             raise NoOutputDataError(f"no file matches {pattern}")
-        found.update({name: path for path, name in chosen})
-    return [(found[name], name) for name in sorted(found)]
+        files.update({name: path for path, name in chosen})
+    return [(files[name], name) for name in sorted(files)]
 
 
 def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
-    """Return {name: logical name}; the server registers no others, and it would be asked when a file is stored."""
+    """Return {name: logical name}; checked before anything is stored, because the server checks only afterwards."""
     lfns: dict[str, str] = {}
     for name in names:
         lfn = f"{path}/{normalize('NFC', name)}"
@@ -139,7 +139,7 @@ def _logical_names(names: Iterable[str], *, path: str) -> dict[str, str]:
 
 
 def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> BinaryIO:
-    """Return the open file; a link may lead out of the job's directory, to what only the pilot may read."""
+    """Open a file; one outside the job's directory, behind a link, may be readable only for the pilot."""
     file = sandbox.open_inside(path, directory)
     if file is None:
         raise NoOutputDataError(f"{name} is no plain file of the job's directory")
@@ -156,7 +156,7 @@ def store_file(
     persistently: Persistently,
     give_up: Callable[[], bool],
 ) -> None:
-    """Store one file under its logical name, and register it; raises as store_output_data does."""
+    """Store and register one file under its logical name; the errors are those of store_output_data."""
     token = lease.data.credentials.get(place.storage_element, "")
     size_bytes, checksum = os.fstat(file.fileno()).st_size, checksum_of(sandbox.stoppable(file, give_up))
 

@@ -1,8 +1,8 @@
-"""Directories of jobs whose pilot was killed with all that it had started: a later pilot on the node removes them.
+"""Stale workspaces: directories of jobs whose pilot was killed; a later pilot on the node removes them.
 
-Beside the directory of each job is a file that the process of the job keeps locked, and in it how the node is called.
-Where nobody has the lock any more, nobody is left who would remove the directory. On file systems that know no locks
-there is no such file, and nothing is ever removed for somebody else.
+Beside the directory of each job is a lock file that contains names of the node; the process of the job holds the lock.
+If nobody holds it, the directory is stale. On file systems without locks there is no such file, and nothing of other
+pilots is removed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from pilots.agent.node.cgroups import read
 
 _PREFIX, _SUFFIX = ".", ".lock"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+#: Bytes of a lock file.
 _MOST_BYTES = 1024
 
 
 class WorkspaceLock:
-    """Tells other pilots that the directory of a job is in use, as long as this process lives.
+    """A lock that marks the directory of a job as in use while this process lives.
 
-    ``with`` holds it; at its end the file goes with the directory, or stays for a later pilot to try.
+    At the end of ``with`` its file is removed if the directory is gone, else it stays for a later pilot.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Hold nothing yet; *directory* is still to be made."""
+        """Prepare the lock of *directory*, which does not exist yet."""
         self._directory = directory
         self._file = file_of(directory)
         self._descriptor: int | None = None
@@ -42,7 +43,7 @@ class WorkspaceLock:
         try:
             self._descriptor = _locked_new(self._file)
         except OSError as error:
-            # The disk is full, which the job will meet next, or the file system knows no locks.
+            # The disk is full, or the file system has no locks; the job runs without a lock.
             log.event("workspace.not_guarded", directory=self._directory, error=error)
         return self
 
@@ -55,27 +56,27 @@ class WorkspaceLock:
 
 
 def file_of(directory: Path) -> Path:
-    """Return the file whose lock says that the directory of a job is in use."""
+    """Return the lock file of the directory of a job."""
     return directory.with_name(f"{_PREFIX}{directory.name}{_SUFFIX}")
 
 
 def remove_all(work_directory: Path, *, accounts: Sequence[str], stopped: Callable[[], object]) -> None:
-    """Remove what pilots of this user left on this node, as far as that can be done.
+    """Remove stale workspaces of this user's pilots on this node, as far as possible.
 
     Args:
-        work_directory: where their jobs ran, and those of this pilot do.
-        accounts: under which payloads of theirs may have run.
-        stopped: true when there is something better to do; looked at between two directories.
+        work_directory: of this pilot.
+        accounts: that the payloads may have had.
+        stopped: returns true when the pilot is to stop; called before each directory.
     """
     for file in _files_in(work_directory):
         if stopped():
             return
-        with suppress(OSError, UnicodeDecodeError):  # it is in use, or not this user's, or none of ours
+        with suppress(OSError, UnicodeDecodeError):  # in use, of another user, or not a lock file
             _remove_if_left(file, accounts=accounts)
 
 
 def remove(directory: Path, *, accounts: Sequence[str]) -> None:
-    """Remove the directory of a job of which nothing runs any more; what cannot be removed is tried by later pilots."""
+    """Remove the directory of a job without processes; later pilots try again what cannot be removed."""
     identity.remove_left(directory, names=accounts)
     remove_tree(str(directory))
     log.event("workspace.left", directory=directory, removed=not directory.exists())
@@ -113,10 +114,10 @@ def _remove_if_left(file: Path, *, accounts: Sequence[str]) -> None:
 
 
 def _locked_new(file: Path) -> int:
-    """Make the file, locked; in a directory that is everybody's its name may be taken, which is an error too."""
+    """Create the file, locked; a name that is taken, as is possible in a shared directory, is an error."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        # Another pilot may look at it this moment; without a name of a node in it, it is not that one's to remove.
+        # Another pilot may open it before it is locked, but removes nothing while it contains no name of a node.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, "\n".join(_names_of_node()).encode("ascii"))
     except OSError:
@@ -127,7 +128,7 @@ def _locked_new(file: Path) -> int:
 
 
 def _is(descriptor: int, file: Path) -> bool:
-    """Return whether the open file is this user's, and still the one of that name."""
+    """Return whether the open file belongs to this user and still has that name."""
     opened, named = os.fstat(descriptor), file.lstat()
     same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
     return same and stat.S_ISREG(opened.st_mode) and opened.st_uid == os.geteuid()
@@ -142,12 +143,12 @@ def _is_own_directory(directory: Path) -> bool:
 
 
 def _is_of_this_node(content: str) -> bool:
-    # A work directory may be shared by nodes, and its locks may be those of one node only.
+    # Nodes may share a work directory on a file system whose locks are local to each node.
     return not {*content.split()}.isdisjoint(_names_of_node())
 
 
 def _names_of_node() -> list[str]:
-    """Return what no other node is called: one name outlasts a restart, the other is the same in all containers."""
+    """Return unique names of the node: its host name, which survives a restart, and its boot id, also in containers."""
     host = ascii(socket.gethostname()).strip("'")
     names = [] if not host or host.startswith("localhost") else [f"host:{host}"]
     return [*names, *(f"boot:{word}" for word in read(_BOOT).split()[:1])]

@@ -1,9 +1,9 @@
-"""Small things done as the payload's own user, where that is another than the pilot's (see identity.py).
+"""The user helper: single operations done as the payload's user, if that is not the pilot's (see identity.py).
 
-Started by sudo, or by a pilot that is root, as a script of its own; imports nothing of the pilot. Standard input is a
-socket to the pilot, which sends one byte with descriptors of directories, so that no path needs to be open to this
-user, then one line of JSON. The answer is one byte with the descriptors that were asked for, then one line of JSON,
-with ``error`` when it could not be done.
+A script without imports of the pilot, started by sudo or by a pilot that is root. Standard input is a socket to the
+pilot, which sends one byte with descriptors of directories, so that this user needs no access to their paths, then one
+line of JSON. The answer is one byte with the descriptors of opened files, then one line of JSON, with ``error`` if the
+operation failed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from itertools import count
 from typing import Any, NamedTuple, cast
 
 Record = dict[str, object]
-#: What a payload has: its directory, one for temporary files, and one for what runs its container.
+#: Directories of a payload: the job's, the one for temporary files, and the one of the container runtime.
 DIRECTORIES = ("job", "tmp", "pilot")
 MOST_DESCRIPTORS = 2
-#: The system takes 4096 bytes; names have at most 255.
+#: Bytes of a path from which on descriptors are used: the kernel's limits are 4096, and 255 for one name.
 _LONG_PATH = 3800
-#: A million files of a local disk, or some thousands of a slow file server.
+#: Seconds for measuring disk use: a million files of a local disk, or some thousands of a slow file server.
 _WALK_S = 5.0
 
 
@@ -53,20 +53,20 @@ def main() -> int:
 
 
 def _become(uid: int) -> None:
-    """Give up being root for good, in favour of a user without groups; all capabilities go with that."""
+    """Become a user without groups and capabilities, for good."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
 
 def _enter(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    """Make the payload's directories, copy what the pilot put aside for it, and open the files of its output."""
-    area, given = descriptors
+    """Make the payload's directories, copy the input that the pilot put aside, and open the files of its output."""
+    area, aside = descriptors
     os.fchdir(area)
     os.umask(0o077)
     for name in DIRECTORIES:
         os.mkdir(name)  # noqa: PTH102 - no need of another module
-    shutil.copytree(f"/proc/self/fd/{given}", "job", symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(f"/proc/self/fd/{aside}", "job", symlinks=True, dirs_exist_ok=True)
     os.chmod("job", 0o700)  # noqa: PTH101 - the same
     return {}, [open_stream(f"job/{name}") for name in _list(request, "streams")]
 
@@ -78,15 +78,15 @@ def _open(request: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence
 
 
 def open_stream(path: str) -> int:
-    """Open a file of standard output or error, empty, with the directories above it."""
-    # Appending: two writers to one file then never overwrite each other, and a file that was emptied stays small.
+    """Open an empty file for standard output or error, and create the directories above it."""
+    # O_APPEND: two writers never overwrite each other, and a truncated file stays small.
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - no need of another module
     return os.open(path, flags, 0o644)
 
 
 def _open_up(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    """Let everybody read what the payload left; only the pilot can reach it."""
+    """Make all files of the payload readable for everybody; only the pilot can reach them."""
     os.fchdir(descriptors[0])
     for name in DIRECTORIES:
         open_up(name, directories=0o755, files=0o444)
@@ -94,7 +94,7 @@ def _open_up(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[in
 
 
 def open_up(top: str, *, directories: int, files: int) -> None:
-    """Add these permissions to all below *top* that may have been locked by the payload, which has ended."""
+    """Add these permissions to all files and directories below *top*; the payload, which has ended, may lack them."""
     for path, status in walk([top]):
         more = directories if stat.S_ISDIR(status.st_mode) else files if stat.S_ISREG(status.st_mode) else 0
         mode = stat.S_IMODE(status.st_mode)
@@ -111,11 +111,10 @@ def _remove(_: Record, descriptors: Sequence[int]) -> tuple[Record, Sequence[int
 
 
 def remove_tree(top: str) -> None:
-    """Remove a directory and all below it, locked or not; what cannot be removed stays.
+    """Remove a directory and all below it, also without permissions; what cannot be removed stays.
 
-    Directories may be deeper than a path, or the stack of a recursion, can be: each is moved up before it is emptied.
-    No name is used twice, for root removes what others may change meanwhile: a link in the place of what was a
-    directory a moment ago would lead it anywhere.
+    Directories may be deeper than a path or a recursion can be: each is moved up before it is emptied. Everything goes
+    through descriptors, because others may meanwhile replace a directory by a link, which root must not follow.
     """
     above = _opened_unlocked(top, None)
     if above is None:
@@ -139,7 +138,7 @@ def remove_tree(top: str) -> None:
 
 
 def _emptied(directory: int, *, top: int, prefix: str, numbers: Iterator[int]) -> list[str]:
-    """Remove what is in an open directory, and move the directories that are in it to *top*; return their names."""
+    """Remove the files in an open directory, and move its directories to *top*; return their names."""
     moved = []
     with suppress(OSError):
         for name in os.listdir(directory):
@@ -159,19 +158,19 @@ def _emptied(directory: int, *, top: int, prefix: str, numbers: Iterator[int]) -
 
 
 def _opened_unlocked(name: str, above: int | None) -> int | None:
-    """Open a directory that may be locked; None: there is none of that name, or it is closed."""
+    """Open a directory that may lack permissions; None: it does not exist or cannot be opened."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW
     with suppress(OSError):
         try:
             opened = os.open(name, os.O_RDONLY | flags, dir_fd=above)
         except PermissionError:
-            found = os.open(name, os.O_PATH | flags, dir_fd=above)
+            locked = os.open(name, os.O_PATH | flags, dir_fd=above)
             try:
-                # This directory, whatever has its name by now.
-                os.chmod(f"/proc/self/fd/{found}", 0o700)  # noqa: PTH101 - no need of another module
-                return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_DIRECTORY)
+                # By its descriptor: the name may meanwhile be another file's.
+                os.chmod(f"/proc/self/fd/{locked}", 0o700)  # noqa: PTH101 - no need of another module
+                return os.open(f"/proc/self/fd/{locked}", os.O_RDONLY | os.O_DIRECTORY)
             finally:
-                os.close(found)
+                os.close(locked)
         with suppress(OSError):
             os.fchmod(opened, 0o700)
         return opened
@@ -197,88 +196,87 @@ def _kill(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
 
 
 def _end(request: Record, _: Sequence[int]) -> tuple[Record, Sequence[int]]:
-    known = {(int(pid), int(started)) for pid, started in _list(request, "processes")}
-    found = end_processes(str(request["marker"]), known)
-    return {"processes": sorted(found)}, ()
+    recorded = {(int(pid), int(started)) for pid, started in _list(request, "processes")}
+    return {"processes": sorted(end_processes(str(request["marker"]), recorded))}, ()
 
 
-class DirectoryUsage(NamedTuple):
-    """One living process, of ``/proc/<pid>/stat``."""
+class ProcessStat(NamedTuple):
+    """Fields of ``/proc/<pid>/stat`` of one living process."""
 
     parent: int
     session: int
-    #: In ticks since the machine's own start; with the process id it names a process for good.
+    #: Start time in ticks since boot; unique together with the process id.
     started: int
 
 
 def end_processes(
-    marker: str, known: Iterable[tuple[int, int]], *, supervisors: Iterable[tuple[int, int]] = ()
+    marker: str, recorded: Iterable[tuple[int, int]], *, supervisors: Iterable[tuple[int, int]] = ()
 ) -> set[tuple[int, int]]:
-    """Send SIGKILL to all living processes of a payload; return them, also those of other users, as in *known*.
+    """Kill all living processes of a payload; return their (process id, start time), also of other users' processes.
 
-    They are those in *known*, those whose environment holds *marker*, all descendants of these, and the sessions that
-    these have made.
+    They are those in *recorded*, those whose environment contains *marker*, their descendants, and the members of the
+    sessions that they have made.
 
     Args:
-        marker: a variable of the environment, ``NAME=value``.
-        known: (process id, start time) of processes of the payload; of one that has ended the id may be another's.
-        supervisors: the same of the pilot's processes above them, whose sessions may be others' too.
+        marker: environment variable, ``NAME=value``.
+        recorded: (process id, start time) of processes of the payload, some of which may have ended.
+        supervisors: the same for the pilot's processes above them, whose sessions may have other members.
     """
     seen = living()
     spared = _ancestors(os.getpid(), seen)
     foreign = {seen[pid].session for pid in spared}
-    wanted, above = set(known), set(supervisors)
-    found = {
+    exact, above = set(recorded), set(supervisors)
+    ending = {
         pid
         for pid, each in seen.items()
-        if pid not in spared and ((pid, each.started) in wanted or _has_variable(pid, marker.encode()))
+        if pid not in spared and ((pid, each.started) in exact or _has_variable(pid, marker.encode()))
     }
-    sessions = {seen[pid].session for pid in found} - foreign
-    found |= {pid for pid, each in seen.items() if pid not in spared and (pid, each.started) in above}
-    more = found
+    sessions = {seen[pid].session for pid in ending} - foreign
+    ending |= {pid for pid, each in seen.items() if pid not in spared and (pid, each.started) in above}
+    more = ending
     while more:
-        found = found | more
-        sessions |= found.intersection([each.session for each in seen.values()]) - foreign
+        ending = ending | more
+        sessions |= ending.intersection([each.session for each in seen.values()]) - foreign
         more = {
             pid
             for pid, each in seen.items()
-            if pid not in spared and pid not in found and (each.parent in found or each.session in sessions)
+            if pid not in spared and pid not in ending and (each.parent in ending or each.session in sessions)
         }
-    for pid in found:
+    for pid in ending:
         _kill_exactly(pid, seen[pid].started)
-    return {(pid, seen[pid].started) for pid in found}
+    return {(pid, seen[pid].started) for pid in ending}
 
 
-def living() -> dict[int, DirectoryUsage]:
-    """Return every process that can be seen and may still execute something."""
+def living() -> dict[int, ProcessStat]:
+    """Return {process id: its fields} of all visible processes that can still run."""
     names = [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - no need of another module
-    seen = {pid: _look_at(pid) for pid in names}
+    seen = {pid: _fields_of(pid) for pid in names}
     return {pid: each for pid, each in seen.items() if each is not None}
 
 
 def started_of(pid: int) -> int | None:
-    """Return when a living process was started, in ticks; None when there is none."""
-    seen = _look_at(pid)
+    """Return the start time of a living process, in ticks; None: there is none."""
+    seen = _fields_of(pid)
     return None if seen is None else seen.started
 
 
-def _look_at(pid: int) -> DirectoryUsage | None:
+def _fields_of(pid: int) -> ProcessStat | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - the same
             words = file.read().rpartition(")")[2].split()
-        # A process whose first thread has ended looks like a dead one; its other threads go on.
+        # A zombie with several threads: only the first one has ended.
         dead = words[0] in "ZX" and int(words[17]) <= 1
-        return None if dead else DirectoryUsage(parent=int(words[1]), session=int(words[3]), started=int(words[19]))
+        return None if dead else ProcessStat(parent=int(words[1]), session=int(words[3]), started=int(words[19]))
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _ancestors(pid: int, seen: Mapping[int, DirectoryUsage]) -> set[int]:
-    found = set()
-    while pid in seen and pid not in found:
-        found.add(pid)
+def _ancestors(pid: int, seen: Mapping[int, ProcessStat]) -> set[int]:
+    ancestors = set()
+    while pid in seen and pid not in ancestors:
+        ancestors.add(pid)
         pid = seen[pid].parent
-    return found
+    return ancestors
 
 
 def _has_variable(pid: int, variable: bytes) -> bool:
@@ -290,7 +288,7 @@ def _has_variable(pid: int, variable: bytes) -> bool:
 
 
 def _kill_exactly(pid: int, started: int) -> None:
-    """Kill a process, and never another one that has its number since."""
+    """Kill a process, but never another one that has got its process id since."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -303,7 +301,7 @@ def _kill_exactly(pid: int, started: int) -> None:
         try:
             _send(pid, descriptor, signal.SIGKILL)
         except PermissionError:
-            # Sudo stops itself when its command is stopped, and does not see then that its command has ended.
+            # sudo stops itself when its command is stopped, and must be continued to see its end.
             _send(pid, descriptor, signal.SIGCONT)
     except (ProcessLookupError, PermissionError):
         return
@@ -328,24 +326,24 @@ def _list(request: Record, name: str) -> list[Any]:
 
 
 def own_memory_mb(pid: int) -> float | None:
-    """Return the memory of a process, with its part of what it shares with others (PSS); None: it cannot be read.
+    """Return the proportional set size (PSS) of a process; None: it cannot be read.
 
-    Of ten processes that were forked from one each has all of its pages: added up, what is resident of them is ten
-    times what they use.
+    Shared pages are divided among the processes that map them. Resident sizes would count the pages of ten forked
+    processes ten times.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:  # noqa: PTH123 - no need of another module
             return next((int(line.split()[1]) / 1024 for line in file if line.startswith("Pss:")), 0.0)
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0  # it has ended since
+        return 0.0  # it has ended
     except OSError:
         return None
 
 
 def disk_usage_mb(*directories: str, within_s: float = _WALK_S) -> float:
-    """Return what all below these directories occupies; links are not followed, names of one file count once.
+    """Return the disk use of directories; links are not followed, a file with several names counts once.
 
-    After *within_s* it is only what was found until then: whoever waits has a payload to stop when that is ordered.
+    After *within_s* the sum so far is returned, because the caller must be able to stop the payload in time.
     """
     blocks, seen, give_up_at = 0, set(), time.monotonic() + within_s
     for _, status in walk(directories):
@@ -360,11 +358,11 @@ def disk_usage_mb(*directories: str, within_s: float = _WALK_S) -> float:
 
 
 def deleted_mb(pids: Iterable[int], *, beside: str) -> float:
-    """Return what files occupy that have no name any more, but are kept open by processes.
+    """Return the disk use of deleted files that processes keep open.
 
     Args:
-        pids: of the processes; of those that cannot be looked into, none is found.
-        beside: on its file system; memory may look like such files too.
+        pids: of the processes; those that cannot be inspected count nothing.
+        beside: path on the file system to measure; shared memory appears as deleted files elsewhere.
     """
     blocks: dict[int, int] = {}
     with suppress(OSError):
@@ -384,9 +382,9 @@ def _open_files(directory: str) -> Iterator[os.stat_result]:
 
 
 def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all that is below, each directory before its content is read, so that it can be unlocked first.
+    """Yield (path, status) of *tops* and all below, each directory before it is read, so that it can be unlocked.
 
-    Where a path would be longer than the system takes, the rest of it follows a descriptor of its directory.
+    A path that would be too long for the kernel begins with a descriptor of its directory.
     """
     waiting: list[str | int] = list(tops)
     try:
@@ -401,7 +399,7 @@ def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
                 if stat.S_ISDIR(status.st_mode):
                     waiting += _below(path)
             except OSError:
-                continue  # removed meanwhile, or locked by the payload
+                continue  # removed meanwhile, or without permissions
     finally:
         for each in waiting:
             if isinstance(each, int):
@@ -409,7 +407,7 @@ def walk(tops: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _below(directory: str) -> list[str | int]:
-    """Return the paths of what is in a directory, after the descriptor, if any, that they need."""
+    """Return the paths of the entries of a directory, after the descriptor that they need, if any."""
     names = os.listdir(directory)  # noqa: PTH208 - no need of another module
     if len(directory) < _LONG_PATH:
         return [f"{directory}/{name}" for name in names]

@@ -1,4 +1,4 @@
-"""Looks at the payload again and again: what it uses, and whether that is too much (PIL §2.1)."""
+"""The watchdog: measures the usage of the payload and compares it with the limits (PIL §2.1)."""
 
 from __future__ import annotations
 
@@ -15,51 +15,50 @@ from pilots.agent.base.clock import monotonic
 from pilots.agent.base.processes import CPUMeter, Process
 from pilots.agent.server.api import Usage
 
-#: Walking a directory with very many files may take this part of the time at most.
+#: Largest part of the time that measuring disk use may take.
 _DISK_EFFORT = 1 / 20
-#: Two looks that are so many periods apart: this process was stopped in between, and so was the payload, as when a
-#: batch system suspends a slot.
+#: Periods between two measurements after which the slot counts as suspended meanwhile, with its payload.
 _SUSPENDED = 3
-#: Of a warning.
+#: Key of the warning of a payload that is nearly stalled.
 _STALLED = "stalled"
 _MB = 1024**2
-#: Part of a file system's files that must be free, for they may run out before its room does.
+#: Part of a file system's inodes that must be free: they may run out before the space.
 _LEAST_FREE_FILES = 0.01
 
 
 @dataclass(frozen=True)
 class PayloadLimits:
-    """How far a payload may go; infinite or 0: as far as it likes."""
+    """Limits of a payload; infinite, or 0 for minima: no limit."""
 
     cpu_s: float = math.inf
     #: Until the slot ends.
     wall_s: float = math.inf
-    #: That the job asked for.
+    #: Asked for by the job.
     asked_wall_s: float = math.inf
     memory_mb: float = math.inf
     disk_mb: float = math.inf
-    #: Of a job that asked for none.
+    #: Of a job that asks for no disk.
     unasked_disk_mb: float = math.inf
     #: Of standard output and error each.
     stream_mb: float = math.inf
-    #: Left on the file system, or nobody there could write any more.
+    #: Free space that must be left on the file system.
     min_free_disk_mb: float = 0.0
-    #: A payload that uses less than this part of one core for so long waits for what does not come.
+    #: A payload is stalled if it uses less than this fraction of one core for this time.
     stalled_s: float = math.inf
     stalled_cpu_fraction: float = 0.0
-    #: Its owner is warned at this part of that time.
+    #: Fraction of stalled_s after which the owner is warned.
     stalled_warning_fraction: float = 0.5
-    #: Its owner is warned at this part of a limit.
+    #: Fraction of a limit at which the owner is warned.
     warning_fraction: float = 1.0
 
 
 @dataclass(frozen=True)
 class LimitVerdict:
-    """What is wrong, as the job's owner reads it.
+    """An exceeded limit.
 
     Attributes:
-        sentence: with what was used and what the limit is.
-        elsewhere: whether it is the node's fault, so that the job is to run on another one.
+        sentence: minor status with usage and limit.
+        elsewhere: True if the node is the cause, so that the job is to run on another one.
     """
 
     sentence: str
@@ -74,7 +73,7 @@ class _Measured(NamedTuple):
 
 
 class Watchdog:
-    """Keeps the highest usage seen, and says when it is too much."""
+    """The highest usage of a payload so far, compared with its limits."""
 
     def __init__(
         self,
@@ -88,17 +87,17 @@ class Watchdog:
         look_every_s: float = math.inf,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Begin to watch a payload that has just started.
+        """Watch a payload that has just started.
 
         Args:
             limits: of this payload.
-            root: the process whose descendants the payload's are.
+            root: process id of the supervisor.
             directory: on the file system that must not become full.
-            disk_mb: tells what the files of the payload, which has these processes, occupy; None: it cannot.
-            memory_mb: tells what processes use together.
+            disk_mb: returns the disk use of the payload with these processes; None: it cannot be measured.
+            memory_mb: returns the memory of the processes together.
             streams: descriptors of standard output and, if it is another file, of standard error.
-            look_every_s: between two looks.
-            clock: by which wall-clock time is measured.
+            look_every_s: seconds between two measurements.
+            clock: for wall-clock time.
         """
         self._limits = limits
         self._root = root
@@ -111,14 +110,14 @@ class Watchdog:
         self._started_at = self._looked_at = clock()
         self._next_walk_at = self._started_at
         self._meter = CPUMeter()
-        #: (when, CPU time until then), for as long as a stalled payload is let be.
+        #: (time, CPU time until then) of the last stalled_s seconds.
         self._past: deque[tuple[float, float]] = deque([(self._started_at, 0.0)])
         self._warned: set[str] = set()
-        #: Read by the heartbeat's thread; replaced as a whole.
+        #: Read by the thread of the heartbeat; replaced as a whole.
         self.usage = Usage(cpu_s=0.0, wall_s=0.0)
 
     def look(self) -> LimitVerdict | None:
-        """Measure; return what the payload has done wrong, or None."""
+        """Measure; return an exceeded limit, or None."""
         tree = processes.measure(self._root)
         now = self._clock()
         self.usage = replace(
@@ -132,11 +131,11 @@ class Watchdog:
         return self._verdict()
 
     def warnings(self) -> Sequence[str]:
-        """Return, once each, what the payload has come near to, and that it is no longer nearly stalled."""
+        """Return new warnings: limits that are near, and that the payload is no longer nearly stalled."""
         near = dict(self._near())
         new = [sentence for what, sentence in near.items() if what not in self._warned]
         if _STALLED in self._warned and _STALLED not in near:
-            # Unlike the other limits this one is left behind again, and may be reached another time.
+            # Unlike the other limits this one may be near several times.
             self._warned.remove(_STALLED)
             new.append("No longer nearly stalled: the payload uses CPU time again")
         self._warned |= near.keys()
@@ -156,11 +155,11 @@ class Watchdog:
             yield _STALLED, f"Nearly stalled: {idle}; it is stopped after {_shown(self._limits.stalled_s)} s of this"
 
     def close(self, *, cpu_s: float | None, max_memory_mb: float | None) -> Usage:
-        """Return the final usage; processes between two looks are known by what their parent was told of them.
+        """Return the final usage, with processes that lived only between two measurements.
 
         Args:
-            cpu_s: of all processes that were waited for; None: not known.
-            max_memory_mb: of the largest single process; None: not known.
+            cpu_s: of all processes that the supervisor waited for; None: unknown.
+            max_memory_mb: of the largest single process; None: unknown.
         """
         self._next_walk_at = 0.0
         self.usage = replace(
@@ -182,11 +181,11 @@ class Watchdog:
         free_mb = free_disk_mb(self._directory)
         if free_mb is not None and free_mb < self._limits.min_free_disk_mb:
             least = f"{_shown(free_mb)} MB are free, {_shown(self._limits.min_free_disk_mb)} MB must be"
-            # Who uses no more than was asked for is not to blame.
+            # A job within the disk limit that it asked for is not the cause.
             asked = math.isfinite(self._limits.disk_mb)
             return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=asked)
         if (left := free_files(self._directory)) is not None and left < _LEAST_FREE_FILES:
-            least = f"{left:.1%} of its files may still be made, {_LEAST_FREE_FILES:.0%} must be"
+            least = f"{left:.1%} of its inodes are free, {_LEAST_FREE_FILES:.0%} must be"
             return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=math.isfinite(self._limits.disk_mb))
         idle = self._stalled_for(self._limits.stalled_s)
         return None if idle is None else LimitVerdict(f"Stalled: {idle}")
@@ -215,7 +214,7 @@ class Watchdog:
             self._past.popleft()
 
     def _stalled_for(self, span_s: float) -> str | None:
-        """Return how little CPU time was used in the last *span_s* seconds, if it was too little."""
+        """Return a clause with the CPU time of the last *span_s* seconds if it is too little, else None."""
         now, cpu_s = self._past[-1]
         before = next(((at, was_s) for at, was_s in reversed(self._past) if now - at >= span_s > 0), None)
         if before is None:
@@ -226,18 +225,18 @@ class Watchdog:
             return None
         return f"{_shown(used_s)} s of CPU time in {_shown(took_s)} s, at least {_shown(least_s)} s are expected"
 
-    def _disk_mb(self, found: Sequence[Process]) -> float | None:
+    def _disk_mb(self, payload_processes: Sequence[Process]) -> float | None:
         began = self._clock()
         if began < self._next_walk_at:
             return self.usage.disk_mb
-        used_mb = self._read_disk_mb(found)
+        used_mb = self._read_disk_mb(payload_processes)
         ended = self._clock()
         self._next_walk_at = ended + (ended - began) / _DISK_EFFORT
         return self.usage.disk_mb if used_mb is None else max(self.usage.disk_mb or 0.0, used_mb)
 
 
 def free_disk_mb(directory: Path) -> float | None:
-    """Return what may still be written where *directory* is; None: nobody knows."""
+    """Return the free space of the file system of *directory*; None: unknown."""
     try:
         status = os.statvfs(directory)
     except OSError:
@@ -246,7 +245,7 @@ def free_disk_mb(directory: Path) -> float | None:
 
 
 def free_files(directory: Path) -> float | None:
-    """Return the part of the file system's files that may still be made; None: it has no limit, or nobody knows."""
+    """Return the free fraction of the file system's inodes; None: no limit, or unknown."""
     try:
         status = os.statvfs(directory)
     except OSError:
@@ -262,5 +261,5 @@ def _size_mb(descriptor: int) -> float:
 
 
 def _shown(amount: float) -> str:
-    """Return it with one decimal, rounded up: what has passed a limit never looks as if it had just reached it."""
+    """Return the amount with one decimal, rounded up, so that an exceeded limit never looks just reached."""
     return f"{math.ceil(amount * 10 - 1e-6) / 10:.1f}".removesuffix(".0")

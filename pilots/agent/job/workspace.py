@@ -1,4 +1,4 @@
-"""The directories of one job: its own, and the pilot's beside it."""
+"""The workspace: the directories of one job, for the payload and for the pilot."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from uuid import uuid4
 from pilots.agent.base import log
 from pilots.agent.job.user_helper import remove_tree, walk
 
-#: Of a directory that others may pass, but neither list nor write to.
+#: Mode of a directory that others may pass through, but neither list nor write to.
 _PASS = 0o711
-#: How the directories of all jobs begin.
+#: Prefix of the names of all job directories.
 NAME = "wms-job-"
 
 
 class Workspace:
-    """Fresh for each job; ``with`` removes what was made.
+    """The directories of one job; the end of ``with`` removes them.
 
     Attributes:
-        top: holds the others.
-        job: where the payload runs.
-        tmp: for the payload's temporary files; a pattern of its output does not find them.
-        scratch: what the pilot needs beside it: archives on their way.
+        top: contains the others.
+        job: working directory of the payload.
+        tmp: for the payload's temporary files, outside the patterns of its output.
+        scratch: archives of the pilot before unpacking or upload.
         tools: scripts that the payload's user must be able to read.
-        runtime: what a container's runtime, which runs as the payload's user, has for its own files.
+        runtime: files of a container runtime, which runs as the payload's user.
 
-    Where the payload is another user's, everybody may pass ``top``, but only ``tools`` can be read. The payload's
-    directories are below ``area``, where that user can make them, behind ``gate``, which is open only while the payload
-    runs: before and after it they may be readable to everybody without anybody reading them.
+    If the payload has another user, everybody may pass through ``top``, but only ``tools`` can be read. The payload's
+    directories are below ``area``, where that user can create them. ``gate`` above it is open only while the payload
+    runs, so that files in it may be readable for everybody before and afterwards.
     """
 
     def __init__(self, top: Path) -> None:
-        """Make nothing yet; *top* is as directory_of() names it."""
+        """Prepare; no directory is made yet. *top* is from directory_of()."""
         self.top = self.job = self.tmp = self.scratch = self.tools = self.runtime = self.area = self.gate = top
         self._made = False
         self._before_removal: Callable[[], None] = lambda: None
@@ -45,13 +45,13 @@ class Workspace:
         """Make the directories.
 
         Args:
-            shared: with another user, whose the payload is.
+            shared: whether the payload has another user.
 
         Raises:
-            OSError: the disk is full, or so.
+            OSError: the disk is full, for example.
         """
         self.top.mkdir(mode=0o700)
-        # Its real name: what is compared with it later has its links resolved.
+        # Resolved, because paths are compared with it later.
         self.top = self.top.resolve()
         self._made = True
         self.lay_out(shared=shared)
@@ -63,7 +63,7 @@ class Workspace:
             self.tools.chmod(0o755)
 
     def lay_out(self, *, shared: bool) -> None:
-        """Say where what is below ``top``; see make()."""
+        """Set the paths below ``top``; *shared* as in make()."""
         self.gate = self.top / "gate" if shared else self.top
         self.area = self.gate / "area" if shared else self.top
         self.job, self.tmp = self.area / "job", self.area / "tmp"
@@ -71,41 +71,41 @@ class Workspace:
         self.runtime = self.area / "pilot" if shared else self.top / "runtime"
 
     def before_removal(self, act: Callable[[], None]) -> None:
-        """Call this before the directories are removed."""
+        """Register a function that is called before the directories are removed."""
         self._before_removal = act
 
     @property
     def shared(self) -> bool:
-        """Return whether the payload is another user's."""
+        """Return whether the payload has another user."""
         return self.gate != self.top
 
     @property
     def of_payload(self) -> list[Path]:
-        """Return what the payload may write to, but could not put anything else in the place of."""
+        """Return the directories that the payload may write to, but not replace."""
         return [self.area] if self.shared else [self.job, self.tmp, self.runtime]
 
     # ---- with another user
 
     def put_aside(self) -> Path:
-        """Move the job's files away, for the user to fetch; return where they are."""
-        given = self.gate / "given"
-        self.job.rename(given)
+        """Move the job's files away, for the user to copy; return their new directory."""
+        aside = self.gate / "given"
+        self.job.rename(aside)
         self.tmp.rmdir()
-        make_readable(given)
+        make_readable(aside)
         self.let_write()
-        return given
+        return aside
 
     def let_write(self) -> None:
-        """Let whoever has a descriptor of ``area`` make and remove what belongs to him in it."""
+        """Let users with a descriptor of ``area`` create and remove their own files in it."""
         self.area.chmod(0o1733)
 
     def let_in(self) -> None:
-        """Let users pass who know the names."""
+        """Let all users pass through ``gate`` and ``area``, without listing them."""
         self.area.chmod(_PASS)
         self.gate.chmod(_PASS)
 
     def shut_out(self) -> None:
-        """Let nobody but the pilot pass."""
+        """Let only the pilot pass through ``gate``."""
         self.gate.chmod(0o700)
         self.area.chmod(_PASS)
 
@@ -119,12 +119,12 @@ class Workspace:
 
 
 def directory_of(job_id: int, work_directory: Path) -> Path:
-    """Return the directory of a job that is about to start: a new one, for a job may come again."""
+    """Return a new name for the directory of a job, which may run here several times."""
     return work_directory / f"{NAME}{job_id}-{uuid4().hex[:8]}"
 
 
 def make_readable(top: Path) -> None:
-    """Let everybody read what is below *top*, and execute what its owner may; links are not followed."""
+    """Give everybody the right to read all below *top*, and to execute what its owner may; skip links."""
     for name, status in walk([str(top)]):
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISDIR(status.st_mode):

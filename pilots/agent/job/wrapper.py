@@ -1,4 +1,4 @@
-"""One job from its lease to its last report (PIL §2.1, "Job Wrapper")."""
+"""The job wrapper: one job from its lease to its final report (PIL §2.1)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import ENDED, EXPIRING, KILLED, STOPPED, Lease, LeaseEndedError, SandboxReference
 from pilots.agent.server.retry import InterruptedCallError
 
-#: Input that arrives damaged so often is damaged where it comes from.
+#: Transfers of an input sandbox that arrives damaged; then the node counts as the cause.
 _TRANSFERS = 3
-#: The job is handed back at once; that its node is told of is worth a moment.
+#: Seconds for reporting what the node lacks, before the job is handed back.
 _REPORT_S = 20.0
 _UNANSWERED = (UnreachableError, MalformedAnswerError, InterruptedCallError, GivenUpError)
 
 
 class Wrapper:
-    """Carries out one job."""
+    """The execution of one job."""
 
     def __init__(
         self, context: JobContext, lease: Lease, *, configuration: PilotConfiguration, wall_left_s: float, speed: float
@@ -50,29 +50,29 @@ class Wrapper:
         """Prepare the parts.
 
         Args:
-            context: what the pilot works with.
+            context: shared parts of the process of the job.
             lease: of the job.
             configuration: of the pilot.
-            wall_left_s: until the slot ends.
-            speed: of the node's cores; 1.0: as fast as the reference.
+            wall_left_s: seconds until the slot ends.
+            speed: of the node's cores, relative to the reference core.
         """
         self._context = context
         self._lease = lease
         self._configuration = configuration
         self._execution = Execution(context, lease, configuration=configuration, wall_left_s=wall_left_s, speed=speed)
-        #: Whether the node failed to start the job's container, as it may fail the next one.
+        #: True if the node could not start the job's container, and may fail with the next one.
         self.container_failed = False
-        #: Whether the node lacks what the job needs, which is all that there is to be found out.
+        #: True if the node lacks something that the job needs, so that it need not be inspected again.
         self._lacks_software = False
         self._heartbeat = Heartbeat(
             context.server, lease, every_s=configuration.heartbeat_s, usage=self._execution.usage
         )
 
     def run(self) -> bool:
-        """Do all of it; whatever happens is told to the server as far as it can be, and to the log.
+        """Run the job; the result goes to the log and, as far as possible, to the server.
 
         Returns:
-            Whether the node did what it should; else it is to be looked at again before the next job.
+            Whether the node is in order; if not, it is to be inspected again before the next job.
         """
         job, directory = self._lease.job, self._context.job_directory
         with self._heartbeat, WorkspaceLock(directory), Workspace(directory) as workspace:
@@ -84,11 +84,11 @@ class Wrapper:
             Delivery(self._context, self._lease, workspace=workspace, configuration=self._configuration).deliver(
                 conclusion, usage=self._execution.usage(), last_lines=self._execution.last_lines
             )
-        as_it_should = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
-        return as_it_should or (self._lacks_software and not self.container_failed)
+        in_order = conclusion.ran or conclusion.reason is not None or conclusion.exit_code != RESCHEDULE
+        return in_order or (self._lacks_software and not self.container_failed)
 
     def _conclude(self, workspace: Workspace, directory: Path) -> Conclusion:
-        """Run the payload, if it can be; return what is to be reported."""
+        """Set up and run the payload; return the result to report."""
         try:
             identity = identity_of(self._configuration.place, self._lease.job, directory)
             workspace.before_removal(lambda: identity.close(workspace))
@@ -107,13 +107,13 @@ class Wrapper:
             self._lease.end(str(error))
             return Conclusion(None, reason=ENDED)
         except _UNANSWERED as error:
-            # Nothing but an order ends these calls early, or the end of the lease.
+            # These calls end early only by an order or at the end of the lease.
             log.event("job.not_started", job=self._lease.job.id, error=error)
             return _stopped(self._context.order(self._lease) or EXPIRING, End(), ran=False)
         return conclusion_of(outcome)
 
     def _report_flaw(self, error: NodeFlawError) -> None:
-        """Tell what the node lacks, for its operators; the job's owner reads it too, but cannot help it."""
+        """Report to the operators what the node lacks."""
         give_up_at = monotonic() + _REPORT_S
 
         def once() -> None:
@@ -128,8 +128,8 @@ class Wrapper:
             log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
 
     def _run(self, workspace: Workspace, identity: Identity) -> PayloadOutcome:
-        for given in self._lease.job.input_sandboxes:
-            self._fetch(given, workspace)
+        for reference in self._lease.job.input_sandboxes:
+            self._fetch(reference, workspace)
         stage_in(self._context, self._lease, workspace)
         environment = preparation.environment_of(
             self._lease, workspace, self._configuration, identity=identity.variables
@@ -137,21 +137,20 @@ class Wrapper:
         preparation.check_software(self._lease, environment, workspace)
         kind = containers if self._lease.job.container else preparation
         program = kind.program_of(self._lease, environment, workspace)
-        # The server's word that the lease is open, before anything is run: this process may have been stopped or
-        # suspended for longer than it knows.
-        self._say_running()
+        # The answer confirms that the lease is open: this process may have been suspended for a long time.
+        self._report_running()
         outcome = self._execution.run(program, identity=identity, workspace=workspace, heartbeat=self._heartbeat)
         undisturbed = outcome.reason is None and outcome.verdict is None
         if self._lease.job.container and undisturbed and outcome.end.exit_code != 0:
             containers.check_begun(self._lease, workspace)
         return outcome
 
-    def _fetch(self, given: SandboxReference, workspace: Workspace) -> None:
+    def _fetch(self, reference: SandboxReference, workspace: Workspace) -> None:
         def once() -> None:
             preparation.fetch_input(
                 self._context.server,
                 self._lease,
-                given,
+                reference,
                 workspace=workspace,
                 configuration=self._configuration,
                 give_up=lambda: self._context.order(self._lease) is not None,
@@ -162,9 +161,9 @@ class Wrapper:
                 return self._context.insist("sandbox.fetch", self._lease, once)
             except DamagedTransferError as error:
                 log.event("sandbox.damaged", job=self._lease.job.id, error=error, transfer=transfer)
-        raise NodeTroubleError(f"Input sandbox {given.file_name} arrives damaged")
+        raise NodeTroubleError(f"Input sandbox {reference.file_name} arrives damaged")
 
-    def _say_running(self) -> None:
+    def _report_running(self) -> None:
         def once() -> None:
             self._context.server.report_status(self._lease, status="Running")
 
@@ -178,7 +177,7 @@ class Wrapper:
 
 
 def conclusion_of(outcome: PayloadOutcome) -> Conclusion:
-    """Return what is to be reported: an order from outside says it, else the watchdog, else the payload's own end."""
+    """Return the result to report: from an order, else from the watchdog, else from the end of the payload."""
     end = outcome.end
     if outcome.reason is not None:
         return _stopped(outcome.reason, end, ran=True)
