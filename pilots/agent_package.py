@@ -1,4 +1,4 @@
-"""The pilot agent as one file: a zipapp of ``pilots/agent``, built in memory, the same wherever it is built."""
+"""The pilot agent as one file: a reproducible zipapp of ``pilots/agent``, built in memory."""
 
 import hashlib
 import io
@@ -12,11 +12,11 @@ import pilots.agent
 
 FILE_NAME = "agent.pyz"
 _SHEBANG = b"#!/usr/bin/env python3\n"
-#: The earliest that a zip file can say: a time of today would change the file and its SHA-256.
+#: Earliest time of a zip file: the current time would change the file and its SHA-256.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 _MODE = 0o100644
-#: Understood by every Python there is, so that an old one gives a sentence and no traceback.
+#: Valid in every version of Python, so that an old one prints a sentence and no traceback.
 _MAIN = b"""\
 import sys
 
@@ -31,10 +31,10 @@ sys.exit(main())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPackage:
-    """The program that a pilot fetches and runs, and what it may be recognised by."""
+    """The program that a pilot fetches and runs, with its checksum."""
 
     content: bytes = field(repr=False)
-    #: In hexadecimal.
+    #: Hexadecimal.
     sha256: str
 
 
@@ -42,7 +42,7 @@ class AgentPackage:
 def agent_package() -> AgentPackage:
     """Return the zipapp; built once in each process.
 
-    Stored, not compressed: another zlib on another server would make another file of the same program.
+    Stored, not compressed: the compressed bytes depend on the version of zlib.
     """
     packed = io.BytesIO(_SHEBANG)
     packed.seek(0, io.SEEK_END)

@@ -1,4 +1,4 @@
-"""``python3 agent.pyz --server URL --token-file PATH …``, or ``python -m pilots.agent …``."""
+"""Command line: ``python3 agent.pyz --server URL --token-file PATH …``, or ``python -m pilots.agent …``."""
 
 from __future__ import annotations
 
@@ -28,58 +28,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a pilot to its end; return the exit code (see ``--help``)."""
     started_at = monotonic()
     _open_standard_streams()
-    given = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        return _run(options.parse(given), started_at=started_at)
+        return _run(options.parse(words), started_at=started_at)
     finally:
-        if options.REMOVE_PROGRAM in given:  # also when the rest of it is wrong usage
+        if options.REMOVE_PROGRAM in words:  # also when parsing failed
             _remove_program()
 
 
-def _run(given: Options, *, started_at: float) -> int:
+def _run(settings: Options, *, started_at: float) -> int:
     if accounts.can_change_user():
-        # Payloads are other users there; see identity.py.
-        given = replace(given, work_dir=site_environment.open_to_others(given.work_dir, os.environ))
-    # Before there is any secret in memory.
+        # Payloads run as other users; see identity.py.
+        settings = replace(settings, work_dir=site_environment.open_to_others(settings.work_dir, os.environ))
+    # Before any secret is in memory.
     linux.hide_memory()
     linux.adopt_orphans()
-    if not given.remove_token_file:
-        given = replace(given, token_left=credentials.file_left(given.token_file, descriptor=given.token_fd))
+    if not settings.remove_token_file:
+        settings = replace(
+            settings, token_left=credentials.file_left(settings.token_file, descriptor=settings.token_fd)
+        )
     try:
-        token = credentials.read_token(given.token_file, descriptor=given.token_fd)
-        pilot = PilotLoop(given, token=token, started_at=started_at)
+        token = credentials.read_token(settings.token_file, descriptor=settings.token_fd)
+        pilot = PilotLoop(settings, token=token, started_at=started_at)
     except (BadTokenError, BadCertificatesError) as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE
     if not token.startswith(credentials.PILOT_TOKEN_PREFIX):
-        missing = [name for name in ("vo", "site", "ce", "queue") if not getattr(given, name)]
+        missing = [name for name in ("vo", "site", "ce", "queue") if not getattr(settings, name)]
         if missing:
             named = ", ".join(f"--{name}" for name in missing)
-            sys.stderr.write(f"To register, the pilot must know where it is: give {named} too.\n")
+            sys.stderr.write(f"To register, the pilot needs its place: give {named} too.\n")
             return WRONG_USAGE
-    if given.remove_token_file and given.token_file not in {"", STANDARD_INPUT}:
+    if settings.remove_token_file and settings.token_file not in {"", STANDARD_INPUT}:
         try:
-            Path(given.token_file).unlink(missing_ok=True)
+            Path(settings.token_file).unlink(missing_ok=True)
         except OSError as error:
             sentence = f"cannot be removed ({error.strerror}), and jobs of this user could read it"
-            sys.stderr.write(f"The token file {given.token_file} {sentence}: leave out --remove-token-file.\n")
+            sys.stderr.write(f"The token file {settings.token_file} {sentence}: leave out --remove-token-file.\n")
             return WRONG_USAGE
-    log.event("pilot.started", version=VERSION, server=given.server, work_directory=given.work_dir)
+    log.event("pilot.started", version=VERSION, server=settings.server, work_directory=settings.work_dir)
     return pilot.run()
 
 
 def _remove_program() -> None:
-    """Remove the file that the agent was packed in; where it runs from a directory there is none."""
+    """Remove the zipapp of the agent, unless it runs from a directory."""
     program = Path(__file__).parents[2]
     if program.is_file():
-        with suppress(OSError):  # it is in the way of nobody, and how the pilot ended matters more
+        with suppress(OSError):  # a file left behind must not change the exit code
             program.unlink()
 
 
 def _open_standard_streams() -> None:
-    """Keep the first three descriptors from being given to something else when the agent was started without them.
+    """Open the first three descriptors if the agent was started without them, so that nothing else gets them.
 
-    What is written to standard error goes there at once or is lost: a full disk below it must not change the exit code.
+    Standard output and error are unbuffered: a full disk at exit would otherwise change the exit code.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

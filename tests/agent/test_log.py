@@ -41,7 +41,7 @@ def api(server: ScriptedServer) -> Iterator[Server]:
 
 
 @pytest.fixture
-def shipping(api: Server, journal: Journal) -> LogUpload:
+def upload(api: Server, journal: Journal) -> LogUpload:
     return LogUpload(api, lines=journal)
 
 
@@ -141,26 +141,26 @@ def test_lines_of_threads_are_not_mixed(journal: Journal) -> None:
 
 
 def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
-    journal: Journal, server: ScriptedServer, shipping: LogUpload
+    journal: Journal, server: ScriptedServer, upload: LogUpload
 ) -> None:
     for number in range(2000):
         journal.append(f"{number:0100}")
-    shipping.ship_rest()
+    upload.send_rest()
     kept = server.log.count("\n")
     assert JOURNAL_BYTES - 8192 < 101 * kept < JOURNAL_BYTES + 8192
     journal.append("after")
-    shipping.ship_rest()
+    upload.send_rest()
     *_, last = server.log.splitlines()
     assert last == "after"
     assert f"[{2000 - kept} lines lost: the server could not be told in time]" in server.log
 
 
-def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
+def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     line = "x" * 1000
     for _ in range(20):
         for _ in range(30):
             journal.append(line)
-        shipping.ship_rest()
+        upload.send_rest()
     assert server.log == f"{line}\n" * 600
     assert journal.descriptor is not None
     assert os.fstat(journal.descriptor).st_blocks * 512 <= 8192
@@ -199,61 +199,61 @@ def _no_file() -> None:
     raise OSError("no space left on device")
 
 
-# ---- shipping --------------------------------------------------------------------------------------------------------
+# ---- upload --------------------------------------------------------------------------------------------------------
 
 
-def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
+def test_long_logs_go_in_chunks(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     text = ""
     for number in range(600):
         journal.append(f"{number:0100}")
         text += f"{number:0100}\n"
-    shipping.ship_rest()
+    upload.send_rest()
     assert server.log == text
     assert [len(seen.body["text"]) for seen in server.log_requests] == [0, min(CHUNK_BYTES, len(text))]
 
 
 def test_nothing_is_asked_when_there_is_nothing_new(
-    journal: Journal, server: ScriptedServer, shipping: LogUpload
+    journal: Journal, server: ScriptedServer, upload: LogUpload
 ) -> None:
-    shipping.ship_rest()
+    upload.send_rest()
     assert server.log_requests == []
     journal.append("one")
-    shipping.ship_if_due()
+    upload.send_if_due()
     journal.append("two")
-    shipping.ship_if_due()  # not yet
+    upload.send_if_due()  # not yet
     assert server.log == "one\n"
-    shipping.ship_rest()
+    upload.send_rest()
     assert server.log == "one\ntwo\n"
 
 
 def test_it_is_due_again_after_its_period(journal: Journal, server: ScriptedServer, api: Server) -> None:
-    shipping = LogUpload(api, lines=journal, period_s=0)
+    upload = LogUpload(api, lines=journal, period_s=0)
     for word in ("one", "two"):
         journal.append(word)
-        shipping.ship_if_due()
+        upload.send_if_due()
     assert server.log == "one\ntwo\n"
 
 
-def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
+def test_lost_answers_repeat_no_line(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     server.script("/pilots/log/", LOSE, None, LOSE, LOSE, LOSE)
     for word in ("one", "two", "three", "four", "five"):
         journal.append(word)
-        shipping.ship_rest()
+        upload.send_rest()
     assert server.log == "one\ntwo\nthree\nfour\nfive\n"
 
 
-def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServer, shipping: LogUpload) -> None:
+def test_after_an_outage_everything_goes(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:
     server.script("/pilots/log/", 503, 503)
     for word in ("one", "two", "three"):
         journal.append(word)
-        shipping.ship_rest()
+        upload.send_rest()
     assert server.log == "one\ntwo\nthree\n"
 
 
 def test_a_second_pilot_of_the_same_token_goes_on_behind_the_first(
-    journal: Journal, server: ScriptedServer, shipping: LogUpload
+    journal: Journal, server: ScriptedServer, upload: LogUpload
 ) -> None:
     server.log = "of the first\n"
     journal.append("of the second")
-    shipping.ship_rest()
+    upload.send_rest()
     assert server.log == "of the first\nof the second\n"

@@ -242,7 +242,7 @@ def test_to_register_the_place_must_be_named(server: ScriptedServer, start: Star
     agent = start("--vo", "lhcb", token="wmss_secret")
 
     assert agent.wait() == 2
-    assert agent.log == "To register, the pilot must know where it is: give --site, --ce, --queue too.\n"
+    assert agent.log == "To register, the pilot needs its place: give --site, --ce, --queue too.\n"
     assert server.seen == []
 
 

@@ -1,4 +1,4 @@
-"""Where the pilot's first token comes from: a file that only its owner can read, or a descriptor; nowhere else."""
+"""The pilot's first token: read from a file that only its owner can read, or from a descriptor."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import stat
 import sys
 from pathlib import Path
 
-#: A pilot's own token, which is used as it is; anything else is exchanged for one (POST /api/pilots/register/).
+#: Prefix of a pilot's own token; any other token is exchanged for one (POST /api/pilots/register/).
 PILOT_TOKEN_PREFIX = "wmsp_"  # noqa: S105 - how tokens begin
 _MAX_BYTES = 4096
 STANDARD_INPUT = "-"
 
 
 class BadTokenError(Exception):
-    """The token cannot be had, or others could have had it; the text is one sentence for the user."""
+    """The token cannot be read, or others could have read it; the text is one sentence for the user."""
 
 
 def read_token(source: str, *, descriptor: int | None = None) -> str:
     """Return the token in the first line of the file *source*, or of standard input for ``-``.
 
     Args:
-        source: see above.
-        descriptor: to be read and closed, in place of the *source*.
+        source: path or ``-``.
+        descriptor: read and closed instead of *source*.
 
     Raises:
-        BadTokenError: see there.
+        BadTokenError: there is no valid token, or others can read it.
     """
     if descriptor is not None:
         content, name = _content_behind(descriptor), f"Descriptor {descriptor}"
@@ -43,10 +43,10 @@ def read_token(source: str, *, descriptor: int | None = None) -> str:
 
 
 def file_left(source: str, *, descriptor: int | None = None) -> Path | None:
-    """Return the file that holds the token and stays; None: it came through a pipe, or has no name any more.
+    """Return the file with the token that stays on the node; None: the token comes from a pipe or a deleted file.
 
     Args:
-        source, descriptor: as of read_token(), before it is called.
+        source, descriptor: as for read_token(); to be called before it.
     """
     opened = 0 if descriptor is None and source == STANDARD_INPUT else descriptor
     name = Path(source if opened is None else f"/proc/self/fd/{opened}")
@@ -67,7 +67,7 @@ def _content_behind(descriptor: int) -> bytes:
 
 def _content_of(path: Path) -> bytes:
     try:
-        # The open file is looked at, not its name: nobody can exchange it in between.
+        # The open file is checked, not its name, so that it cannot be exchanged in between.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise BadTokenError(f"The token file {path} cannot be read: {error.strerror}.") from error

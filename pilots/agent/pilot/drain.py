@@ -1,4 +1,4 @@
-"""Whether the pilot is to take no more jobs and leave when those that run have ended."""
+"""Draining: the pilot takes no more jobs and ends when the running ones have ended."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from types import FrameType
 
 from pilots.agent.base.wakeup import WakeupPipe
 
-#: In the work directory, where nobody named another.
+#: Default name of the drain file, in the work directory.
 DRAIN_FILE = "drain"
-#: The file is looked for at least so often; a signal is noticed at once.
+#: Longest time in seconds between two checks for the file; a signal is noticed at once.
 LOOK_EVERY_S = 10.0
-#: Sent by the process of a job that hears the server's order, or by a batch system that warns of the slot's end
+#: Sent by the process of a job that receives the server's command, or by a batch system before the end of the slot
 #: (Slurm: ``--signal=USR1@600``).
 SIGNAL = signal.SIGUSR1
 
 
 class DrainRequest:
-    """Looks for the file, and takes the signal."""
+    """A request to drain, by a file or a signal."""
 
     def __init__(self, file: Path, wakeup: WakeupPipe) -> None:
         self._file = file
@@ -28,11 +28,11 @@ class DrainRequest:
         self._signaled = False
 
     def listen(self) -> None:
-        """Take the signal from now on."""
+        """Install the handler of the signal."""
         signal.signal(SIGNAL, self._on_signal)
 
     def reason(self) -> str | None:
-        """Return who wants it, for the log; None: nobody does."""
+        """Return the source of the request, for the log; None: there is none."""
         if self._signaled:
             return "by order"
         return f"by the file {self._file}" if self._is_there() else None
@@ -42,7 +42,7 @@ class DrainRequest:
             owner = self._file.lstat().st_uid
         except OSError:
             return False
-        # In a directory that is everybody's, such as /tmp, strangers must not drain it.
+        # In a shared directory such as /tmp other users must not drain the pilot.
         return owner in {0, os.geteuid()}
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -50,11 +50,11 @@ class DrainRequest:
         self._wakeup.wake()
 
 
-def tell(parent: int) -> Callable[[], None]:
-    """Return what a job's process calls to drain the pilot, its parent."""
+def signal_to(parent: int) -> Callable[[], None]:
+    """Return a function with which the process of a job drains the pilot, its parent."""
 
-    def tell_parent() -> None:
+    def send() -> None:
         if os.getppid() == parent:
             os.kill(parent, SIGNAL)
 
-    return tell_parent
+    return send

@@ -1,4 +1,4 @@
-"""What is left of a slot beside the jobs that run in it."""
+"""Free resources: the slot without the shares of its running jobs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pilots.agent.server.lease import LeasedJob
 
 
 def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) -> Resources:
-    """Return the resources that the jobs do not have.
+    """Return the resources of the slot that the jobs leave free.
 
     Args:
-        slot: all of it, its disk as it was before these jobs wrote to it.
-        jobs: that run now.
-        free_disk_mb: as it was last seen, perhaps while they wrote.
+        slot: the whole slot, with the free disk before these jobs.
+        jobs: running now.
+        free_disk_mb: last measured, possibly while they were writing.
     """
     running = list(jobs)
     return replace(
@@ -23,15 +23,15 @@ def left_of(slot: Resources, jobs: Iterable[LeasedJob], *, free_disk_mb: int) ->
         processors=slot.processors - sum(job.processors for job in running),
         memory_mb=max(0, slot.memory_mb - sum(job.memory_mb for job in running)),
         gpus=max(0, slot.gpus - sum(job.gpus for job in running)),
-        # What the jobs have written already is both of their part and no longer free: it must not count twice.
+        # Files that jobs have written are in their share and missing in free_disk_mb; they must not count twice.
         disk_mb=max(0, min(slot.disk_mb - sum(job.disk_mb for job in running), free_disk_mb)),
     )
 
 
 def is_useful(left: Resources, *, slot: Resources) -> bool:
-    """Return whether another job could run in what is left.
+    """Return whether another job could run in the free resources.
 
-    A job that asks no memory needs some all the same: none comes to a slot whose memory others have.
+    Even a job that asks for no memory needs some, so none is requested when all memory is taken.
     """
     return left.processors >= 1 and (left.memory_mb > 0 or slot.memory_mb == 0)
 

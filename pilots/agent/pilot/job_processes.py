@@ -1,4 +1,4 @@
-"""The processes that work on the pilot's jobs, one each: started, waited for, and ended with all that they started."""
+"""The processes of jobs, one for each: started, signalled and reaped by the pilot."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pilots.agent.pilot import job_task
 from pilots.agent.pilot.drain import SIGNAL
 from pilots.agent.pilot.job_task import JobTask
 
-_KNOWN = range((job_task.LOOK_AT_NODE | job_task.CONTAINER_FAILED) + 1)
+_REGULAR_STATUSES = range((job_task.LOOK_AT_NODE | job_task.CONTAINER_FAILED) + 1)
 
 
 @dataclass(frozen=True)
 class EndedTask:
-    """A process that has ended.
+    """An ended process of a job.
 
     Attributes:
-        task: what it worked on.
+        task: of the process.
         status: its exit status; negative: the signal that ended it; None: it could not be started.
     """
 
@@ -34,17 +34,17 @@ class EndedTask:
     status: int | None
 
     def asks(self, what: int) -> bool:
-        """Return whether its status has the part *what* (``child``)."""
+        """Return whether its exit status contains the flag *what* (see job_task.py)."""
         return not self.died and bool((self.status or 0) & what)
 
     @property
     def died(self) -> bool:
-        """Whether it ended without having seen to its job's end."""
-        return self.status is None or self.status not in _KNOWN
+        """Return whether it ended before the end of its job was handled."""
+        return self.status is None or self.status not in _REGULAR_STATUSES
 
     @property
     def how(self) -> str:
-        """Return how it ended, for people."""
+        """Return a clause that says how it ended."""
         if self.status is None:
             return "could not be started"
         if self.status < 0:
@@ -53,34 +53,34 @@ class EndedTask:
 
 
 class JobProcesses:
-    """All of them; used by the main thread of a process that has no other threads, for it forks."""
+    """All processes of jobs; for a process with one thread, because it forks."""
 
     def __init__(self, wakeup: WakeupPipe, *, work: Callable[[JobTask], int]) -> None:
         """Start nothing yet.
 
         Args:
-            wakeup: rung when a process has ended.
-            work: done in each process; returns its exit status.
+            wakeup: used when a process has ended.
+            work: executed in each process; returns its exit status.
         """
         self._wakeup = wakeup
         self._work = work
         self._running: dict[int, JobTask] = {}
         self._ended: deque[EndedTask] = deque()
-        #: When the last of them ended.
+        #: Monotonic time of the last end of a process.
         self.idle_since = monotonic()
 
     @property
     def running(self) -> Sequence[JobTask]:
-        """Return what is being worked on."""
+        """Return the tasks of the running processes."""
         return tuple(self._running.values())
 
     def listen(self) -> None:
-        """Ring when a process ends, from now on."""
-        # Only a signal with a handler rings.
+        """Wake the main thread when a process ends, from now on."""
+        # Only signals with a handler wake it.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def start(self, task: JobTask) -> None:
-        """Work on it in a process of its own."""
+        """Start a process for the task."""
         with _no_signals():
             try:
                 pid = os.fork()
@@ -93,32 +93,31 @@ class JobProcesses:
             self._running[pid] = task
 
     def reap(self) -> None:
-        """Note which have ended; also what a dead one left behind, which has come to this process."""
+        """Reap ended processes, also orphans that this process has adopted."""
         while True:
             try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if found is None:
+            if child is None:
                 return
-            # Forgotten before its number can be another's: signals are passed on at any moment.
-            task = self._running.pop(found.si_pid, None)
-            _, status = os.waitpid(found.si_pid, 0)
+            # Removed before the process id can be reused, because signals are sent at any moment.
+            task = self._running.pop(child.si_pid, None)
+            _, status = os.waitpid(child.si_pid, 0)
             if task is not None:
                 self.idle_since = monotonic()
                 code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
                 self._ended.append(EndedTask(task, code))
 
     def next_ended(self) -> EndedTask | None:
-        """Return, once, one that has ended."""
+        """Return an ended process that was not returned before; None: there is none."""
         self.reap()
         return self._ended.popleft() if self._ended else None
 
     def pass_on(self, number: int) -> None:
-        """Send a signal to all; also from a handler of signals.
+        """Send a signal to all processes; may be called in a signal handler.
 
-        SIGKILL is not sent to a process that ends what a killed one has left: it was started after the others were
-        killed, and only it hands the job back.
+        SIGKILL is not sent to processes that clean up after a killed one, because only they hand its job back.
         """
         for pid, task in tuple(self._running.items()):
             if number == signal.SIGKILL and task.died_before is not None:
@@ -127,19 +126,20 @@ class JobProcesses:
                 os.kill(pid, number)
 
     def strays(self) -> tuple[tuple[int, int], ...]:
-        """Return (process id, start time) of the processes below this one that belong to none of the running ones."""
+        """Return (process id, start time) of the processes below this one that no running task owns."""
         snapshot = processes.snapshot()
-        adopted = [one for one in snapshot.values() if one.parent == os.getpid() and one.pid not in self._running]
-        below = [each for one in adopted for each in processes.descendants(one.pid, snapshot)]
+        children = [each for each in snapshot.values() if each.parent == os.getpid()]
+        adopted = [child for child in children if child.pid not in self._running]
+        below = [each for child in adopted for each in processes.descendants(child.pid, snapshot)]
         return tuple((each.pid, each.started) for each in (*adopted, *below))
 
     def _become(self, task: JobTask) -> None:
-        """Be the new process; never return."""
+        """Run the task in the new process; never return."""
         status = job_task.FAULT
         try:
             self._forget_the_parent()
             status = self._work(task)
-        except BaseException as error:  # noqa: BLE001 - the border of the process
+        except BaseException as error:  # noqa: BLE001 - the outermost handler of the process
             log.event(
                 "agent.fault", job=task.matched.job.id, error=repr(error), traceback=traceback.format_exc()
             )  # fmt: skip
@@ -155,9 +155,9 @@ class JobProcesses:
 
 @contextmanager
 def _no_signals() -> Iterator[None]:
-    """Keep signals waiting: between fork() and the note of it nobody could pass them on.
+    """Block signals between fork() and the record of the new process, to which they must be passed on.
 
-    In the new process they wait until it has handlers of its own (``child``).
+    In the new process they stay blocked until it has its own handlers (see job_task.py).
     """
     held = {*StopRequest.SIGNALS, SIGNAL}
     signal.pthread_sigmask(signal.SIG_BLOCK, held)

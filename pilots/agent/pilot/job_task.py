@@ -1,7 +1,7 @@
-"""The process that works on one job: a copy of the pilot with one lease, made without exec (see job_processes.py).
+"""The process of one job: a fork of the pilot with one lease, without exec (see job_processes.py).
 
-It is a process of its own because whatever is left of a payload becomes its child, and is killed as such: several
-payloads could not be told apart below one process.
+Each job has a process because orphans of its payload become children of that process, and are killed as such. Orphans
+of several payloads below one process could not be distinguished.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from pilots.agent.server.json_fields import MalformedAnswerError
 from pilots.agent.server.lease import Lease, LeaseEndedError
 from pilots.agent.server.retry import Retry
 
-#: Parts of the exit status: the pilot is to look at its node before its next job; the job's container did not start.
+#: Flags of the exit status: inspect the node before the next job; the job's container did not start.
 LOOK_AT_NODE = 1
 CONTAINER_FAILED = 2
-#: An error of the agent itself.
+#: Exit status: an error of the agent itself.
 FAULT = 70
-#: Between two looks at what is left of a payload.
+#: Seconds between two checks for processes that are left of a payload.
 _AGAIN_S = 0.05
-#: Nothing more is done for a job whose process died: its lease runs out.
+#: Seconds for handing back a job whose process died; after that its lease expires.
 _HAND_BACK_S = 15.0
 
 
 @dataclass(frozen=True)
 class ProcessDeath:
-    """A process that died before it had seen to its job's end.
+    """The death of a process before the end of its job was handled.
 
     Attributes:
-        how: it died, for people.
+        how: clause that says how it ended.
         strays: (process id, start time) of the processes that it left behind.
-        times: how many processes of the job have died.
-        asked_to: whether the pilot was asked to leave before, which may be why.
+        times: number of processes of the job that have died.
+        asked_to: True if the pilot was stopped before, which may be the cause.
     """
 
     how: str
@@ -61,27 +61,27 @@ class ProcessDeath:
 
     @property
     def minor(self) -> str:
-        """Return what the owner of the job is told."""
+        """Return the minor status of the job."""
         return f"The pilot's process for the job {self.how}"
 
     @property
     def fault(self) -> str | None:
-        """What the server is told of it when the job is handed back."""
+        """Return the fault that is reported when the job is handed back."""
         return None if self.asked_to else OF_SUPERVISOR
 
 
 @dataclass(frozen=True)
 class JobTask:
-    """One job, and what is needed for it.
+    """One job with the resources assigned to it.
 
     Attributes:
-        matched: the job.
+        matched: the job and its lease.
         configuration: of the pilot.
-        wall_left_s: until the slot ends.
-        speed: of the node's cores; 1.0: as fast as the reference.
-        gpus: of the slot's, those for this job.
+        wall_left_s: seconds until the slot ends.
+        speed: of the node's cores, relative to the reference core.
+        gpus: GPUs of the slot that are assigned to this job.
         directory: of the job; not made yet.
-        died_before: the process that had this task before and died; None: there was none.
+        died_before: death of an earlier process of this job; None: there was none.
     """
 
     matched: MatchedJob
@@ -94,21 +94,21 @@ class JobTask:
 
 
 def run_task(task: JobTask, *, server: Server, storage: Storage, options: Options, parent: int) -> int:
-    """Work on the job to its last report; return the exit status of this process, made of the parts above.
+    """Run the job to its final report; return the exit status of this process, made of the flags above.
 
     Args:
-        task: what to do.
-        server: the parent's, of which this process has a copy; its connection is the parent's alone.
-        storage: where data are.
+        task: the job.
+        server: copy of the parent's, whose connection must not be used here.
+        storage: for input and output data.
         options: of the pilot.
-        parent: this process is not to outlive.
+        parent: process id of the pilot; this process ends with it.
     """
     if not linux.die_with(parent):
         return FAULT
-    # NB: neither is inherited.
+    # NB: not inherited from the parent.
     linux.adopt_orphans()
     server.close()
-    server.on_drain = drain.tell(parent)
+    server.on_drain = drain.signal_to(parent)
     context = _context(server, storage, options, directory=task.directory, parent=parent)
     if task.died_before is not None:
         clean_up(context, task, task.died_before)
@@ -123,14 +123,14 @@ def run_task(task: JobTask, *, server: Server, storage: Storage, options: Option
 def _context(server: Server, storage: Storage, options: Options, *, directory: Path, parent: int) -> JobContext:
     wakeup = WakeupPipe()
 
-    def ring_later() -> None:
-        # A payload goes on for some time after the signal: that it is over must wake the main thread too.
+    def wake_later() -> None:
+        # A payload may run on for some time after the signal; the timer wakes the main thread at its end.
         signal.setitimer(signal.ITIMER_REAL, context.payload_may_go_on_s + 0.001)
 
     context = JobContext(
         server=server,
         wakeup=wakeup,
-        stop=StopRequest(wakeup, at_once=ring_later),
+        stop=StopRequest(wakeup, at_once=wake_later),
         retry=Retry(wakeup),
         storage=storage,
         work_directory=options.work_dir,
@@ -142,19 +142,19 @@ def _context(server: Server, storage: Storage, options: Options, *, directory: P
         stop_within_s=options.stop_within_s,
     )
     for number in (signal.SIGALRM, drain.SIGNAL):
-        # The latter is the pilot's business, and would end this process. Not ignored: payloads would inherit that.
+        # By default they would end this process. A handler instead of SIG_IGN, which payloads would inherit.
         signal.signal(number, lambda _number, _frame: None)
     context.stop.listen()
-    # They were kept waiting since before the fork.
+    # Signals have been blocked since before the fork.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     return context
 
 
 def _hidden_from_payloads(options: Options) -> tuple[Path, ...]:
-    """Return what belongs to the pilot, and what its computing element says that payloads must not reach."""
+    """Return the pilot's own paths and those of --hide, which payloads must not reach."""
     spool = options.work_dir.resolve().parent / output_spool.DIRECTORY_NAME
     of_all_pilots = [shared_directories.TMP / f"wms-{name}-{os.getuid()}" for name in ("accounts", "payloads")]
-    # There a user may ask systemd to run something elsewhere.
+    # Its socket lets a user start processes outside by systemd.
     of_user = Path(f"/run/user/{os.getuid()}")
     token = () if options.token_left is None else (options.token_left,)
     return tuple(
@@ -163,9 +163,9 @@ def _hidden_from_payloads(options: Options) -> tuple[Path, ...]:
 
 
 def clean_up(context: JobContext, task: JobTask, died: ProcessDeath) -> None:
-    """End what a process that died has left of its payload, and only then hand the job back.
+    """End all processes of a payload whose supervising process died, then hand the job back.
 
-    The lease is renewed meanwhile: while anything of the payload lives, the job is not given to another pilot.
+    Heartbeats renew the lease meanwhile, so that the job is not leased to another pilot while its payload runs.
     """
     lease = task.matched.lease(configuration=task.configuration, wakeup=context.wakeup)
     job = task.matched.job
@@ -177,12 +177,12 @@ def clean_up(context: JobContext, task: JobTask, died: ProcessDeath) -> None:
         record.remove()
         log.event("payload.ended", job=job.id)
         hand_back(context, lease, died=died)
-    if not context.stop:  # else there may be no time for it, and a later pilot has
+    if not context.stop:  # a stopped pilot has no time; a later pilot removes it
         stale_workspaces.remove(task.directory, accounts=task.configuration.place.payload_users)
 
 
 def hand_back(context: JobContext, lease: Lease, *, died: ProcessDeath) -> None:
-    """Give the job back to its queue; where the server does not answer, its lease runs out."""
+    """Report that the job is to run again; if the server does not answer, its lease expires."""
     give_up_at = monotonic() + _HAND_BACK_S
 
     def once() -> str:

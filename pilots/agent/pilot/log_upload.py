@@ -1,4 +1,4 @@
-"""Sends the pilot's log to the server while it runs, so that nobody has to look for it on a worker node."""
+"""The upload of the pilot's log to the server, while the pilot runs."""
 
 from __future__ import annotations
 
@@ -9,58 +9,59 @@ from pilots.agent.server.api import Server
 from pilots.agent.server.http import RefusedError, UnreachableError
 from pilots.agent.server.json_fields import MalformedAnswerError
 
+#: Seconds between two uploads.
 PERIOD_S = 60.0
-#: Of one request.
+#: Bytes of one request.
 CHUNK_BYTES = 64 * 1024
-#: Neither the next job nor the end of the pilot waits longer for its log; what is left goes the next time, or never.
+#: Seconds of one upload, for which jobs and the end of the pilot wait; the rest follows with the next upload, if any.
 _PATIENCE_S = 5.0
 
 
 class LogUpload:
-    """What of a journal has been sent; used by the one process that speaks for the pilot."""
+    """The upload of a journal; for the pilot's main process only."""
 
     def __init__(self, server: Server, *, lines: Journal = journal, period_s: float = PERIOD_S) -> None:
         """Send nothing yet.
 
         Args:
-            server: that knows the pilot by the time of the first call.
-            lines: what to send.
-            period_s: between two times.
+            server: at which the pilot is registered before the first upload.
+            lines: to upload.
+            period_s: seconds between two uploads.
         """
         self._server = server
         self._lines = lines
         self._period_s = period_s
         self._due_at = monotonic()
         self._sent = 0
-        #: Characters that the server has of processes before this one; None: not asked yet.
+        #: Characters that the server has from an earlier pilot with this token; None: not fetched yet.
         self._before: int | None = None
         self._over = False
 
-    def ship_if_due(self) -> None:
-        """Send what is new, if the last time is long enough ago; any trouble waits for the next time."""
+    def send_if_due(self) -> None:
+        """Send new lines if the period is over; errors are ignored until the next time."""
         if monotonic() >= self._due_at:
-            self.ship_rest()
+            self.send_rest()
             self._due_at = monotonic() + self._period_s
 
-    def ship_rest(self) -> None:
-        """Send what is new now, as far as that goes quickly; for the end, when there is no next time."""
+    def send_rest(self) -> None:
+        """Send new lines now, for _PATIENCE_S at most."""
         give_up_at = monotonic() + _PATIENCE_S
         try:
-            while not self._over and monotonic() < give_up_at and self._ship_chunk():
+            while not self._over and monotonic() < give_up_at and self._send_chunk():
                 pass
         except (UnreachableError, MalformedAnswerError):
-            pass  # said already where it matters; a line for each would only make the log longer
+            pass  # not logged: each line would make the log longer
         except RefusedError as error:
             self._over = True
             event("log.not_shipped", error=error)
 
-    def _ship_chunk(self) -> bool:
+    def _send_chunk(self) -> bool:
         """Send one chunk; return whether there was one."""
         chunk = self._lines.read(self._sent, most=CHUNK_BYTES)
         if not chunk:
             return False
         if self._before is None:
-            # A pilot made by hand may be run twice with one token: its second log goes behind the first.
+            # A pilot started by hand may run twice with one token; its second log follows the first.
             self._before = self._server.log(offset=0, text="", timeout_s=_PATIENCE_S)
         self._server.log(offset=self._before + self._sent, text=chunk, timeout_s=_PATIENCE_S)
         self._sent += len(chunk)

@@ -1,4 +1,4 @@
-"""What the pilot knows of its place: the server's configuration and the node, both looked at again now and then."""
+"""The node monitor: inspects the node at intervals and keeps the result with the configuration."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.http import Answer
 from pilots.agent.server.json_fields import Record
 
-#: The node is looked at again after so long: disks fill up, and the answer renews the pilot's token, which nothing else
-#: does for the pilot itself.
+#: Seconds between two inspections: disks fill up, and only the answer to the report renews the pilot's token.
 _LOOK_AGAIN_S = 900.0
-#: One image that does not start may be no good; so many different ones in a row are not: it is the node's runtime.
+#: Different images in a row that do not start until the node's runtime counts as broken: a single image may be bad.
 _IMAGES_NOT_STARTED = 2
-#: Sooner while what is wrong with it may be the doing of the jobs that run.
+#: Seconds until the next inspection of an unfit node with running jobs, which may be the cause.
 _LOOK_AGAIN_AT_UNFIT_S = 60.0
-#: A token is renewed by the first report in the second half of its life.
+#: Inspections in the lifetime of a token, which the first report in its second half renews.
 _LOOKS_IN_TOKENS_LIFE = 4
 
 
 @dataclass(frozen=True)
 class NodeSnapshot:
-    """What the last look showed.
+    """The result of an inspection.
 
     Attributes:
-        configuration: newest.
-        slot: all that is offered when no job runs.
-        free_disk_mb: now, with what jobs that run have written.
-        fit: whether jobs can come.
+        configuration: the newest.
+        slot: resources offered when no job runs.
+        free_disk_mb: now, with the files of running jobs.
+        fit: whether jobs can run.
         report: for the server.
-        alone: whether nothing keeps payloads from each other, so that one runs at a time.
+        alone: True if payloads cannot be isolated, so that one runs at a time.
     """
 
     configuration: PilotConfiguration
@@ -51,47 +50,47 @@ class NodeSnapshot:
 
 
 class NodeMonitor:
-    """Looks, and remembers.
+    """Inspections of the node.
 
     Attributes:
-        look_at: when to look again, by the pilot's clock.
-        snapshot: of the last look.
+        look_at: monotonic time of the next inspection.
+        snapshot: result of the last one.
     """
 
     def __init__(self, options: Options, *, started_at: float) -> None:
-        """Look at nothing yet.
+        """Prepare; nothing is inspected yet.
 
         Args:
             options: of the command line.
-            started_at: when the pilot was, by its clock.
+            started_at: monotonic time of the pilot's start.
         """
         self._options = options
         self._started_at = started_at
         self._batch_system = BatchSystem(os.environ)
         self._every_s = _LOOK_AGAIN_S
-        #: From when on containers are offered again.
+        #: Monotonic time from which containers are offered again.
         self._containers_at = -math.inf
-        #: Of the last jobs in containers, which did not start.
+        #: Images of the last jobs in containers, none of which started.
         self._images_not_started: set[str] = set()
         self.look_at = -math.inf
         self.snapshot: NodeSnapshot | None = None
 
     def note_token(self, *, lasts_s: float) -> None:
-        """Have looks come so often that a token that lasts so long is renewed in time."""
+        """Set the interval so that a token that lasts *lasts_s* is renewed in time."""
         self._every_s = max(1.0, min(_LOOK_AGAIN_S, lasts_s / _LOOKS_IN_TOKENS_LIFE))
 
     def look_soon(self) -> None:
-        """Look before the next job."""
+        """Inspect the node before the next job."""
         self.look_at = -math.inf
 
     def look_later(self) -> None:
-        """Look when it is time again."""
+        """Postpone the next inspection by one interval."""
         self.look_at = monotonic() + self._every_s
 
     def note_container(self, image: str, *, started: bool) -> None:
-        """Offer no containers for some time when a second image in a row has not started: then it is the runtime.
+        """Offer no containers for some time if several images in a row did not start.
 
-        One image that does not start tells nothing of the node: the job may have named it wrongly.
+        A single image that does not start says nothing about the node: its name may be wrong.
         """
         if started:
             self._images_not_started.clear()
@@ -102,15 +101,15 @@ class NodeMonitor:
             self._containers_at = monotonic() + _LOOK_AGAIN_S
 
     def look(self, configuration: PilotConfiguration, answer: Answer, *, busy: bool) -> NodeSnapshot:
-        """Look at the node.
+        """Inspect the node.
 
         Args:
-            configuration: newest.
-            answer: that it came in.
+            configuration: the newest.
+            answer: with the configuration; its Date gives the clock skew.
             busy: whether jobs run.
         """
         kind = isolation.kind(configuration.place)
-        found = inspection.look(
+        node = inspection.look(
             self._options.work_dir,
             min_free_disk_mb=configuration.min_free_disk_mb,
             skew_s=answer.skew_s(now=time.time() - (monotonic() - answer.sent_at)),
@@ -118,30 +117,30 @@ class NodeMonitor:
             processors=self._options.node_processors,
             memory_mb=self._options.node_memory_mb,
             speed=self._options.speed,
-            # Several are what the node can be taken for; the first is what it is.
+            # Several platforms may be offered; the first is reported as the node's.
             platform_name=next(iter(self._options.platforms), None),
             stamp=self._options.stamp,
             isolation=kind,
         )
-        for check in found.checks:
+        for check in node.checks:
             log.event("node.check", check=check.name, ok=check.ok, detail=check.detail)
         slot = resources_of(
             self._options,
             configuration.place,
-            found,
+            node,
             allocation=self._batch_system.allocation(),
             started_at=self._started_at,
         )
         before_jobs_mb = self.snapshot.slot.disk_mb if busy and self.snapshot else slot.disk_mb
         container = slot.container and monotonic() >= self._containers_at
-        # That a node is not fit ends a pilot on the server, which takes its jobs from it: not when they are the cause.
-        report = {**found.as_record(), "ok": True} if busy else found.as_record()
-        self.look_at = monotonic() + (self._every_s if found.ok else _LOOK_AGAIN_AT_UNFIT_S)
+        # An unfit node ends the pilot at the server, with its jobs. Not reported while jobs may be the cause.
+        report = {**node.as_record(), "ok": True} if busy else node.as_record()
+        self.look_at = monotonic() + (self._every_s if node.ok else _LOOK_AGAIN_AT_UNFIT_S)
         self.snapshot = NodeSnapshot(
             configuration=configuration,
             slot=replace(slot, disk_mb=before_jobs_mb, container=container),
             free_disk_mb=slot.disk_mb,
-            fit=found.ok,
+            fit=node.ok,
             report=report,
             alone=kind == isolation.ALONE,
         )

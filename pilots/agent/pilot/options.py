@@ -1,4 +1,4 @@
-"""The command line of the agent; there is no token on it, for everybody on a node can read command lines."""
+"""The command line of the agent; it has no token, because every user of a node can read command lines."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pilots.agent.node.site_environment import best_scratch, scratch_directories
 from pilots.agent.pilot.drain import DRAIN_FILE
 from pilots.agent.server.protocol import PROTOCOL, VERSION
 
-#: Obeyed whatever else is said; see ``__main__``.
+#: Obeyed even if the other arguments are wrong; see ``__main__``.
 REMOVE_PROGRAM = "--remove-program"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the agent was told; None: left to the server's configuration, or to what the node has."""
+    """Options of the command line; None: taken from the server's configuration or measured."""
 
     server: str
     token_file: str
-    #: In place of the file; None: there is one.
+    #: Descriptor instead of token_file; None: the file is used.
     token_fd: int | None
     #: The file with the token, if it stays on the node; see ``__main__``.
     token_left: Path | None
@@ -59,7 +59,7 @@ class Options:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
-    """Return the options; ends the process with 2 and a sentence when they are wrong."""
+    """Return the options; if they are wrong, print a sentence and exit with 2."""
     parser = _parser()
     given = parser.parse_args(arguments)
     work_dir = given.work_dir or best_scratch(scratch_directories(os.environ))
@@ -117,20 +117,22 @@ def _parser() -> argparse.ArgumentParser:
         help='file of mode 0600 with the token of a pilot or for registration in its first line; "-": standard input',
     )
     token.add_argument(
-        "--token-fd", type=_count, metavar="N", help="open descriptor with such a line, which no file has to hold"
+        "--token-fd", type=_count, metavar="N", help="open descriptor with such a line, instead of a file"
     )
     parser.add_argument(
-        "--remove-token-file", action="store_true", help="once it was read, so that no job of this user can read it"
+        "--remove-token-file",
+        action="store_true",
+        help="remove the token file after reading it, so that no job of this user can read it",
     )
-    parser.add_argument(REMOVE_PROGRAM, action="store_true", help="the file of the agent itself, when it ends")
-    parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust in place of the system's")
+    parser.add_argument(REMOVE_PROGRAM, action="store_true", help="remove the file of the agent itself when it ends")
+    parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust instead of the system's")
     parser.add_argument(
         "--hide",
         type=Path,
         action="append",
         default=[],
         metavar="PATH",
-        help="that no payload may reach, where payloads have mounts of their own; may be repeated",
+        help="hidden from payloads that have a mount namespace; may be repeated",
     )
     parser.add_argument(
         "--show",
@@ -138,19 +140,19 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PATH",
-        help="that payloads may reach although it is in /tmp, as software that a site keeps there; may be repeated",
+        help="visible to payloads although it is in /tmp, such as software of the site; may be repeated",
     )
     _add_place(
-        parser.add_argument_group("place: required for registration; a pilot made by hand names it in its offers")
+        parser.add_argument_group("place: required for registration; a pilot started by hand names it in its offers")
     )
     _add_work(parser.add_argument_group("work"))
-    _add_offer(parser.add_argument_group("offer, in place of what the server says of the queue"))
-    _add_node(parser.add_argument_group("node, in place of what the pilot measures"))
+    _add_offer(parser.add_argument_group("offer, instead of the server's configuration of the queue"))
+    _add_node(parser.add_argument_group("node, instead of measured values"))
     return parser
 
 
 def _add_place(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--vo", default="", help="for whose jobs")
+    group.add_argument("--vo", default="", help="virtual organisation whose jobs are run")
     group.add_argument("--site", default="")
     group.add_argument("--ce", default="", help="computing element")
     group.add_argument("--queue", default="")
@@ -161,43 +163,51 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--work-dir", type=Path, metavar="DIR", help="default: the scratch directory of the batch system, else TMPDIR"
     )
-    group.add_argument("--max-jobs", type=_positive, metavar="N", help="leave after so many; default: no limit")
+    group.add_argument("--max-jobs", type=_positive, metavar="N", help="end after so many jobs; default: no limit")
     group.add_argument(
         "--max-idle-s",
         type=_seconds,
         default=300.0,
         metavar="S",
-        help="leave after so long without a job (%(default)s)",
+        help="end after this time without a job (%(default)s)",
     )
     group.add_argument(
         "--max-wait-s", type=_seconds, default=120.0, metavar="S", help="longest wait between two matches (%(default)s)"
     )
     group.add_argument(
-        "--patience-s", type=_seconds, default=300.0, metavar="S", help="with a server that is down (%(default)s)"
+        "--patience-s",
+        type=_seconds,
+        default=300.0,
+        metavar="S",
+        help="end after this time without an answer of the server (%(default)s)",
     )
     group.add_argument(
-        "--grace-s", type=_seconds, default=5.0, metavar="S", help="from SIGTERM to SIGKILL for a payload (%(default)s)"
+        "--grace-s",
+        type=_seconds,
+        default=5.0,
+        metavar="S",
+        help="from SIGTERM to SIGKILL for a payload (%(default)s)",
     )
     group.add_argument(
         "--stop-within-s",
         type=_seconds,
         default=20.0,
         metavar="S",
-        help="after SIGTERM jobs may go on, and are handed back so long after it; a batch system must wait 5 s more "
-        "before it kills (%(default)s)",
+        help="time for jobs to end after SIGTERM; then they are handed back. A batch system must wait 5 s longer "
+        "before it sends SIGKILL (%(default)s)",
     )
     group.add_argument(
         "--drain-file",
         type=Path,
         metavar="PATH",
-        help=f"when this file appears, take no more jobs and leave after the running ones; default: {DRAIN_FILE} in "
+        help=f"when this file appears, take no more jobs and end after the running ones; default: {DRAIN_FILE} in "
         "the work directory",
     )
 
 
 def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--cpu-time-s", type=_positive, metavar="S", help="reference-core seconds, per core")
-    group.add_argument("--wall-time-s", type=_positive, metavar="S", help="until the slot ends")
+    group.add_argument("--wall-time-s", type=_positive, metavar="S", help="time until the slot ends")
     group.add_argument("--processors", type=_positive, metavar="N")
     group.add_argument("--memory-mb", type=_positive, metavar="MB")
     group.add_argument("--gpus", type=_count, metavar="N")
@@ -207,7 +217,7 @@ def _add_offer(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="of the node, in place of what is detected; may be repeated, then the first is reported as the node's",
+        help="platform, instead of the detected one; may be repeated, then the first is reported as the node's",
     )
     group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
     group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
@@ -227,7 +237,10 @@ def _add_node(group: argparse._ArgumentGroup) -> None:
         help="memory of the node; no offer has more. Default: the kernel's figure, limited by the control group",
     )
     group.add_argument(
-        "--speed", type=_factor, metavar="X", help="of a core, in reference cores; default: as a benchmark finds"
+        "--speed",
+        type=_factor,
+        metavar="X",
+        help="speed of a core, relative to the reference core; default: measured by a benchmark",
     )
 
 
@@ -235,7 +248,7 @@ def _url(text: str) -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and parts.hostname and not (parts.query or parts.fragment)
-        # What cannot be sent as it is.
+        # Without characters that cannot be sent as they are.
         usable = usable and parts.path.isascii() and text.isprintable() and " " not in text
         if parts.hostname and not parts.hostname.isascii():
             parts.hostname.encode("idna")
@@ -261,7 +274,7 @@ def _count(text: str) -> int:
     return number
 
 
-# NB: of a ValueError the parser would print the name of the function.
+# NB: for a ValueError argparse would print the name of the function.
 def _whole(text: str) -> int:
     try:
         return int(text)

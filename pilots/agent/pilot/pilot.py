@@ -1,4 +1,4 @@
-"""The pilot's life: configuration, check of the node, then jobs while time is left (PIL §2.1, DESIGN §3.7)."""
+"""The pilot: configuration, check of the node, then jobs while time is left (PIL §2.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pilots.agent.pilot.log_upload import LogUpload
 from pilots.agent.pilot.node_monitor import NodeMonitor, NodeSnapshot
 from pilots.agent.pilot.offer import MIN_CPU_TIME_S, Resources, offer_of
 from pilots.agent.pilot.options import Options
-from pilots.agent.pilot.submit_pools import SubmitPools, contradiction, whereabouts_of
+from pilots.agent.pilot.submit_pools import SubmitPools, configured_place, contradiction
 from pilots.agent.server.api import MatchedJob, NothingFits, Server, Usage
 from pilots.agent.server.configuration import OtherProtocolError, PilotConfiguration
 from pilots.agent.server.http import Client, RefusedError, UnreachableError
@@ -39,22 +39,23 @@ from pilots.agent.server.retry import Backoff, InterruptedCallError, Retry
 
 #: Exit codes of the process; wrong usage is 2 (``__main__``).
 DONE, REFUSED, UNREACHABLE = 0, 1, 3
-#: Of a single operation of the network.
+#: Seconds for a single operation of the network.
 _TIMEOUT_S = 20.0
-#: Last words are worth this long.
-_LAST_WORDS_S = 5.0
-#: Nor is anything else done for a job whose process died: its lease runs out.
+#: Seconds for the last report of the pilot.
+_LAST_REPORT_S = 5.0
+#: Seconds for handing a job back; after that its lease expires.
 _HAND_BACK_S = 15.0
-#: A process that has not ended in time gets so much more; and one that was killed, which a hanging file system keeps.
+#: Seconds from the end of --stop-within-s to SIGKILL for processes of jobs, and from there until the pilot ends
+#: without those that a hanging file system keeps alive.
 _KILL_AFTER_S = 0.5
 _KILLED_WITHIN_S = 5.0
-#: Of the processes of one job; after so many the pilot ends what is left of the payload by itself.
+#: Processes of one job that may die; after that the pilot itself ends what is left of the payload.
 _MOST_DEATHS = 10
-#: Between two matches, whatever the server says.
+#: Shortest wait in seconds between two requests for jobs.
 _SHORTEST_WAIT_S = 0.1
-#: That the server takes in one request.
+#: Jobs that one request may ask for: the limit of the server.
 _MOST_JOBS = 100
-#: Codes of refusals that say no more than what a drain file says.
+#: Error code of a drained pilot; it ends as with a drain file.
 _DRAINED = "pilot_drained"
 _FILE_LEFT = (
     "jobs could read the token file {file}, for this node can give them neither namespaces nor another account: "
@@ -64,8 +65,8 @@ _FILE_LEFT = (
 Result = TypeVar("Result")
 
 
-class PilotExit(Exception):  # noqa: N818 - no error, but how the loop ends
-    """The pilot's life is over, for a reason that the server is told."""
+class PilotExit(Exception):  # noqa: N818 - not an error; it ends the loop
+    """The pilot ends, for a reason that is reported to the server."""
 
     def __init__(self, reason: str, *, exit_code: int = DONE) -> None:
         super().__init__(reason)
@@ -77,17 +78,17 @@ class PilotLoop:
     """One pilot, from its start to its end."""
 
     def __init__(self, options: Options, *, token: str, started_at: float) -> None:
-        """Prepare everything without saying a word to the server.
+        """Prepare everything; the server is not called yet.
 
         Args:
             options: of the command line.
             token: of a pilot, or for registration.
-            started_at: by the pilot's clock.
+            started_at: monotonic time of the pilot's start.
         """
         self._options = options
         self._started_at = started_at
-        #: Whether the server knows this pilot, so that it wants to hear its last words.
-        self._known = token.startswith(PILOT_TOKEN_PREFIX)
+        #: True if the pilot is registered, so that it reports its end.
+        self._is_registered = token.startswith(PILOT_TOKEN_PREFIX)
         self._wakeup = WakeupPipe()
         self._stop = StopRequest(self._wakeup, at_once=lambda: self._processes.pass_on(signal.SIGTERM))
         self._drain = DrainRequest(options.drain_file, self._wakeup)
@@ -95,7 +96,7 @@ class PilotLoop:
         self._server = Server(Client(options.server, timeout_s=_TIMEOUT_S, ca=options.ca), token=token)
         self._log_upload = LogUpload(self._server)
         self._submit_pools = SubmitPools(
-            lambda where: self._ask("pilot.submit_pools", lambda: self._server.submit_pools(**where._asdict()))
+            lambda place: self._call("pilot.submit_pools", lambda: self._server.submit_pools(**place._asdict()))
         )
         storage, parent = Storage(ca=options.ca), os.getpid()
         self._processes = JobProcesses(
@@ -108,52 +109,52 @@ class PilotLoop:
         self._node_monitor = NodeMonitor(options, started_at=started_at)
 
     def run(self) -> int:
-        """Live; return the exit code of the process."""
+        """Run the pilot to its end; return the exit code of the process."""
         self._processes.listen()
         self._drain.listen()
         self._stop.listen()
         try:
-            leaving = self._life()
+            end = self._run_jobs()
             self._wind_down()
-            return self._leave(leaving)
+            return self._leave(end)
         finally:
-            # Nobody else would look after them.
+            # Without the pilot nobody would end them.
             self._processes.pass_on(signal.SIGKILL)
             self._server.close()
 
-    def _life(self) -> PilotExit:
-        """Work until there is a reason not to; jobs may still run then."""
+    def _run_jobs(self) -> PilotExit:
+        """Run jobs until there is a reason to end; jobs may still be running then."""
         try:
-            if not self._known:
+            if not self._is_registered:
                 self._register()
             self._work()
-        except PilotExit as leaving:
-            return leaving
+        except PilotExit as end:
+            return end
         except (RefusedError, OtherProtocolError) as error:
             return _refused(error)
         except InterruptedCallError:
-            return PilotExit(self._wish() or "interrupted")
+            return PilotExit(self._reason_to_leave() or "interrupted")
         except (UnreachableError, MalformedAnswerError) as error:
             return PilotExit(str(error), exit_code=UNREACHABLE)
-        except Exception as error:  # noqa: BLE001 - the border of the process: the server must hear of it
+        except Exception as error:  # noqa: BLE001 - the outermost handler: the fault is reported
             log.event("agent.fault", error=repr(error), traceback=traceback.format_exc())
             return PilotExit(f"fault of the agent: {error!r}", exit_code=REFUSED)
 
     def _register(self) -> None:
         options = self._options
-        wanted = {name: getattr(options, name) for name in ("vo", "site", "ce", "queue", "stamp")}
-        pilot, token_s = self._ask(
-            "pilot.register", lambda: self._server.register({**wanted, "host_name": host_name()})
+        place = {name: getattr(options, name) for name in ("vo", "site", "ce", "queue", "stamp")}
+        pilot, token_s = self._call(
+            "pilot.register", lambda: self._server.register({**place, "host_name": host_name()})
         )
         if token_s is not None:
             self._node_monitor.note_token(lasts_s=token_s)
-        self._known = True
+        self._is_registered = True
         log.event("pilot.registered", pilot=pilot, site=options.site, ce=options.ce, queue=options.queue)
 
     # ---- jobs
 
     def _work(self) -> NoReturn:
-        """Keep the slot full; ends only by an exception."""
+        """Keep the slot full; end only by an exception."""
         snapshot = self._look()
         first_s = max(snapshot.configuration.match_retry_after_s, _SHORTEST_WAIT_S)
         backoff = Backoff(first_s=first_s, limit_s=self._options.max_wait_s)
@@ -161,13 +162,13 @@ class PilotLoop:
         match_at = -math.inf
         while True:
             while (ended := self._processes.next_ended()) is not None:
-                self._after(ended, snapshot)
+                self._handle_end(ended, snapshot)
                 backoff.reset()
                 match_at = -math.inf
-            self._refuse_to_go_on(snapshot.slot)
+            self._leave_if_over(snapshot.slot)
             if monotonic() > self._node_monitor.look_at:
                 snapshot = self._look()
-            left = self._left(snapshot)
+            left = self._free_resources(snapshot)
             useful = (
                 snapshot.fit
                 and free_resources.is_useful(left, slot=snapshot.slot)
@@ -176,79 +177,80 @@ class PilotLoop:
             if useful and monotonic() >= match_at:
                 match_at = monotonic() + self._match(left, snapshot, backoff)
             else:
-                self._rest(until=min(match_at if useful else math.inf, self._node_monitor.look_at))
+                self._sleep(until=min(match_at if useful else math.inf, self._node_monitor.look_at))
 
     def _look(self) -> NodeSnapshot:
-        """Fetch the configuration, look at the node and tell what was found."""
-        configuration, answer = self._ask("pilot.configuration", self._server.configuration)
-        if elsewhere := contradiction(self._options, configuration.place):
-            raise PilotExit(elsewhere, exit_code=REFUSED)
+        """Fetch the configuration, inspect the node and report it."""
+        configuration, answer = self._call("pilot.configuration", self._server.configuration)
+        if sentence := contradiction(self._options, configuration.place):
+            raise PilotExit(sentence, exit_code=REFUSED)
         if self._options.token_left and isolation.kind(configuration.place) == isolation.ALONE:
             raise PilotExit(_FILE_LEFT.format(file=self._options.token_left), exit_code=REFUSED)
         busy = bool(self._processes.running)
         if not busy:
-            # What they occupy counts as free: the node may be unfit with it.
+            # Before the inspection: remains of earlier pilots could make the node unfit.
             users = configuration.place.payload_users
-            if payload_records.end_all(stopped=self._wish):
+            if payload_records.end_all(stopped=self._reason_to_leave):
                 raise PilotExit("a payload of an earlier pilot on this node cannot be ended", exit_code=REFUSED)
-            stale_workspaces.remove_all(self._options.work_dir, accounts=users, stopped=self._wish)
+            stale_workspaces.remove_all(self._options.work_dir, accounts=users, stopped=self._reason_to_leave)
         snapshot = self._node_monitor.look(configuration, answer, busy=busy)
-        self._ask("pilot.report", lambda: self._server.report(snapshot.report))
+        self._call("pilot.report", lambda: self._server.report(snapshot.report))
         if not snapshot.fit and not busy:
             raise PilotExit("the node is not fit", exit_code=REFUSED)
         return snapshot
 
-    def _wish(self) -> str | None:
-        """Return who wants the pilot to leave; None: nobody does."""
+    def _reason_to_leave(self) -> str | None:
+        """Return why the pilot is to end: a signal or a drain request; None: neither."""
         if self._stop:
             return f"stopped by {self._stop.signal_name}"
         drained = self._drain.reason()
         return drained and f"drained {drained}"
 
-    def _refuse_to_go_on(self, slot: Resources) -> None:
-        wish = self._wish()
-        if wish:
-            raise PilotExit(wish)
+    def _leave_if_over(self, slot: Resources) -> None:
+        reason = self._reason_to_leave()
+        if reason:
+            raise PilotExit(reason)
         if self._options.max_jobs is not None and self._jobs >= self._options.max_jobs:
             raise PilotExit(f"{self._jobs} jobs done, as many as wanted")
         if slot.cpu_left_s(self._elapsed_s()) < min(MIN_CPU_TIME_S, slot.cpu_time_s):
             raise PilotExit("out of time")
 
-    def _left(self, snapshot: NodeSnapshot) -> Resources:
+    def _free_resources(self, snapshot: NodeSnapshot) -> Resources:
         jobs = (task.matched.job for task in self._processes.running)
         return free_resources.left_of(snapshot.slot, jobs, free_disk_mb=snapshot.free_disk_mb)
 
     def _match(self, left: Resources, snapshot: NodeSnapshot, backoff: Backoff) -> float:
-        """Ask for jobs that fill what is left; return after how many seconds to ask again."""
+        """Request jobs that fill the free resources; return the seconds until the next request."""
         most = 1 if snapshot.alone else min(left.processors, _MOST_JOBS)
         if self._options.max_jobs is not None:
             most = min(most, self._options.max_jobs - self._jobs)
         offer = {**self._offer(left, snapshot.configuration), "max_jobs": most}
-        found = self._ask("match", lambda: self._server.match(offer))
-        if isinstance(found, NothingFits):
-            # "Ask again" is no sign that there is nothing: those waits do not grow.
-            waits = backoff if found.is_proven else Backoff(first_s=_SHORTEST_WAIT_S, limit_s=_SHORTEST_WAIT_S)
-            wait_s = waits.next_s(at_least_s=found.retry_after_s or None)
+        matched_jobs = self._call("match", lambda: self._server.match(offer))
+        if isinstance(matched_jobs, NothingFits):
+            empty = matched_jobs
+            # A busy server has not said that no job fits: its waits do not grow.
+            waits = backoff if empty.is_proven else Backoff(first_s=_SHORTEST_WAIT_S, limit_s=_SHORTEST_WAIT_S)
+            wait_s = waits.next_s(at_least_s=empty.retry_after_s or None)
             idle_s = monotonic() + wait_s - self._processes.idle_since
             if not self._processes.running and idle_s > self._options.max_idle_s:
                 raise PilotExit("no job for me")
-            event = "match.nothing" if found.is_proven else "match.busy"
-            log.event(event, again_in_s=wait_s, **({"why": found.why} if found.why else {}))
+            event = "match.nothing" if empty.is_proven else "match.busy"
+            log.event(event, again_in_s=wait_s, **({"why": empty.why} if empty.why else {}))
             return wait_s
-        for matched in found:
+        for matched in matched_jobs:
             if self._stop:
-                # Asked for before the signal, answered after it.
+                # The signal came between request and answer.
                 self._hand_back(matched, snapshot.configuration, minor="Pilot was stopped")
             else:
                 self._start(matched, snapshot)
         backoff.reset()
-        # Where there were fewer than could be taken, there is nothing else at the moment.
-        return 0.0 if len(found) == most else backoff.next_s()
+        # Fewer jobs than asked for: no other job fits at the moment.
+        return 0.0 if len(matched_jobs) == most else backoff.next_s()
 
     def _offer(self, left: Resources, configuration: PilotConfiguration) -> Record:
         offer = offer_of(left, elapsed_s=self._elapsed_s())
-        where = whereabouts_of(self._options, configuration.place)
-        return offer if where is None else self._submit_pools.added_to(offer, where)
+        place = configured_place(self._options, configuration.place)
+        return offer if place is None else self._submit_pools.add_to(offer, place)
 
     def _start(self, matched: MatchedJob, snapshot: NodeSnapshot) -> None:
         self._jobs += 1
@@ -266,19 +268,19 @@ class PilotLoop:
             )
         )
 
-    def _after(self, ended: EndedTask, snapshot: NodeSnapshot) -> None:
-        """See to what the end of a job's process means for the next."""
+    def _handle_end(self, ended: EndedTask, snapshot: NodeSnapshot) -> None:
+        """Note the consequences of an ended process for the next jobs, and clean up after one that died."""
         if ended.died or ended.asks(LOOK_AT_NODE) or not snapshot.fit:
             self._node_monitor.look_soon()
         if image := ended.task.matched.job.container:
             self._node_monitor.note_container(image, started=not ended.asks(CONTAINER_FAILED))
-        self._give_up_if_dead(ended)
+        self._clean_up_if_died(ended)
         if ended.status == FAULT:
-            # The next job would fare no better.
+            # The next job would fail in the same way.
             raise PilotExit(f"fault of the agent with job {ended.task.matched.job.id}", exit_code=REFUSED)
 
-    def _give_up_if_dead(self, ended: EndedTask) -> None:
-        """Let another process end what is left of a job whose process died, and hand the job back then."""
+    def _clean_up_if_died(self, ended: EndedTask) -> None:
+        """Start a process that ends what is left of a job whose process died, and then hands the job back."""
         if not ended.died:
             return
         task, before = ended.task, ended.task.died_before
@@ -292,14 +294,14 @@ class PilotLoop:
         strays = (*(before.strays if before else ()), *self._processes.strays())
         died = ProcessDeath(how=how, strays=strays, times=times, asked_to=asked_to)
         if times > _MOST_DEATHS:
-            self._give_up_without_process(task, died)
+            self._clean_up_without_process(task, died)
         else:
             self._processes.start(replace(task, died_before=died))
 
-    def _give_up_without_process(self, task: JobTask, died: ProcessDeath) -> None:
-        """Do in this process what no other one can: none starts (the payload has used them up), or none survives.
+    def _clean_up_without_process(self, task: JobTask, died: ProcessDeath) -> None:
+        """Clean up in this process, because no other one starts (the payload has used them up) or survives.
 
-        It takes seconds at most, so that nobody has to renew the lease meanwhile.
+        It takes seconds, so the lease need not be renewed meanwhile.
         """
         job, match_id = task.matched.job.id, task.matched.match_id
         ending = payload_records.Ending(payload_records.remains_of(match_id, strays=died.strays))
@@ -316,7 +318,7 @@ class PilotLoop:
         self, matched: MatchedJob, configuration: PilotConfiguration, *, minor: str, fault: str | None = None
     ) -> None:
         lease = matched.lease(configuration=configuration, wakeup=self._wakeup)
-        give_up_at = monotonic() + (_LAST_WORDS_S if self._stop else _HAND_BACK_S)
+        give_up_at = monotonic() + (_LAST_REPORT_S if self._stop else _HAND_BACK_S)
         try:
             status = self._retry.call(
                 "job.hand_back",
@@ -332,18 +334,18 @@ class PilotLoop:
     # ---- the end
 
     def _wind_down(self) -> None:
-        """Let the jobs that run come to their end, or to that of the time after a signal."""
+        """Wait for the end of the running jobs; after a signal, for --stop-within-s at most."""
         while True:
             while (ended := self._processes.next_ended()) is not None:
-                self._give_up_if_dead(ended)
+                self._clean_up_if_died(ended)
             if not self._processes.running:
                 return
             if self._stop.asked_at is None:
                 if monotonic() >= self._node_monitor.look_at:
                     self._keep_token()
-                self._rest(until=self._node_monitor.look_at)
+                self._sleep(until=self._node_monitor.look_at)
                 continue
-            # Again, for one that was started just when the signal came.
+            # Again, for a process that was started when the signal came.
             self._processes.pass_on(signal.SIGTERM)
             kill_at = self._stop.asked_at + self._options.stop_within_s + _KILL_AFTER_S
             if monotonic() >= kill_at + _KILLED_WITHIN_S:
@@ -352,54 +354,54 @@ class PilotLoop:
             if monotonic() >= kill_at:
                 self._processes.pass_on(signal.SIGKILL)
                 kill_at += _KILLED_WITHIN_S
-            self._rest(until=kill_at)
+            self._sleep(until=kill_at)
 
     def _keep_token(self) -> None:
-        """Have the token renewed, for the last words; nothing depends on it."""
+        """Renew the token for the last report, with a report of the node; a failure is ignored."""
         self._node_monitor.look_later()
         snapshot = self._node_monitor.snapshot
         if snapshot is not None:
             self._try("pilot.report", lambda: self._server.report({**snapshot.report, "ok": True}), for_s=0.0)
 
-    def _leave(self, leaving: PilotExit) -> int:
-        if leaving.exit_code == UNREACHABLE:
-            log.event("pilot.server_unreachable", error=leaving.reason)
+    def _leave(self, end: PilotExit) -> int:
+        if end.exit_code == UNREACHABLE:
+            log.event("pilot.server_unreachable", error=end.reason)
             return UNREACHABLE
-        log.event("pilot.leaving", reason=leaving.reason, jobs=self._jobs)
-        if self._known:
-            failed = {"failed": True} if leaving.exit_code == REFUSED else {}
-            words = {"leaving": leaving.reason[:255], **failed}
-            self._try("pilot.last_words", lambda: self._server.report(words), for_s=_LAST_WORDS_S)
-            self._log_upload.ship_rest()
-        return leaving.exit_code
+        log.event("pilot.leaving", reason=end.reason, jobs=self._jobs)
+        if self._is_registered:
+            failed = {"failed": True} if end.exit_code == REFUSED else {}
+            report = {"leaving": end.reason[:255], **failed}
+            self._try("pilot.last_words", lambda: self._server.report(report), for_s=_LAST_REPORT_S)
+            self._log_upload.send_rest()
+        return end.exit_code
 
     # ---- waiting
 
-    def _ask(self, what: str, attempt: Callable[[], Result]) -> Result:
-        """Ask again while the server is not reachable, as long as patience lasts and nobody wants the pilot to leave.
+    def _call(self, what: str, attempt: Callable[[], Result]) -> Result:
+        """Repeat a call while the server is not reachable, for --patience-s and until the pilot is to end.
 
-        While jobs run patience does not end: they come to their end by themselves, and the pilot must see to that.
+        While jobs run it is repeated without limit, because the pilot must wait for their end anyway.
         """
-        asked_at = monotonic()
+        called_at = monotonic()
 
         def until() -> float:
             self._processes.reap()
-            since = math.inf if self._processes.running else max(asked_at, self._processes.idle_since)
+            since = math.inf if self._processes.running else max(called_at, self._processes.idle_since)
             return since + self._options.patience_s
 
-        return self._retry.call(what, attempt, until=until, interrupted=self._wish)
+        return self._retry.call(what, attempt, until=until, interrupted=self._reason_to_leave)
 
     def _try(self, what: str, attempt: Callable[[], None], *, for_s: float) -> None:
-        """Ask, and go on without an answer if there is none in time."""
+        """Repeat a call for *for_s* seconds, and go on without an answer if there is none."""
         give_up_at = monotonic() + for_s
         try:
             self._retry.call(what, attempt, until=lambda: give_up_at)
         except (UnreachableError, MalformedAnswerError, RefusedError) as error:
             log.event("call.given_up", call=what, error=error)
 
-    def _rest(self, *, until: float) -> None:
-        """Sleep until then, a signal, the end of a job, or the next look for the drain file."""
-        self._log_upload.ship_if_due()
+    def _sleep(self, *, until: float) -> None:
+        """Sleep until the time, a signal, the end of a job, or the next check for the drain file."""
+        self._log_upload.send_if_due()
         self._wakeup.wait(min(until - monotonic(), drain.LOOK_EVERY_S))
 
     def _elapsed_s(self) -> float:

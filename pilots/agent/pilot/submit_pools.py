@@ -1,4 +1,4 @@
-"""Submit pools of the queue where a pilot happens to run, when nobody knew that before it started (RFC7)."""
+"""Submit pools of the batch queue of a pilot whose place the server does not know (RFC7)."""
 
 from __future__ import annotations
 
@@ -13,70 +13,71 @@ from pilots.agent.server.configuration import Place
 from pilots.agent.server.http import RefusedError
 from pilots.agent.server.json_fields import Record
 
-#: A list in an offer can only narrow, so an old one would keep the jobs of newer pools away.
-ASKED_AGAIN_S = 60.0
+#: Seconds for which the list of pools is reused: jobs of pools created meanwhile cannot come.
+REFRESH_S = 60.0
 
+#: Error code of a queue that is not in the configuration of the server.
 UNKNOWN_PLACE = "unknown_place"
 
 
 class PlaceNames(NamedTuple):
-    """Where a pilot runs by its own word; an empty name: it was not told."""
+    """The place of a pilot by its command line; empty: not given."""
 
     site: str
     ce: str
     queue: str
 
     def as_record(self) -> Record:
-        """Return the names that were told, as an offer has them."""
+        """Return the names that are not empty, as fields of an offer."""
         return {level: name for level, name in self._asdict().items() if name}
 
 
-def whereabouts_of(options: Options, place: Place) -> PlaceNames | None:
-    """Return where the pilot was told that it runs; None: the server knows, or nobody does."""
-    told = PlaceNames(options.site, options.ce, options.queue)
-    return None if place.queue or not any(told) else told
+def configured_place(options: Options, place: Place) -> PlaceNames | None:
+    """Return the place from the command line; None: the server knows the queue, or no option is given."""
+    names = PlaceNames(options.site, options.ce, options.queue)
+    return None if place.queue or not any(names) else names
 
 
 def contradiction(options: Options, place: Place) -> str:
-    """Return in one sentence how the command line contradicts the server on the pilot's place; empty: it does not."""
+    """Return a sentence if the command line contradicts the server on the pilot's place; else empty."""
     for level in ("site", "ce", "queue"):
-        told, known = getattr(options, level), getattr(place, level)
-        if told and known and told != known:
-            return f"--{level} {told} was given, but the token is of a pilot at {level} {known}"
+        option, registered = getattr(options, level), getattr(place, level)
+        if option and registered and option != registered:
+            return f"--{level} {option} was given, but the token is of a pilot at {level} {registered}"
     return ""
 
 
 class SubmitPools:
-    """Asks for the pools now and then."""
+    """The submit pools of the pilot's queue, fetched again after REFRESH_S."""
 
-    def __init__(self, ask: Callable[[PlaceNames], tuple[str, ...]]) -> None:
-        """Ask nothing yet; *ask* is how the server is asked."""
-        self._ask = ask
-        self._asked_at = -math.inf
+    def __init__(self, fetch: Callable[[PlaceNames], tuple[str, ...]]) -> None:
+        """Fetch nothing yet; *fetch* returns the pools from the server."""
+        self._fetch = fetch
+        self._fetched_at = -math.inf
         self._pools: tuple[str, ...] | None = None
 
-    def at(self, whereabouts: PlaceNames) -> tuple[str, ...] | None:
+    def at(self, place: PlaceNames) -> tuple[str, ...] | None:
         """Return the pools of the place; None: the server does not know the place."""
-        if monotonic() - self._asked_at > ASKED_AGAIN_S:
+        if monotonic() - self._fetched_at > REFRESH_S:
             try:
-                self._pools = self._ask(whereabouts)
+                self._pools = self._fetch(place)
             except RefusedError as error:
                 if error.code != UNKNOWN_PLACE:
                     raise
                 log.event("pools.unknown_place", detail=error.detail)
                 self._pools = None
-            self._asked_at = monotonic()
+            self._fetched_at = monotonic()
         return self._pools
 
-    def added_to(self, offer: Record, whereabouts: PlaceNames) -> Record:
+    def add_to(self, offer: Record, place: PlaceNames) -> Record:
         """Return the offer with the place, and with its pools if it is one queue.
 
-        A queue that the server does not know is left out: jobs without requirements may come, as far as its CE and
-        site take them.
+        A queue unknown to the server is left out: only jobs without requirements can come, as far as the CE and site
+        accept them.
         """
-        if not all(whereabouts):
-            return {**offer, **whereabouts.as_record()}
-        pools = self.at(whereabouts)
+        if not all(place):
+            return {**offer, **place.as_record()}
+        pools = self.at(place)
         if pools is None:
-            return {**offer, **whereabouts._replace(queue="").as_record(), "submit_pools": []}
-        return {**offer, **whereabouts.as_record(), "submit_pools": list(pools)}
+            return {**offer, **place._replace(queue="").as_record(), "submit_pools": []}
+        return {**offer, **place.as_record(), "submit_pools": list(pools)}
