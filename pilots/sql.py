@@ -1,4 +1,4 @@
-"""The statements that the ORM cannot say."""
+"""SQL statements that the ORM cannot express."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,8 +8,8 @@ from django.db import connection
 from pilots.domain.pilot import PilotStatus
 from wms.kernel.db import transaction_required
 
-#: One statement with one parameter for what a cycle of the directors sends, which may be thousands of pilots: the ORM
-#: writes and binds each value of each row, which took longer than to decide where they go.
+#: One statement with one parameter for all pilots of a cycle, which may be thousands: the ORM binds each value of each
+#: row, which took longer than planning them.
 _INSERT_PILOTS = """
 INSERT INTO pilots_pilot (
        vo_id, group_id, owner_id, queue_id, stamp, slot, submitted_at, status, batch_id, status_reason, host_name, node,
@@ -26,7 +26,7 @@ SELECT pilot_id, digest, expires_at FROM json_populate_recordset(NULL::pilots_pi
 
 @transaction_required
 def insert_pilots(rows: Iterable[Mapping[str, object]]) -> Mapping[str, int]:
-    """Insert pilots that are to be submitted, of {column: value as JSON} each; return {stamp: primary key}."""
+    """Insert pilots to be submitted, each as {column: JSON value}; return {stamp: primary key}."""
     with connection.cursor() as cursor:
         cursor.execute(_INSERT_PILOTS, [PilotStatus.SUBMITTED, json.dumps(list(rows))])
         return {stamp: pk for pk, stamp in cursor.fetchall()}
@@ -34,7 +34,7 @@ def insert_pilots(rows: Iterable[Mapping[str, object]]) -> Mapping[str, int]:
 
 @transaction_required
 def insert_secrets(digests: Mapping[int, bytes], *, expires_at: str) -> None:
-    """Insert the secrets of pilots, given as {pilot's primary key: SHA-256}."""
+    """Insert the secrets of pilots, given as {pilot's primary key: SHA-256 digest}."""
     rows = [
         {"pilot_id": pk, "digest": f"\\x{digest.hex()}", "expires_at": expires_at} for pk, digest in digests.items()
     ]

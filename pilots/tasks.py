@@ -1,4 +1,4 @@
-"""Background work on pilots and computing elements; safe to run twice, late or never (the next run makes up for it)."""
+"""Background tasks on pilots and computing elements; safe to run twice, late or never (the next run catches up)."""
 
 from collections.abc import Iterable
 
@@ -13,29 +13,29 @@ from pilots.services import ce_cycle, director_cycle, logs
 
 @shared_task(name="pilots.serve_ce", ignore_result=True, acks_late=True)
 def serve_ce(ce_id: int) -> None:
-    """When asked for: a round at one computing element (PIL §2.3)."""
+    """Run a round at one computing element, on request (PIL §2.3)."""
     ce_cycle.serve(ce_id)
 
 
 @shared_task(name="pilots.serve_ces", ignore_result=True, acks_late=True)
 def serve_ces() -> None:
-    """Each cycle of the directors: have a round at every computing element that has pilots or could get some."""
+    """Request a round at every computing element that has pilots or could get some; runs in each director cycle."""
     serve_soon(director_cycle.begin_rounds(now=timezone.now()))
 
 
 @shared_task(name="pilots.remove_old_logs", ignore_result=True, acks_late=True)
 def remove_old_logs() -> None:
-    """Every hour: logs of pilots that nothing was added to for 30 days (WMS_PILOT_LOG_S)."""
+    """Remove logs of pilots that have not changed for 30 days (WMS_PILOT_LOG_S); runs every hour."""
     logs.remove_old(now=timezone.now())
 
 
 @worker_shutdown.connect
 def stop_sharing_connections(**_sent: object) -> None:
-    """End the shared connections of a worker that ends; else they would wait for the next round."""
+    """Close the shared connections of a worker that stops; else they would stay open until the next round."""
     stop_sharing((settings.WMS_DATA_DIR / "pilots").glob("*/*"))
 
 
 def serve_soon(ce_ids: Iterable[int]) -> None:
-    """Have rounds at these computing elements; one that is not begun before the next cycle is left to that."""
+    """Request rounds at these computing elements; one that has not begun before the next cycle expires."""
     for ce_id in ce_ids:
         serve_ce.apply_async(kwargs={"ce_id": ce_id}, retry=False, expires=max(5.0, settings.WMS_DIRECTOR_CYCLE_S))

@@ -1,4 +1,4 @@
-"""What is asked of a batch system for one pilot; a backend puts it into its system's own words (PIL §2.3 (iii))."""
+"""The batch request of one pilot, made from its task queue or batch queue; a backend translates it (PIL §2.3 (iii))."""
 
 from dataclasses import replace
 
@@ -6,14 +6,15 @@ from pilots.backends.interface import BatchRequest
 from resources.models import Queue
 from taskqueues.models import TaskQueue
 
-#: Wall-clock time asked over CPU time needed: payloads also wait for files, and not every node is the reference.
+#: Wall-clock time requested per CPU time needed: payloads also wait for files, and some nodes are slower than the
+#: reference.
 WALL_FACTOR = 1.5
-#: For what a pilot does before, between and after its payloads.
+#: Seconds added for the pilot's own work before, between and after its payloads.
 OVERHEAD_S = 900
 
 
 def request_for_queue(queue: Queue) -> BatchRequest:
-    """Return what a slot of the batch queue is, as it is described: for pilots that any job may come to."""
+    """Return a request for a whole slot of the batch queue, which any job of the queue fits into."""
     return BatchRequest(
         queue=queue.name,
         wall_time_s=queue.wall_time_s,
@@ -27,15 +28,15 @@ def request_for_queue(queue: Queue) -> BatchRequest:
 
 
 def smallest_request_for(queue: Queue) -> BatchRequest:
-    """Return the least that ``slot_for`` asks for, whatever waits: one core of the batch queue's slot."""
+    """Return the smallest request that ``request_for`` can make: one core of the batch queue's slot."""
     memory_mb = queue.memory_mb // max(1, queue.processors)
     return replace(request_for_queue(queue), processors=1, memory_mb=memory_mb, gpus=0, disk_mb=0, tags=())
 
 
 def request_for(task_queue: TaskQueue, queue: Queue) -> BatchRequest:
-    """Return what the jobs of a task queue need and no more, within the batch queue's: smaller slots come sooner."""
-    asked_s = task_queue.wall_time_s or int(task_queue.cpu_time_s * WALL_FACTOR)
-    wall_time_s = asked_s + OVERHEAD_S
+    """Return a request for what the jobs of the task queue need, at most a whole slot: smaller slots start sooner."""
+    needed_s = task_queue.wall_time_s or int(task_queue.cpu_time_s * WALL_FACTOR)
+    wall_time_s = needed_s + OVERHEAD_S
     return BatchRequest(
         queue=queue.name,
         wall_time_s=wall_time_s if queue.wall_time_s is None else min(wall_time_s, queue.wall_time_s),
@@ -43,6 +44,7 @@ def request_for(task_queue: TaskQueue, queue: Queue) -> BatchRequest:
         memory_mb=task_queue.memory_mb or queue.memory_mb // max(1, queue.processors) * task_queue.processors,
         gpus=task_queue.gpus,
         disk_mb=task_queue.disk_mb,
-        platforms=tuple(one for one in task_queue.platforms if one in queue.platforms) or tuple(queue.platforms),
+        platforms=tuple(platform for platform in task_queue.platforms if platform in queue.platforms)
+        or tuple(queue.platforms),
         tags=tuple(task_queue.tags),
     )

@@ -1,4 +1,4 @@
-"""The backend of a computing element: made for each round, of the type that the setting WMS_BACKENDS names."""
+"""Create the backend of a computing element for one round, of the type that WMS_BACKENDS registers."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,19 @@ logger = logging.getLogger(__name__)
 
 
 def backend_of(ce: ComputingElement) -> Backend:
-    """Return the backend of a CE (with its site).
+    """Return the backend of a CE (loaded with its site).
 
     Raises:
-        BackendError: its type, or an option of it, is unknown or wrong.
+        BackendError: the CE's type or one of its options is unknown or wrong.
     """
-    return _made(ce.site.name, ce.name, ce.type, ce.options, ce.identity, queues=_queues_of(ce))
+    return _create(ce.site.name, ce.name, ce.type, ce.options, ce.identity, queues=_queues_of(ce))
 
 
 def note_doubts(ce: ComputingElement, backend: Backend) -> None:
-    """Note at the health of the CE what it cannot give to pilots of what its queues promise.
+    """Store in the CE's health which promises of its queues the CE cannot keep.
 
     Raises:
-        BackendError: it cannot be asked.
+        BackendError: the CE did not answer.
     """
     doubts = "\n".join(backend.doubts()) if isinstance(backend, Doubting) else ""
     if CEHealth.objects.filter(~Q(doubts=doubts), ce=ce).update(doubts=doubts) and doubts:
@@ -40,16 +40,16 @@ def note_doubts(ce: ComputingElement, backend: Backend) -> None:
 
 
 def flaw_of_options(site: str, ce: str, type_: str, options: Mapping[str, object], identity: str) -> str | None:
-    """Return what is wrong with the options of a CE, in one sentence; None: nothing that can be seen from here."""
+    """Return what is wrong with the options of a CE, in one sentence; None: no fault visible without the CE."""
     try:
-        _made(site, ce, type_, options, identity, queues=())
+        _create(site, ce, type_, options, identity, queues=())
     except BackendError as error:
         return str(error)
     return None
 
 
 def _queues_of(ce: ComputingElement) -> Sequence[BatchQueue]:
-    """Return the queues of the CE to which pilots may be sent, with the smallest slot that those ask for."""
+    """Return the queues of the CE that take pilots, each with the smallest slot that is requested there."""
     directors = Director.objects.filter(Q(sites=None) | Q(sites=ce.site), kind="taskqueue")
     of = smallest_request_for if directors.exists() else request_for_queue
     are_open = Q(state=ResourceState.ACTIVE) | Q(state_until__lte=Now())
@@ -57,7 +57,7 @@ def _queues_of(ce: ComputingElement) -> Sequence[BatchQueue]:
     return tuple(BatchQueue(slot=of(queue), cpu_time_s=queue.cpu_time_s) for queue in queues)
 
 
-def _made(
+def _create(
     site: str,
     ce: str,
     type_: str,
@@ -68,12 +68,12 @@ def _made(
 ) -> Backend:
     if flaw := flaw_of_accounts(options, sudo=identity == PayloadIdentity.SUDO):
         raise BackendError(flaw)
-    # Also of one that was stored before this server refused it, or by other means than a form or a file.
+    # The options may be older than this rule, or stored without a form or the configuration file.
     if refused := refusal(type_, options, identity):
         raise BackendError(refused[1])
     if type_ not in settings.WMS_BACKENDS:
         raise BackendError(f"No pilots are sent to CEs of type {type_}; there are: {', '.join(settings.WMS_BACKENDS)}.")
-    made: Backend = import_string(settings.WMS_BACKENDS[type_])(
+    backend: Backend = import_string(settings.WMS_BACKENDS[type_])(
         CEDescription(
             site=site,
             ce=ce,
@@ -84,4 +84,4 @@ def _made(
             queues=queues,
         )
     )
-    return made
+    return backend

@@ -1,7 +1,7 @@
-"""Changes of computing elements: what was held against one before ends with a change that could have mended it.
+"""Changes of computing elements: a change ends back-off and failures that were recorded before it (ADR 38).
 
-A change is found by comparison with what was noted in the last round, so it does not matter whether a configuration
-file, the admin or a statement in the database made it. Called in each cycle of the directors and before each round.
+A change is detected by comparing a digest with that of the last round, so its origin (configuration file, admin, SQL)
+does not matter. Called in each cycle of the directors and before each round.
 """
 
 import json
@@ -16,29 +16,29 @@ from django.db.models import Model, Q, QuerySet
 from pilots.models import CEHealth
 from resources.models import ComputingElement, Queue
 
-#: Columns that no batch system and no pilot on its way there depends on: jobs are compared with them.
+#: Columns that concern only the matching of jobs, not the submission of pilots.
 _FOR_JOBS = frozenset({"parameters", "vo_parameters", "saying"})
-#: Of a site only its state decides whether pilots are sent.
+#: Columns of a site that matter: only its state decides whether pilots are sent.
 _OF_SITE = ("state", "state_until", "state_changed_at")
 
 
 def held_back() -> "QuerySet[CEHealth]":
-    """Return the health of the computing elements to which something keeps pilots, or rounds, from going."""
+    """Return the health of the computing elements with failures, back-off or stalled pilots."""
     free = Q(failures=0, ask_after=None, send_after=None, trouble="", stalls="")
     return CEHealth.objects.filter(~free)
 
 
 def note_changes(rows: "QuerySet[CEHealth]", *, now: datetime) -> None:
-    """Forget what is held against computing elements that were changed since they were looked at last.
+    """Reset failures and back-off of computing elements that were changed since the last check.
 
-    They are asked again at once, and only pilots that were submitted after the change are held against them.
+    Their next round may begin at once; only pilots submitted after the change count as their failures.
     """
-    known = dict(rows.values_list("ce", "described_as"))
-    for ce_id, digest in _descriptions(known).items():
-        if digest == known[ce_id]:
+    old_digests = dict(rows.values_list("ce", "described_as"))
+    for ce_id, digest in _descriptions(old_digests).items():
+        if digest == old_digests[ce_id]:
             continue
-        row = CEHealth.objects.filter(ce=ce_id, described_as=known[ce_id])
-        if not known[ce_id]:  # looked at for the first time
+        row = CEHealth.objects.filter(ce=ce_id, described_as=old_digests[ce_id])
+        if not old_digests[ce_id]:  # first check
             row.update(described_as=digest)
             continue
         row.update(
@@ -55,7 +55,7 @@ def note_changes(rows: "QuerySet[CEHealth]", *, now: datetime) -> None:
 
 
 def _descriptions(ce_ids: Collection[int]) -> Mapping[int, str]:
-    """Return a digest of everything that decides how, and whether, pilots are submitted to each computing element."""
+    """Return, by CE, a digest of all columns that decide whether and how pilots are submitted to it."""
     if not ce_ids:
         return {}
     of_site = [f"site__{name}" for name in _OF_SITE]

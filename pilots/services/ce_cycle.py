@@ -1,7 +1,7 @@
-"""A round at one computing element: submit what was decided, look after what is there, ask how much it could take.
+"""A round at one computing element: submit planned pilots, check submitted ones, read its free capacity.
 
-Each CE has rounds of its own, so that one which is dead, or slow, delays nobody; one that fails is left alone for
-longer and longer, and says why.
+Each CE has its own rounds, so that a dead or slow CE delays no other. A failing CE is retried after growing pauses,
+and its health stores the reason.
 """
 
 import logging
@@ -31,38 +31,39 @@ logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
+#: Seconds between two renewals of the mark that a round is under way.
 _RENEWED_EVERY_S = 15.0
-#: Of one call to the CE; the next pilots go with the next call, so that none is kept waiting by hundreds.
+#: Pilots submitted by one call to the CE; the others follow with the next call, so that no single call is long.
 _AT_ONCE = 50
 _PILOTS_FAIL = "Its last pilots all failed"
 
 
 def serve(ce_id: int, *, clock: Clock = timezone.now) -> None:
-    """Have a round at the CE, unless another is under way; no failure of the CE leaves here."""
-    # Before it is read: what is changed in between is noted next time, not overlooked.
+    """Run a round at the CE, unless another is under way; failures of the CE are stored, not raised."""
+    # Before the CE is read: a change in between is then detected by the next round.
     ce_changes.note_changes(CEHealth.objects.filter(ce=ce_id), now=clock())
     ce = ComputingElement.objects.select_related("site").filter(pk=ce_id).first()
     if ce is None:
         return
     try:
-        # What was decided meanwhile found the CE busy; it goes at once too.
+        # Pilots planned during the round are submitted at once too.
         while _begin(ce, now=clock()):
             with _kept_busy(ce, clock=clock):
                 _round(ce, clock=clock)
             if not _ordered(ce):
                 break
     except DatabaseError:
-        raise  # our own; the round's mark ends by itself
-    except Exception as error:  # noqa: BLE001 - the border to foreign systems: what fails there is noted, and left alone
-        _note_failure(ce, _said(error), now=clock())
+        raise  # our own database failed; the mark of the round expires by itself
+    except Exception as error:  # noqa: BLE001 - the border to foreign systems: each failure is stored, and the CE paused
+        _note_failure(ce, _sentence_of(error), now=clock())
         note_silence(ce, now=clock())
 
 
 @transaction.atomic(durable=True)
 def ask_again(rows: QuerySet[CEHealth], *, now: datetime) -> Sequence[int]:
-    """Forget until when computing elements were to be left alone; return them. How often they failed is kept.
+    """End the back-off of computing elements and return their ids; their numbers of failures stay.
 
-    Pilots that were submitted before *now* are not held against them, or the next round would find the same pause.
+    Pilots submitted before *now* no longer count as their failures, or the next round would set the same pause.
     """
     ce_ids = list(rows.order_by("pk").values_list("pk", flat=True))
     CEHealth.objects.filter(pk__in=ce_ids).update(ask_after=None, send_after=None, stalls="", judged_from=now)
@@ -76,7 +77,7 @@ def _begin(ce: ComputingElement, *, now: datetime) -> bool:
 
 @contextmanager
 def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
-    """Renew the mark that a round is under way; hundreds of pilots, or a slow batch system, take minutes."""
+    """Renew the mark that a round is under way: many pilots, or a slow batch system, take minutes."""
     over = Event()
 
     def renew() -> None:
@@ -84,7 +85,7 @@ def _kept_busy(ce: ComputingElement, *, clock: Clock) -> Iterator[None]:
             while not over.wait(_RENEWED_EVERY_S):
                 marked = CEHealth.objects.filter(ce=ce, busy_until__isnull=False)
                 marked.update(busy_until=clock() + BUSY_FOR)
-        except DatabaseError as error:  # of which the round will have more to say
+        except DatabaseError as error:  # the round itself will fail of it too
             logger.warning("ce.not_marked: %s", error, extra={"ce_id": ce.pk})
         finally:
             connection.close()  # this thread's own
@@ -132,22 +133,22 @@ def _stalls(ce: ComputingElement, *, now: datetime) -> str:
 
 
 def _ordered(ce: ComputingElement) -> Sequence[Pilot]:
-    """Return pilots that the CE has not been told of, as far as is known."""
+    """Return planned pilots that have not been submitted to the CE yet, at most _AT_ONCE."""
     # Uses index: pilot_alive_at_queue
-    ordered = Pilot.objects.filter(queue__ce=ce, ended_at=None, status=PilotStatus.SUBMITTED, batch_id="")
-    wanted = ordered.filter(tried_at=None, drained_at=None, revoked_at=None)
-    return list(wanted.select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
+    planned = Pilot.objects.filter(queue__ce=ce, ended_at=None, status=PilotStatus.SUBMITTED, batch_id="")
+    untried = planned.filter(tried_at=None, drained_at=None, revoked_at=None)
+    return list(untried.select_related("vo", "queue").order_by("pk")[:_AT_ONCE])
 
 
 def _submit(ce: ComputingElement, backend: Backend, pilots: Sequence[Pilot], *, clock: Clock) -> None:
-    """Submit the pilots and commit what came of it.
+    """Submit the pilots and commit the results.
 
     Raises:
-        BackendError: the CE cannot be used; the pilots have ended, unless their submission was lost on its way.
-        Exception: a fault of the backend, after which the CE may have got them: the status agent finds out.
+        BackendError: the CE cannot be used; the pilots have ended, unless the reply to their submission was lost.
+        Exception: a fault of the backend; the CE may have accepted the pilots, which the status agent finds out.
     """
     with transaction.atomic(durable=True):
-        # A round that was suspended for longer than its mark holds may not be the only one.
+        # A round that was suspended until its mark expired may run beside another one.
         rows = {pilot: Pilot.objects.filter(pk=pilot.pk, tried_at=None) for pilot in pilots}
         pilots = [pilot for pilot, untried in rows.items() if untried.update(tried_at=clock())]
     if not pilots:
@@ -180,7 +181,7 @@ def _order(pilot: Pilot, ce: ComputingElement) -> PilotOrder:
 
 @transaction.atomic(durable=True)
 def _conclude(submissions: Sequence[SubmitResult], pilots: Mapping[str, Pilot], *, now: datetime) -> None:
-    """Note by which id the CE knows each pilot, or end it; one may be running, or have ended, by now."""
+    """Store the batch id of each accepted pilot and end each refused one; an accepted one may have started already."""
     for submission in submissions:
         pilot_id = pilots[submission.stamp].pk
         if submission.error:
@@ -191,7 +192,7 @@ def _conclude(submissions: Sequence[SubmitResult], pilots: Mapping[str, Pilot], 
             logger.info("pilot.submitted", extra={"pilot_id": pilot_id, "batch_id": submission.batch_id})
 
 
-def _said(error: Exception) -> str:
+def _sentence_of(error: Exception) -> str:
     return str(error) if isinstance(error, BackendError) else repr(error)
 
 
@@ -200,7 +201,7 @@ def _note_failure(ce: ComputingElement, sentence: str, *, now: datetime) -> None
         health = CEHealth.objects.select_for_update().filter(ce=ce).first()
         if health is None:
             return  # the CE was removed meanwhile
-        if health.trouble != sentence[:500]:  # once, not in each round
+        if health.trouble != sentence[:500]:  # log a new failure once, not in each round
             logger.warning("ce.failed: %s at %s: %s", ce.name, ce.site.name, sentence, extra={"ce_id": ce.pk})
         health.failures += 1
         health.ask_after = health.send_after = now + pause_after(health.failures)

@@ -1,4 +1,4 @@
-"""What all directors of a cycle look at: what waits, and which batch queues could serve it, as the match says."""
+"""The input of all directors in a cycle: waiting jobs by task queue, and the open batch queues that could run them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,20 +23,22 @@ from wms.kernel.memo import ReadBeforehand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandSnapshot:
-    """Task queues with jobs, and open batch queues.
+    """Task queues with waiting jobs, and open batch queues.
 
     Args:
-        columns: the task queues that may be drawn and have jobs whose time has come, as the conditions of the match
-            compare them; the position of each is its number everywhere here.
-        demands: the same as the formula wants them.
-        takes_generic, takes_private: of each, whether its jobs accept such pilots.
-        shares_jobs: of each, whether its group's members share their jobs.
-        waiting_since: of each, in seconds since the epoch.
+        columns: the task queues that can be drawn and have jobs that may be matched now, in the columns that the
+            conditions of the match compare; a task queue's position here is its number in all other fields.
+        demands: the same task queues, as the formula for pilots takes them.
+        takes_generic, takes_private: by task queue, whether its jobs accept such pilots.
+        shares_jobs: by task queue, whether the members of its group share their jobs.
+        waiting_since: by task queue, in seconds since the epoch.
         queues: the batch queues.
-        serves: shape (batch queues, task queues): which of them a pilot there could serve, of the owner or generic.
-        of_kind: of the same shape: whether the batch queue's computing element has a grid middleware that the jobs ask
-            for, or they ask for none. The match does not compare it (TQM), so a pilot elsewhere could serve them too.
-        sends: both: for which of them pilots are sent there.
+        serves: shape (batch queues, task queues): whether a pilot at the batch queue, generic or of the owner, could
+            run
+            jobs of the task queue.
+        of_kind: same shape: whether the CE of the batch queue has a grid middleware that the jobs ask for, or they ask
+            for none. The match does not compare it (TQM), so a pilot at another CE could run them too.
+        sends: ``serves`` and ``of_kind``: where pilots for the task queue are sent.
     """
 
     columns: Columns
@@ -52,48 +54,48 @@ class DemandSnapshot:
 
 
 def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime) -> DemandSnapshot:
-    """Compare what waits with what the batch queues offer.
+    """Compare waiting jobs with the offers of the batch queues.
 
     Args:
-        queues: that take pilots, each with its CE and site.
-        snapshot: of the task queues, read a moment ago.
+        queues: those that take pilots, each with its CE and site.
+        snapshot: the task-queue index, read a moment ago.
         now: the time.
     """
     free = free_jobs(now=snapshot.now())
     jobs = free.of_task_queue
-    # Queues of priority 0 are never drawn, so no pilot could take their jobs.
-    # In seconds: to make ten thousand points in time takes as long as a third of all that is compared below.
+    # Task queues of priority 0 are never drawn, so no pilot could take their jobs.
+    # As seconds: building ten thousand datetimes takes a third of the time of all comparisons below.
     since = dict(TaskQueue.objects.filter(priority__gt=0).values_list("pk", Extract("created_at", "epoch")))
     ids = snapshot.columns.task_queue_id.tolist()
-    # What was emptied, or came, between the statements is left out.
+    # Task queues that were emptied or created between the statements are left out.
     rows = np.array([row for row, pk in enumerate(ids) if pk in jobs and pk in since], dtype=np.intp)
     columns = snapshot.columns.take(rows)
     pks = columns.task_queue_id.tolist()
     sharing = list(Group.objects.sharing().values_list("pk", flat=True))
     takes_generic = columns.pilot_types.accepts(PilotType.GENERIC)
     takes_private = columns.pilot_types.accepts(PilotType.PRIVATE)
-    # A view, where all of them are there: that is nearly always so, and to pick takes as long as to compare.
-    kept = slice(None) if len(rows) == len(ids) else rows
-    there = np.zeros((len(queues), len(rows)), dtype=np.bool_)
+    # A view if all task queues are kept, as nearly always: selecting rows takes as long as comparing them.
+    kept_rows = slice(None) if len(rows) == len(ids) else rows
+    served = np.zeros((len(queues), len(rows)), dtype=np.bool_)
     for vo in VO.objects.filter(pk__in=set(columns.vo_id.tolist())).order_by("pk"):
-        answers = _known_beforehand(vo)
+        read_beforehand = _read_beforehand(vo)
         for place, queue in enumerate(queues):
             offer = offer_of_queue(
-                queue, vo=vo, now=now, known=answers, some_name_software=snapshot.columns.software.some_listed
+                queue, vo=vo, now=now, known=read_beforehand, some_name_software=snapshot.columns.software.some_listed
             )
-            # Each task queue is of one VO, so what they accept is put together without loss.
-            there[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[kept]
+            # Each task queue is of one VO, so the masks of several VOs can be joined.
+            served[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[kept_rows]
     for place, queue in enumerate(queues):
         if queue.ce.pilot_types == [PilotType.GENERIC]:
-            there[place] &= takes_generic
+            served[place] &= takes_generic
         elif queue.ce.pilot_types == [PilotType.PRIVATE]:
-            there[place] &= takes_private
+            served[place] &= takes_private
         if avoiding := free.none_at(queue.pk):
-            there[place] &= ~np.isin(columns.task_queue_id, list(avoiding))
-    asking = dict(
+            served[place] &= ~np.isin(columns.task_queue_id, list(avoiding))
+    middlewares = dict(
         TaskQueue.objects.filter(priority__gt=0).exclude(grid_middlewares=[]).values_list("pk", "grid_middlewares")
     )
-    of_kind = _of_kind(queues, pks, asking) if asking else np.broadcast_to(np.True_, there.shape)
+    of_kind = _of_kind(queues, pks, middlewares) if middlewares else np.broadcast_to(np.True_, served.shape)
     return DemandSnapshot(
         columns=columns,
         demands=[
@@ -107,35 +109,35 @@ def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime)
         shares_jobs=np.isin(columns.group_id, sharing),
         waiting_since=np.array([since[pk] for pk in pks], dtype=np.float64),
         queues=queues,
-        serves=there,
+        serves=served,
         of_kind=of_kind,
-        sends=there & of_kind if asking else there,
+        sends=served & of_kind if middlewares else served,
     )
 
 
-def _of_kind(queues: Sequence[Queue], task_queue_ids: Sequence[int], asking: Mapping[int, Sequence[str]]) -> Mask:
-    """Return whether each batch queue is at a computing element of a grid middleware that each task queue asks for.
+def _of_kind(queues: Sequence[Queue], task_queue_ids: Sequence[int], wanted: Mapping[int, Sequence[str]]) -> Mask:
+    """Return whether the CE of each batch queue has a grid middleware that each task queue asks for.
 
     Args:
         queues: each with its CE.
         task_queue_ids: in the order of the result.
-        asking: the grid middlewares of those task queues that ask for some.
+        wanted: {task queue: grid middlewares}, of the task queues that ask for some.
     """
-    numbers = {number: asking[pk] for number, pk in enumerate(task_queue_ids) if pk in asking}
+    numbers = {number: wanted[pk] for number, pk in enumerate(task_queue_ids) if pk in wanted}
     of_middleware: dict[str, Mask] = {}
-    found = np.empty((len(queues), len(task_queue_ids)), dtype=np.bool_)
+    of_kind = np.empty((len(queues), len(task_queue_ids)), dtype=np.bool_)
     for place, queue in enumerate(queues):
         mask = of_middleware.get(queue.ce.grid_middleware)
         if mask is None:
             mask = of_middleware[queue.ce.grid_middleware] = np.ones(len(task_queue_ids), dtype=np.bool_)
             for number, middlewares in numbers.items():
                 mask[number] = queue.ce.is_one_of(middlewares)
-        found[place] = mask
-    return found
+        of_kind[place] = mask
+    return of_kind
 
 
-def _known_beforehand(vo: VO) -> ReadBeforehand:
-    """Return what would else be asked for each batch queue (RFC7, for the submit pools)."""
+def _read_beforehand(vo: VO) -> ReadBeforehand:
+    """Return what would otherwise be read for each batch queue: its submit pools and whether its site serves the VO."""
     pools: Mapping[int, tuple[str, ...]] = pools_by_queue(vo)
     serving = frozenset(Site.objects.serving(vo).values_list("pk", flat=True))
     answers: Mapping[Callable[..., object], Callable[..., object]] = {

@@ -1,4 +1,4 @@
-"""Which nodes and pilots get no new jobs: hosts that are black holes, and pilots that are drained or revoked."""
+"""Hosts and pilots that get no new jobs: black holes, drained pilots, revoked pilots."""
 
 import logging
 from dataclasses import dataclass
@@ -19,39 +19,39 @@ _REASON_LENGTH: Final = 255
 
 
 class BlackHoleError(ForbiddenError):
-    """Jobs end badly and fast on this host; it gets none for a while, nor do its pilots."""
+    """The host is a black hole: jobs end badly and fast there, so its pilots get none for a while."""
 
     code = "black_hole"
 
 
 class PilotDrainedError(ForbiddenError):
-    """The pilot gets no new job; it may finish those that it has."""
+    """The pilot is drained: it gets no new job and may finish those that it has."""
 
     code = "pilot_drained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedPilots:
-    """How many pilots were revoked, and the computing elements where they are."""
+    """Number of the pilots that were revoked, and their computing elements."""
 
     pilots: int
     ce_ids: frozenset[int]
 
 
 def refuse_black_hole(*, site_id: int, host_name: str, now: datetime) -> None:
-    """Return if the host may have pilots.
+    """Refuse a host that is a black hole now.
 
     Raises:
-        BlackHoleError: it may not.
+        BlackHoleError: it is.
     """
     # Uses index: a_host_is_one_black_hole_at_a_time
-    found = BlackHole.objects.in_force(now=now).filter(site=site_id, host_name=host_name).first()
-    if found is not None:
-        raise _black_hole_error(found)
+    black_hole = BlackHole.objects.in_force(now=now).filter(site=site_id, host_name=host_name).first()
+    if black_hole is not None:
+        raise _black_hole_error(black_hole)
 
 
 def why_no_more_jobs(pilot_id: int) -> ForbiddenError:
-    """Return what a pilot is told that was drained, or whose host is a black hole, when it asks for a job."""
+    """Return the error for a pilot that asks for a job and is drained, or whose host is a black hole."""
     pilot = Pilot.objects.select_related("black_hole").get(pk=pilot_id)
     if pilot.black_hole is not None:
         return _black_hole_error(pilot.black_hole)
@@ -59,44 +59,48 @@ def why_no_more_jobs(pilot_id: int) -> ForbiddenError:
     return PilotDrainedError(f"This pilot gets no new jobs; finish those that run, and leave{why}")
 
 
-def shut(found: BlackHole) -> bool:
-    """Keep the host from getting jobs; False when it is kept from them already.
+def shut(black_hole: BlackHole) -> bool:
+    """Store a new black hole; return False if the host is one already.
 
     Its pilots are marked by :func:`mark_pilots`.
     """
-    # Another worker may find it at the same moment.
+    # Another worker may detect it at the same moment.
     columns = ("found_at", "until", "fetched", "failed", "reason")
     _, is_new = BlackHole.objects.get_or_create(
-        site_id=found.site_id,
-        host_name=found.host_name,
+        site_id=black_hole.site_id,
+        host_name=black_hole.host_name,
         lifted_at=None,
-        defaults={column: getattr(found, column) for column in columns},
+        defaults={column: getattr(black_hole, column) for column in columns},
     )
     if is_new:
         logger.warning(
             "black_hole.found: %s: %s",
-            found.host_name,
-            found.reason,
-            extra={"site_id": found.site_id, "host_name": found.host_name, "until": found.until.isoformat()},
+            black_hole.host_name,
+            black_hole.reason,
+            extra={
+                "site_id": black_hole.site_id,
+                "host_name": black_hole.host_name,
+                "until": black_hole.until.isoformat(),
+            },
         )
     return is_new
 
 
 @transaction.atomic(durable=True)
 def lift(rows: QuerySet[BlackHole], *, by: str, now: datetime) -> int:
-    """Let the hosts get jobs again; return how many did not."""
+    """Lift the black holes; return how many were in force."""
     return _lift(BlackHole.objects.filter(pk__in=rows.values("pk")), by=by, now=now)
 
 
 @transaction.atomic(durable=True)
 def lift_over(*, now: datetime) -> int:
-    """Let the hosts get jobs again whose time is over; return how many there are."""
+    """Lift the black holes whose time is over; return how many."""
     return _lift(BlackHole.objects.filter(until__lte=now), by="", now=now)
 
 
 @transaction.atomic(durable=True)
 def mark_pilots() -> int:
-    """Mark the living pilots of black holes, so that no match need look for their hosts; return how many are new."""
+    """Mark the living pilots of black holes, so that the match reads only the pilot's row; return how many are new."""
     of_host = BlackHole.objects.filter(
         lifted_at=None, site=OuterRef("queue__ce__site"), host_name=OuterRef("host_name")
     ).order_by("pk")
@@ -109,25 +113,27 @@ def mark_pilots() -> int:
         black_hole=None,
         queue__ce__site__in={site for site, _ in hosts},
         host_name__in={host_name for _, host_name in hosts},
-    ).annotate(found=Subquery(of_host.values("pk")[:1]))
+    ).annotate(host_black_hole=Subquery(of_host.values("pk")[:1]))
     marked = 0
-    # By primary key, one after the other: claims lock one pilot each.
-    for pilot_id, found in living.exclude(found=None).order_by("pk").values_list("pk", "found"):
-        marked += Pilot.objects.filter(pk=pilot_id, black_hole=None).update(black_hole=found)
+    # In the order of primary keys, one by one: each claim locks one pilot.
+    for pilot_id, black_hole_id in (
+        living.exclude(host_black_hole=None).order_by("pk").values_list("pk", "host_black_hole")
+    ):
+        marked += Pilot.objects.filter(pk=pilot_id, black_hole=None).update(black_hole=black_hole_id)
     return marked
 
 
 @transaction.atomic(durable=True)
 def drain(pilots: QuerySet[Pilot], *, reason: str, now: datetime) -> int:
-    """Have the pilots get no new jobs; those that have jobs are told by ``matching``, which knows their leases.
+    """Drain the pilots: they get no new jobs. ``matching`` sends the drain commands to those that have leases.
 
     Args:
-        pilots: those that have ended, or are drained already, are left alone.
-        reason: for people and for the pilot's own log; cut to 255 characters.
-        now: the edge's clock.
+        pilots: those that have ended or are drained already stay as they are.
+        reason: for people and the pilot's log; cut to 255 characters.
+        now: the time of the request.
 
     Returns:
-        How many are drained by this.
+        How many pilots this call drained.
     """
     drained = 0
     for pilot_id in _living(pilots):
@@ -140,7 +146,7 @@ def drain(pilots: QuerySet[Pilot], *, reason: str, now: datetime) -> int:
 
 @transaction.atomic(durable=True)
 def revoke(pilots: QuerySet[Pilot], *, by: str, now: datetime) -> RevokedPilots:
-    """Have the pilots' tokens open nothing any more; the status agent kills them where they are."""
+    """Invalidate the pilots' tokens; the status agent kills the pilots at their CEs."""
     revoked = 0
     ce_ids: set[int | None] = set()
     for pilot_id in _living(pilots):
@@ -168,7 +174,8 @@ def _lift(rows: QuerySet[BlackHole], *, by: str, now: datetime) -> int:
     return len(lifted)
 
 
-def _black_hole_error(found: BlackHole) -> BlackHoleError:
+def _black_hole_error(black_hole: BlackHole) -> BlackHoleError:
     return BlackHoleError(
-        f"Jobs end badly and fast on {found.host_name}; it gets none until {found.until:%Y-%m-%d %H:%M %Z}, so leave."
+        f"Jobs end badly and fast on {black_hole.host_name}; it gets none until"
+        f" {black_hole.until:%Y-%m-%d %H:%M %Z}, so leave."
     )

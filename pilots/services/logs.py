@@ -1,4 +1,4 @@
-"""The logs of pilots: taken in chunk by chunk, kept for a while, removed."""
+"""Logs of pilots: stored chunk by chunk, and removed after a time without changes."""
 
 from datetime import datetime, timedelta
 
@@ -12,19 +12,20 @@ from pilots.models import Pilot, PilotLog, PilotLogPart
 from pilots.services.reports import PilotRevokedError
 from wms.kernel.db import transaction_required
 
-#: Removed in one transaction.
+#: Logs removed in one transaction.
 _BATCH = 1000
 
 
 @transaction.atomic(durable=True)
 def append(chunk: LogPart, *, pilot_id: int, now: datetime) -> int:
-    """Keep what is new in *chunk*, and return how many characters of the log have been received: where to go on.
+    """Store the new part of *chunk*; return how many characters of the log have been received: the next offset.
 
-    A chunk that came before changes nothing; of one that came in part, the rest is kept. A pilot that has ended may
-    still send: why it ended is what its log is for.
+    A repeated chunk changes nothing, and of a partly repeated one the new rest is stored. An ended pilot may still
+    send,
+    because its log says why it ended.
 
     Raises:
-        PilotRevokedError: nothing is kept.
+        PilotRevokedError: nothing is stored.
     """
     log = _locked(pilot_id, now=now)
     new = what_is_new(chunk, received=log.received)
@@ -40,17 +41,17 @@ def append(chunk: LogPart, *, pilot_id: int, now: datetime) -> int:
 
 @transaction.atomic(durable=True)
 def keep_output(text: str, *, pilot_id: int, now: datetime) -> None:
-    """Keep what the batch system has of the pilot's output; the middle of a long one is left out.
+    """Store the pilot's output as its batch system kept it, in place of any stored before; long text loses its middle.
 
-    It is all that there is of a pilot that could not register. Kept again, it replaces what was kept before.
+    It is the only log of a pilot that could not register.
     """
-    # PostgreSQL stores no NUL, and UTF-8 no half of a pair.
+    # PostgreSQL stores no NUL, and UTF-8 no lone surrogate.
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
     PilotLog.objects.update_or_create(pk=pilot_id, defaults={"batch_output": shortened(clean), "changed_at": now})
 
 
 def remove_old(*, now: datetime) -> int:
-    """Remove the logs that nothing was added to for WMS_PILOT_LOG_S; return how many."""
+    """Remove the logs that have not changed for WMS_PILOT_LOG_S; return how many."""
     removed = 0
     while batch := _remove_some(before=now - timedelta(seconds=settings.WMS_PILOT_LOG_S)):
         removed += batch
@@ -59,7 +60,7 @@ def remove_old(*, now: datetime) -> int:
 
 @transaction.atomic(durable=True)
 def _remove_some(*, before: datetime) -> int:
-    # Uses index: pilot_log_by_age. Locked before their parts go: one that is added to right now has changed.
+    # Uses index: pilot_log_by_age. Locked before their parts are deleted: a log that grows right now has a new time.
     old = PilotLog.objects.filter(changed_at__lt=before).order_by("changed_at").select_for_update(skip_locked=True)
     keys = [log.pk for log in old[:_BATCH]]
     PilotLog.objects.filter(pk__in=keys).delete()  # with their parts
@@ -68,7 +69,7 @@ def _remove_some(*, before: datetime) -> int:
 
 @transaction_required
 def _locked(pilot_id: int, *, now: datetime) -> PilotLog:
-    """Return the log of a pilot whose credentials are good; two chunks of one log come one after the other."""
+    """Return the locked log of a pilot that is not revoked; the lock puts two chunks of one log in sequence."""
     trusted = PilotLog.objects.filter(pk=pilot_id, pilot__revoked_at__isnull=True).only("received")
     trusted = trusted.select_for_update(of=("self",))
     log = trusted.first()
@@ -86,6 +87,6 @@ def _write(new: LogPart, *, pilot_id: int) -> None:
     ends_here = before.alias(length=Length("text")).filter(
         length=new.offset - F("offset"), length__lte=PART_LENGTH - len(new.text)
     )
-    # Of ten thousand pilots each sends a few lines a minute: the text so far stays where it is.
+    # Ten thousand pilots send a few lines a minute each: appending leaves the text before it in place.
     if not ends_here.update(text=Concat(F("text"), Value(new.text))):
         PilotLogPart.objects.create(log_id=pilot_id, offset=new.offset, text=new.text)

@@ -1,4 +1,4 @@
-"""What a cycle of the directors sends where: the demand as the match sees it, the room that is left (PIL §2.3)."""
+"""Plan the pilots of one cycle: the demand of the task queues, within the capacity of the batch queues (PIL §2.3)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from wms.kernel.db import database_now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPilot:
-    """One pilot to be sent; without a group it is a generic one."""
+    """One pilot to be submitted; generic if it has no group."""
 
     queue: Queue
     vo_id: int
@@ -46,19 +46,19 @@ def provision(
     chance: Random,
     now: datetime,
 ) -> Sequence[PlannedPilot]:
-    """Return the pilots that this cycle sends.
+    """Return the pilots that this cycle submits.
 
-    The jobs of a task queue are counted once, whichever directors and queues could serve them.
+    Each waiting job is counted once, even if several directors and queues could serve it.
 
     Args:
-        queues: that take pilots, each with its CE and site.
-        snapshot: of the task queues, read a moment ago.
-        slots: pilots that each CE can take now; one that is missing takes none.
+        queues: those that take pilots, each with its CE and site.
+        snapshot: the task-queue index, read a moment ago.
+        slots: pilots that each CE can take now; a missing CE takes none.
         closings: reads what throttles and limits leave.
-        chance: of all draws.
+        chance: of all random draws.
         now: the time.
     """
-    # Before the demand: a pilot that matches in between is then counted for a job that no longer is, not the reverse.
+    # Before the demand: a pilot matched in between then counts for a job that no longer waits, and not the reverse.
     jobless = jobless_pilots(now=now)
     demand_snapshot = take_snapshot(queues, snapshot, now=now)
     if not demand_snapshot.demands or not demand_snapshot.queues:
@@ -75,42 +75,42 @@ def provision(
     sent: list[tuple[Director, Placement]] = []
     for director in _directors():
         more = _send(director, demand_snapshot, places, waiting=waiting, caps=caps, chance=chance)
-        for one in more:
-            waiting[one.task_queue] += 1
+        for placement in more:
+            waiting[placement.task_queue] += 1
         places = _filled(places, more)
         caps = [_without(cap, _placed_under(cap, more)) for cap in caps]
-        sent += [(director, one) for one in more]
-    ids = {demand_snapshot.demands[one.task_queue].task_queue_id for _, one in sent}
+        sent += [(director, placement) for placement in more]
+    ids = {demand_snapshot.demands[placement.task_queue].task_queue_id for _, placement in sent}
     task_queues = TaskQueue.objects.prefetch_related("group").in_bulk(ids)
     return [
-        _planned(director, one, demand_snapshot.queues[one.place], task_queue)
-        for director, one in sent
-        # One that was emptied meanwhile wants none.
-        if (task_queue := task_queues.get(demand_snapshot.demands[one.task_queue].task_queue_id)) is not None
+        _planned(director, placement, demand_snapshot.queues[placement.place], task_queue)
+        for director, placement in sent
+        # A task queue that was emptied meanwhile gets none.
+        if (task_queue := task_queues.get(demand_snapshot.demands[placement.task_queue].task_queue_id)) is not None
     ]
 
 
 def _directors() -> Sequence[Director]:
-    # docs/configuration.example.yaml: without any, one site director for all.
+    # Without configured directors, one site director serves all sites (docs/configuration.example.yaml).
     return list(Director.objects.prefetch_related("sites").order_by("name")) or [Director(name="all")]
 
 
-# ---- what is there already -------------------------------------------------------------------------------------------
+# ---- pilots without a job --------------------------------------------------------------------------------------------
 
 
 def _serving(jobless: Sequence[JoblessPilots], demand_snapshot: DemandSnapshot) -> Iterator[tuple[JoblessPilots, Mask]]:
-    """Yield the pilots that have no job with the task queues that they could serve."""
+    """Yield the pilots without a job, with the task queues that they could serve."""
     place_of = {queue.pk: place for place, queue in enumerate(demand_snapshot.queues)}
     columns, shares = demand_snapshot.columns, demand_snapshot.shares_jobs
     for kind in jobless:
         place = place_of.get(kind.queue_id)
         if place is None:
-            continue  # a queue that is no longer open gives no jobs
+            continue  # the queue is closed, so its pilots get no jobs
         serves = demand_snapshot.serves[place] & (columns.vo_id == kind.vo_id)
         serves &= demand_snapshot.takes_generic if kind.group_id is None else demand_snapshot.takes_private
         if kind.group_id is not None:
             serves &= (columns.group_id == kind.group_id) & (shares | (columns.owner_id == (kind.owner_id or 0)))
-        if kind.slot:  # else it was sent by a server of before
+        if kind.slot:  # empty in rows of an earlier version
             serves &= _within(BatchRequest.of(kind.slot), demand_snapshot.queues[place], columns)
         if kind.in_vain_at is not None:
             serves &= demand_snapshot.waiting_since < kind.in_vain_at.timestamp()
@@ -120,10 +120,10 @@ def _serving(jobless: Sequence[JoblessPilots], demand_snapshot: DemandSnapshot) 
 def _sent_for(
     idle_pilots: Sequence[tuple[JoblessPilots, IdlePilots]], demand_snapshot: DemandSnapshot
 ) -> Sequence[IdlePilots]:
-    """Return the pilots with the task queues for which pilots are sent to where they are.
+    """Return the pilots without a job, with the task queues for which pilots are sent to their CEs.
 
-    One at a computing element of another grid middleware than the jobs ask for could take them, and may: but it is no
-    reason to send none to one of theirs (ADR 37).
+    A pilot at a CE of another grid middleware than the jobs ask for could run them, but does not replace a pilot at a
+    CE of theirs (ADR 37).
     """
     place_of = {queue.pk: place for place, queue in enumerate(demand_snapshot.queues)}
     return [
@@ -133,7 +133,7 @@ def _sent_for(
 
 
 def _within(slot: BatchRequest, queue: Queue, columns: Columns) -> Mask:
-    """Return which task queues ask no more than the slot has, which may be smaller than the batch queue's."""
+    """Return the task queues whose requirements fit into the slot, which may be smaller than the batch queue's."""
     fits: Mask = (columns.processors <= slot.processors) & (columns.gpus <= slot.gpus)
     if slot.memory_mb:
         fits &= columns.memory_mb <= slot.memory_mb
@@ -143,7 +143,7 @@ def _within(slot: BatchRequest, queue: Queue, columns: Columns) -> Mask:
 
 
 def _coming(cap: Cap, demand_snapshot: DemandSnapshot, idle_pilots: Sequence[tuple[JoblessPilots, IdlePilots]]) -> int:
-    """Return how many pilots that have no job yet may take what the cap leaves."""
+    """Return how many pilots without a job may use up what the cap leaves."""
     there = {demand_snapshot.queues[place].pk for place in np.flatnonzero(cap.places).tolist()}
     return sum(
         idle.pilots
@@ -152,7 +152,7 @@ def _coming(cap: Cap, demand_snapshot: DemandSnapshot, idle_pilots: Sequence[tup
     )
 
 
-# ---- where there is room ---------------------------------------------------------------------------------------------
+# ---- capacity --------------------------------------------------------------------------------------------------------
 
 
 def _places(demand_snapshot: DemandSnapshot, *, slots: Mapping[int, int], now: datetime) -> OpenQueues:
@@ -187,18 +187,18 @@ def _accepting(demand_snapshot: DemandSnapshot, pilot_type: PilotType) -> Mask:
 
 def _filled(places: OpenQueues, sent: Sequence[Placement]) -> OpenQueues:
     room, slots = places.room.copy(), places.slots.copy()
-    for one in sent:
-        room[one.place] -= 1
-        slots[places.ce[one.place]] -= 1
+    for placement in sent:
+        room[placement.place] -= 1
+        slots[places.ce[placement.place]] -= 1
     return replace(places, room=room, slots=slots)
 
 
 def _caps(demand_snapshot: DemandSnapshot, *, closings: ReadClosings) -> Iterator[Cap]:
-    """Yield what throttles and limits leave; "A queue whose throttle or limit has room r is offered at most r"."""
+    """Yield a cap for each throttle and limit: at most as many pilots are sent as it leaves matches."""
     sites = {queue.ce.site_id: queue.ce.site for queue in demand_snapshot.queues}
     site_ids: NDArray[np.int64] = np.array([queue.ce.site_id for queue in demand_snapshot.queues])
     now = database_now()
-    # NB: read only where some site's throttle asks about jobs.
+    # NB: evaluated only where the throttle of some site depends on jobs.
     task_queues = TaskQueue.objects.filter(priority__gt=0).prefetch_related("owner", "group", "vo")
     closed = closings(sites.values(), now=now, task_queues=task_queues)
     everything = np.ones(len(demand_snapshot.demands), dtype=np.bool_)
@@ -210,7 +210,7 @@ def _caps(demand_snapshot: DemandSnapshot, *, closings: ReadClosings) -> Iterato
         if refused := closed.refused_at(site_id):
             yield Cap(places=there, task_queues=np.isin(demand_snapshot.columns.task_queue_id, refused), room=0)
     for standing in closed.limits:
-        # A delay is none: by the time the pilots have come, it is over again and again.
+        # The delay between matches does not count: it is over again before the pilots start.
         room = replace(standing.bounds, delay_s=None).room(now=now)
         if room is not None:
             scope = standing.scope
@@ -225,10 +225,10 @@ def _without(cap: Cap, pilots: int) -> Cap:
 
 
 def _placed_under(cap: Cap, sent: Sequence[Placement]) -> int:
-    return sum(bool(cap.places[one.place] and cap.task_queues[one.task_queue]) for one in sent)
+    return sum(bool(cap.places[placement.place] and cap.task_queues[placement.task_queue]) for placement in sent)
 
 
-# ---- what is sent ----------------------------------------------------------------------------------------------------
+# ---- pilots to be submitted ------------------------------------------------------------------------------------------
 
 
 def _send(
@@ -240,7 +240,7 @@ def _send(
     caps: Sequence[Cap],
     chance: Random,
 ) -> Sequence[Placement]:
-    """Return what one director sends, after what others have sent in this cycle."""
+    """Return the pilots of one director; *places*, *waiting* and *caps* include those of the directors before it."""
     own = _own_places(director, demand_snapshot)
     demands = _demands_of(director, demand_snapshot, own=own)
     wanted_of = wanted_pilots(
@@ -265,16 +265,16 @@ def _own_places(director: Director, demand_snapshot: DemandSnapshot) -> Mask:
 
 
 def _demands_of(director: Director, demand_snapshot: DemandSnapshot, *, own: Mask) -> Sequence[QueueDemand]:
-    """Return what the director could serve, with its own requirement where it has one (PIL §2.3 (i))."""
+    """Return the demands that the director could serve; its job types, if any, narrow them (PIL §2.3 (i))."""
     served: Mask = np.logical_or.reduce(demand_snapshot.sends, axis=0, where=own[:, None])
     if director.job_types:
         served &= demand_snapshot.columns.job_type.is_one_of(director.job_types)
     return [demand_snapshot.demands[number] for number in np.flatnonzero(served).tolist()]
 
 
-def _planned(director: Director, one: Placement, queue: Queue, task_queue: TaskQueue) -> PlannedPilot:
+def _planned(director: Director, placement: Placement, queue: Queue, task_queue: TaskQueue) -> PlannedPilot:
     slot = request_for(task_queue, queue) if director.kind == "taskqueue" else request_for_queue(queue)
-    if one.pilot_type is PilotType.GENERIC:
+    if placement.pilot_type is PilotType.GENERIC:
         return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, slot=slot)
     owner_id = None if task_queue.group.shares_jobs else task_queue.owner_id
     return PlannedPilot(queue=queue, vo_id=task_queue.vo_id, group_id=task_queue.group_id, owner_id=owner_id, slot=slot)

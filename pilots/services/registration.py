@@ -1,4 +1,4 @@
-"""How a pilot gets its identity: registered by its director or by the site where it runs, or made by hand."""
+"""Registration of pilots: of those that directors or sites started, and of pilots made by hand."""
 
 import logging
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class NotYourSiteError(ForbiddenError):
-    """A site's token registers pilots of that site only."""
+    """The site of the token is not the site of the pilot."""
 
     code = "not_your_site"
 
 
 class SiteBannedError(ConflictError):
-    """The site, its computing element or its queue is banned; the pilot may come again when the ban is over."""
+    """The site, its CE or its queue is banned; the pilot may register when the ban is over."""
 
     code = "site_banned"
 
@@ -47,32 +47,32 @@ class PilotTypeRefusedError(ForbiddenError):
 
 
 class QueueFullError(ConflictError):
-    """As many pilots live at the queue as it may have; one may come when another has ended."""
+    """As many pilots live at the queue as its ``max_pilots``; another may register when one has ended."""
 
     code = "queue_full"
 
 
 class NotYourPlaceError(ForbiddenError):
-    """A director's secret registers one pilot, for the VO and at the queue that it was sent for."""
+    """The pilot's VO or place differs from that for which the director's secret was issued."""
 
     code = "not_your_place"
 
 
 class UnknownVOError(RejectedError):
-    """No VO that is served here has this name."""
+    """No VO served by this server has this name."""
 
     code = "unknown_vo"
 
 
 class ImpossiblePilotError(RejectedError):
-    """There is no such pilot as the one that is to be made by hand."""
+    """The pilot to be made by hand is inconsistent, or names unknown groups or members."""
 
     code = "impossible_pilot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a pilot that has just started says of itself."""
+    """The registration request of a pilot that has just started."""
 
     vo: str
     site: str
@@ -84,7 +84,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredPilot:
-    """A pilot and its first token, which is shown this once."""
+    """A pilot and its first token, which is shown only once."""
 
     pilot: Pilot
     token: str = field(repr=False)
@@ -92,43 +92,43 @@ class RegisteredPilot:
 
 
 @transaction.atomic(durable=True)
-def register(wanted: Registration, *, site_id: int, token_id: int, now: datetime) -> RegisteredPilot:
-    """Register a generic pilot that came with the registration token of a site; it is running, for it is calling.
+def register(request: Registration, *, site_id: int, token_id: int, now: datetime) -> RegisteredPilot:
+    """Register a generic pilot with the registration token of its site; its status is Running at once.
 
     Args:
-        wanted: what it says of itself.
-        site_id: whose token it came with.
-        token_id: that token.
-        now: the edge's clock.
+        request: the pilot's own data.
+        site_id: the site of the token.
+        token_id: the token.
+        now: the time of the request.
 
     Raises:
-        NotYourSiteError: it names another site than the token's.
-        UnknownVOError: there is no such VO, or the site does not serve it; which of them is not told.
-        UnknownPlaceError: CE or queue do not exist.
+        NotYourSiteError: it names another site than that of the token.
+        UnknownVOError: there is no such VO, or the site does not serve it; the error does not say which.
+        UnknownPlaceError: the CE or queue does not exist.
         PilotTypeRefusedError: the CE accepts no generic pilots.
         SiteBannedError: site, CE or queue is banned.
-        BlackHoleError: its host gets no jobs now.
-        QueueFullError: no further pilot may live there.
+        BlackHoleError: its host is a black hole now.
+        QueueFullError: ``max_pilots`` of the queue is reached.
     """
     site = Site.objects.get(pk=site_id)
-    if wanted.site != site.name:
-        sentence = f'The token is of site {site.name} and registers no pilots of "{wanted.site[:128]}".'
+    if request.site != site.name:
+        sentence = f'The token is of site {site.name} and registers no pilots of "{request.site[:128]}".'
         raise NotYourSiteError(sentence, errors={"site": [sentence]})
-    # NB: of other VOs the site's token must not even learn the names.
-    vo = _vo(wanted.vo, among=VO.objects.filter(pk__in=site.vos.all()) if site.vos.exists() else VO.objects.all())
-    queue = resolve_place(vo, site=wanted.site, ce=wanted.ce, queue=wanted.queue).queue
-    if queue is None:  # names are unique within their level, so all three together name one queue
+    # NB: a site's token must not reveal even the names of other VOs.
+    vo = _vo(request.vo, among=VO.objects.filter(pk__in=site.vos.all()) if site.vos.exists() else VO.objects.all())
+    queue = resolve_place(vo, site=request.site, ce=request.ce, queue=request.queue).queue
+    if queue is None:  # names are unique within their level, so the three names give one queue
         raise AssertionError("a site, a CE and a queue by name are one queue")
     _refuse_banned([queue.ce.site, queue.ce, queue], now=now)
-    refuse_black_hole(site_id=site.pk, host_name=wanted.host_name, now=now)
+    refuse_black_hole(site_id=site.pk, host_name=request.host_name, now=now)
     refuse_type(queue.ce, PilotType.GENERIC)
     _refuse_beyond_limit(queue)
     count_registration(token_id=token_id, now=now)
     pilot = Pilot.objects.create(
         vo=vo,
         queue=queue,
-        stamp=wanted.stamp,
-        host_name=wanted.host_name,
+        stamp=request.stamp,
+        host_name=request.host_name,
         status=PilotStatus.RUNNING,
         submitted_at=now,
         started_at=now,
@@ -139,7 +139,7 @@ def register(wanted: Registration, *, site_id: int, token_id: int, now: datetime
 
 
 def _refuse_beyond_limit(queue: Queue) -> None:
-    """Refuse one pilot more than the queue's ``max_pilots``, for which all that live there count, whoever sent them."""
+    """Refuse a pilot beyond the queue's ``max_pilots``; all living pilots there count, whoever sent them."""
     lock(LockKey.REGISTER_PILOTS, of=queue.pk)
     living = Pilot.objects.filter(queue=queue, ended_at__isnull=True).count()
     if living >= queue.max_pilots:
@@ -148,40 +148,40 @@ def _refuse_beyond_limit(queue: Queue) -> None:
 
 
 @transaction.atomic(durable=True)
-def register_sent(wanted: Registration, *, pilot_id: int, now: datetime) -> RegisteredPilot:
-    """Let the pilot that a director sent begin, in exchange for its secret; it is running, for it is calling.
+def register_sent(request: Registration, *, pilot_id: int, now: datetime) -> RegisteredPilot:
+    """Register a pilot that a director sent, in exchange for its secret; its status is Running at once.
 
-    One that comes too late for its director is welcome all the same (PIL's stalled ones; DESIGN §3.7).
+    A stalled pilot may still register (docs/architecture.md, Pilots and directors).
 
     Args:
-        wanted: what it says of itself.
-        pilot_id: whose secret it came with.
-        now: the edge's clock.
+        request: the pilot's own data.
+        pilot_id: the pilot of the secret.
+        now: the time of the request.
 
     Raises:
-        PilotRevokedError, PilotEndedError, SecretUsedError: it is too late, or the secret was used.
-        NotYourPlaceError: it names another VO or place than its own.
-        SiteBannedError: site, CE or queue is banned; the secret may be used when that is over.
-        BlackHoleError: its host gets no jobs now.
+        PilotRevokedError, PilotEndedError, SecretUsedError: it is too late, or the secret was used already.
+        NotYourPlaceError: it names another VO or place than those of the secret.
+        SiteBannedError: site, CE or queue is banned; the secret stays valid.
+        BlackHoleError: its host is a black hole now.
     """
-    # Locked: the director may be giving it up at the same moment.
+    # Locked: the status agent may be ending it at the same moment.
     Pilot.objects.select_for_update(of=("self",)).filter(pk=pilot_id).first()
     pilot = living_pilot(pilot_id)
     use_secret(pilot_id, now=now)
-    _refuse_other_place(pilot, wanted)
+    _refuse_other_place(pilot, request)
     if pilot.queue is not None:
         _refuse_banned([pilot.queue.ce.site, pilot.queue.ce, pilot.queue], now=now)
-        refuse_black_hole(site_id=pilot.queue.ce.site_id, host_name=wanted.host_name, now=now)
+        refuse_black_hole(site_id=pilot.queue.ce.site_id, host_name=request.host_name, now=now)
     pilot.status, pilot.status_reason = PilotStatus.RUNNING, ""
-    pilot.host_name, pilot.started_at, pilot.last_seen_at = wanted.host_name, now, now
+    pilot.host_name, pilot.started_at, pilot.last_seen_at = request.host_name, now, now
     pilot.save(update_fields=["status", "status_reason", "host_name", "started_at", "last_seen_at"])
-    logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": wanted.site, "queue_id": pilot.queue_id})
+    logger.info("pilot.registered", extra={"pilot_id": pilot.pk, "site": request.site, "queue_id": pilot.queue_id})
     return _with_token(pilot, now=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedPlace:
-    """The names of the place that a pilot is made for; None: it may be anywhere, or anywhere within the outer level."""
+    """The place that a pilot is made for, by names; None: any within the outer level, or anywhere."""
 
     site: str | None = None
     ce: str | None = None
@@ -202,14 +202,15 @@ def make_by_hand(
     now: datetime,
     at: WantedPlace = ANYWHERE,
 ) -> RegisteredPilot:
-    """Make a pilot that no director sends; private when a group is named.
+    """Make a pilot without a director; it is private when a group is named.
 
-    Its token vouches for the place that it is made for: its offers may name no other. Made for a queue, it has not
-    started before its first request for a job.
+    Its token fixes its place: its offers may name no other. A pilot for a queue counts as started with its first
+        request
+    for a job.
 
     Raises:
-        UnknownVOError, ImpossiblePilotError: no such VO, group or owner, or they do not belong together; a CE is named
-            without its site, or a queue without its CE.
+        UnknownVOError, ImpossiblePilotError: the VO, group or owner does not exist, or they do not belong together; a
+            CE is named without its site, or a queue without its CE.
         UnknownPlaceError: no such site serves the VO, or it has no such CE or queue.
         PilotTypeRefusedError: the CE does not accept such pilots.
         SiteBannedError: the place is banned.
@@ -257,15 +258,15 @@ def _place_of(at: WantedPlace, *, vo: VO) -> ResourcePlace:
     return resolve_place(vo, site=at.site, ce=at.ce, queue=at.queue)
 
 
-def _refuse_other_place(pilot: Pilot, wanted: Registration) -> None:
+def _refuse_other_place(pilot: Pilot, request: Registration) -> None:
     queue = pilot.queue
     own = {"vo": pilot.vo.name}
-    if queue is not None:  # else it was deleted meanwhile
+    if queue is not None:  # else the queue was deleted meanwhile
         own |= {"site": queue.ce.site.name, "ce": queue.ce.name, "queue": queue.name}
     errors = {
         field: [f"The secret is of a pilot for {name}."]
         for field, name in own.items()
-        if getattr(wanted, field) != name
+        if getattr(request, field) != name
     }
     if errors:
         raise NotYourPlaceError("The secret is of a pilot for another place.", errors=errors)
@@ -286,17 +287,17 @@ def _vo(name: str, *, among: QuerySet[VO]) -> VO:
 
 
 def refuse_type(ce: ComputingElement, pilot_type: PilotType) -> None:
-    """Refuse a pilot of a type that the computing element does not accept.
+    """Refuse a pilot type that the computing element does not accept.
 
     Raises:
-        PilotTypeRefusedError: it does not.
+        PilotTypeRefusedError: it is not accepted.
     """
     if not ce.accepts(pilot_type):
         raise PilotTypeRefusedError(f"{ce.name} accepts {' and '.join(ce.pilot_types)} pilots only.")
 
 
 def _refuse_banned(levels: Sequence[Site | ComputingElement | Queue], *, now: datetime) -> None:
-    # A drained place may register: such a pilot was sent before, gets no job, and leaves in peace.
+    # A pilot may register at a drained place: it was sent before, gets no job, and ends normally.
     for level in levels:
         if level.state_at(now) is ResourceState.BANNED:
             reason = f": {level.state_reason}" if level.state_reason else ""

@@ -1,4 +1,4 @@
-"""What a pilot says of itself after its registration, and how it ends."""
+"""Reports of pilots after their registration, and their end."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from wms.kernel.errors import ForbiddenError
 logger = logging.getLogger(__name__)
 
 MAX_REASON_LENGTH = 255
-#: Of the flaws that jobs met on a node, the latest are kept.
+#: Flaws kept per pilot; older ones are dropped.
 MAX_FLAWS = 20
-#: Characters of the platform that a node reports.
+#: Longest platform name, in characters, that is accepted from a node.
 MAX_PLATFORM = 128
 
 
@@ -30,14 +30,14 @@ class PilotRevokedError(ForbiddenError):
 
 
 class PilotEndedError(ForbiddenError):
-    """The pilot has ended, as far as the server knows."""
+    """The pilot has ended according to the server's records."""
 
     code = "pilot_ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCheckItem:
-    """One thing that the pilot looked at on its node."""
+    """One item of the pilot's check of its node."""
 
     name: str
     ok: bool
@@ -46,7 +46,7 @@ class NodeCheckItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCheck:
-    """What the pilot found before it had any job (PIL §2.1)."""
+    """Result of the pilot's check of its node, made before its first job (PIL §2.1)."""
 
     host_name: str
     batch_id: str = ""
@@ -57,10 +57,10 @@ class NodeCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFlaw:
-    """Something that a job needed, that the node should have had, and that only this job showed to be missing.
+    """Something that a node lacks and that only a job revealed.
 
     Args:
-        name: what it is about: software, container, identity.
+        name: subject: software, container or identity.
         detail: for people.
     """
 
@@ -69,45 +69,45 @@ class NodeFlaw:
 
 
 @transaction.atomic(durable=True)
-def record_node_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Pilot:
-    """Keep what the check of the node found; a pilot on an unfit node has failed.
+def record_node_check(result: NodeCheck, *, pilot_id: int, now: datetime) -> Pilot:
+    """Store the result of the node check; a pilot on an unfit node fails.
 
     Raises:
-        PilotRevokedError, PilotEndedError: nothing is kept.
+        PilotRevokedError, PilotEndedError: nothing is stored.
     """
     living = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True)
     before = living.select_for_update().values_list("node", flat=True).first() or {}
-    checks = [asdict(check) for check in (*found.checks, *_platform_check(found, pilot_id=pilot_id, now=now))]
-    kept = living.update(
-        host_name=found.host_name,
+    checks = [asdict(check) for check in (*result.checks, *_platform_check(result, pilot_id=pilot_id, now=now))]
+    updated = living.update(
+        host_name=result.host_name,
         last_seen_at=now,
         node={
-            **found.node,
-            "ok": found.ok,
-            "batch_id": found.batch_id,
+            **result.node,
+            "ok": result.ok,
+            "batch_id": result.batch_id,
             "checks": checks,
-            # What its jobs met remains true when the node is looked at again.
+            # Flaws that jobs reported stay valid after another check.
             **({"flaws": before["flaws"]} if "flaws" in before else {}),
         },
     )
-    if not kept:
+    if not updated:
         _refuse_ended(_trusted(pilot_id))
-    if not found.ok:
-        end_pilot(pilot_id, status=PilotStatus.FAILED, reason=_why_unfit(found.checks), now=now)
+    if not result.ok:
+        end_pilot(pilot_id, status=PilotStatus.FAILED, reason=_why_unfit(result.checks), now=now)
     return _trusted(pilot_id)
 
 
-def _platform_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Sequence[NodeCheckItem]:
-    """Note the node's platform with its queue; return a check of it if it contradicts what the queue says.
+def _platform_check(result: NodeCheck, *, pilot_id: int, now: datetime) -> Sequence[NodeCheckItem]:
+    """Store the node's platform with its queue; return a failed check if it contradicts the queue's platforms.
 
-    The pilot goes on: jobs that ask for no platform may come.
+    The pilot goes on: jobs that require no platform can run.
     """
-    platform = found.node.get("platform")
+    platform = result.node.get("platform")
     pilot = Pilot.objects.select_related("queue__ce__site").filter(pk=pilot_id).first()
     if pilot is None or pilot.queue is None or not isinstance(platform, str) or not 0 < len(platform) <= MAX_PLATFORM:
         return ()
-    note_platform(pilot.queue, platform=platform, host_name=found.host_name, now=now)
-    has_containers = bool(found.node.get("container_runtime_version"))
+    note_platform(pilot.queue, platform=platform, host_name=result.host_name, now=now)
+    has_containers = bool(result.node.get("container_runtime_version"))
     why = contradiction(pilot.queue, platform, has_containers=has_containers)
     if why:
         logger.warning(
@@ -118,30 +118,30 @@ def _platform_check(found: NodeCheck, *, pilot_id: int, now: datetime) -> Sequen
 
 @transaction.atomic(durable=True)
 def record_flaw(flaw: NodeFlaw, *, pilot_id: int, now: datetime) -> Pilot:
-    """Keep what a job met on the pilot's node; the pilot goes on, for other jobs may not need it.
+    """Store a flaw of the pilot's node; the pilot goes on, because other jobs may not need what is missing.
 
     Raises:
-        PilotRevokedError, PilotEndedError: nothing is kept.
+        PilotRevokedError, PilotEndedError: nothing is stored.
     """
     living = Pilot.objects.filter(pk=pilot_id, ended_at__isnull=True, revoked_at__isnull=True)
     node = living.select_for_update().values_list("node", flat=True).first()
     if node is None:
         _refuse_ended(_trusted(pilot_id))
         node = {}
-    found = [*node.get("flaws", []), {**asdict(flaw), "at": now.isoformat()}]
-    living.update(node={**node, "flaws": found[-MAX_FLAWS:]}, last_seen_at=now)
+    flaws = [*node.get("flaws", []), {**asdict(flaw), "at": now.isoformat()}]
+    living.update(node={**node, "flaws": flaws[-MAX_FLAWS:]}, last_seen_at=now)
     logger.warning("pilot.node_flaw", extra={"pilot_id": pilot_id, "flaw": flaw.name, "detail": flaw.detail})
     return _trusted(pilot_id)
 
 
 @transaction.atomic(durable=True)
 def leave(*, pilot_id: int, reason: str, failed: bool = False, now: datetime) -> Pilot:
-    """End a pilot that says it is leaving; said again, its answer having been lost, it changes nothing.
+    """End a pilot that reports that it leaves; a repeated report changes nothing.
 
     Args:
         pilot_id: of the pilot.
         reason: for people.
-        failed: whether it could not work, for example because it speaks another protocol than this server.
+        failed: whether it could not work, for example because of another protocol version.
         now: the time of the end.
 
     Raises:
@@ -156,16 +156,16 @@ def leave(*, pilot_id: int, reason: str, failed: bool = False, now: datetime) ->
 
 @transaction_required
 def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime, died: bool = False) -> bool:
-    """End the pilot, unless it has ended already; return whether it was this call that did.
+    """End the pilot unless it has ended already; return whether this call ended it.
 
-    Its leases are ended by ``matching``, which looks for open leases of ended pilots.
+    ``matching`` ends its leases: it looks for open leases of ended pilots.
 
     Args:
         pilot_id: of the pilot.
         status: one of pilots.domain.pilot.MAY_END.
         reason: for people; see ``as_reason``.
         now: the time of the end.
-        died: whether it ended as if it was killed, and by nobody whom the server knows.
+        died: whether it ended as if killed, though neither its batch system nor the server killed it.
     """
     if status not in MAY_END:
         raise ValueError(f"{status} is not the end of a pilot")
@@ -178,15 +178,15 @@ def end_pilot(pilot_id: int, *, status: PilotStatus, reason: str, now: datetime,
 
 
 def as_reason(text: str) -> str:
-    """Return what is kept of a reason, which may be the words of a foreign system: 255 characters, and no NUL."""
+    """Return a reason as it is stored: 255 characters, without NUL, as it may come from another system."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")[:MAX_REASON_LENGTH]
 
 
 def living_pilot(pilot_id: int) -> Pilot:
-    """Return the pilot with its VO, group, owner and place, if its token still opens anything.
+    """Return the pilot with its VO, group, owner and place, if it may still use its token.
 
     Raises:
-        PilotRevokedError, PilotEndedError: it does not.
+        PilotRevokedError, PilotEndedError: it may not.
     """
     pilot = _trusted(pilot_id)
     _refuse_ended(pilot)

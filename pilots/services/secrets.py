@@ -1,7 +1,7 @@
-"""Single-use secrets: what a director hands over to a pilot, to be exchanged for the pilot's token (DESIGN §3.7).
+"""Single-use secrets: a director gives one to each pilot, which exchanges it for its token.
 
-Made of the pilot's row and the server's secret key, so that none has to be kept, or to pass the broker, between the
-decision to send a pilot and its submission, and so that a submission whose answer was lost can be repeated.
+A secret is derived from the pilot's row and the server's secret key. So it need not be stored or pass the broker
+between planning and submission, and a submission whose reply was lost can be repeated.
 """
 
 from base64 import urlsafe_b64encode
@@ -20,29 +20,29 @@ from wms.kernel.errors import ConflictError
 
 
 class SecretUsedError(ConflictError):
-    """The secret has opened its one registration already; whoever comes second is not let in."""
+    """The secret was used for a registration already."""
 
     code = "secret_used"
 
 
 def secret_of(pilot: Pilot) -> str:
-    """Return the secret of a pilot; it opens nothing unless it was issued."""
-    made = salted_hmac("pilots.secret", f"{pilot.pk}:{pilot.stamp}", algorithm="sha256").digest()
-    return PILOT_SECRET_PREFIX + urlsafe_b64encode(made).decode().rstrip("=")
+    """Return the secret of a pilot; valid only once it was issued."""
+    digest = salted_hmac("pilots.secret", f"{pilot.pk}:{pilot.stamp}", algorithm="sha256").digest()
+    return PILOT_SECRET_PREFIX + urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 @transaction_required
 def issue_secrets(pilots: Sequence[Pilot], *, now: datetime) -> None:
-    """Let the secrets of new pilots open a registration each; only their SHA-256 is stored."""
+    """Make the secrets of new pilots valid for one registration each; only their SHA-256 is stored."""
     expires_at = now + timedelta(seconds=settings.WMS_PILOT_SECRET_S)
     digests = {pilot.pk: digest_of(secret_of(pilot)) for pilot in pilots}
     sql.insert_secrets(digests, expires_at=expires_at.isoformat())
 
 
 def secret_credential(secret: str, *, now: datetime) -> SecretCredential | None:
-    """Return what *secret* opens; None: it was not made here, or has expired.
+    """Return the credential of *secret*; None: unknown or expired.
 
-    Whether it was used already is seen where it is used.
+    ``use_secret`` checks whether it was used already.
     """
     row = PilotSecret.objects.filter(digest=digest_of(secret), expires_at__gt=now).first()
     return None if row is None else SecretCredential(pilot_id=row.pilot_id)
@@ -50,7 +50,7 @@ def secret_credential(secret: str, *, now: datetime) -> SecretCredential | None:
 
 @transaction_required
 def use_secret(pilot_id: int, *, now: datetime) -> None:
-    """Use the pilot's secret up; what else happens in the transaction decides whether that is so.
+    """Mark the pilot's secret as used; a rollback of the transaction leaves it unused.
 
     Raises:
         SecretUsedError: it was used before.

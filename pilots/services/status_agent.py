@@ -1,4 +1,4 @@
-"""The status agent: asks a CE after the pilots that were sent there, and ends those that are no more (PIL §2.3)."""
+"""The status agent: asks a CE for the state of its pilots, and ends those that are gone (PIL §2.3)."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -21,23 +21,24 @@ from resources.models import ComputingElement, Queue
 
 logger = logging.getLogger(__name__)
 
-_NOT_KNOWN = BatchState(presence=Presence.UNKNOWN)
-#: What ended pilots have left at a CE is removed after so long: by then their batch jobs have ended too.
+_UNKNOWN = BatchState(presence=Presence.UNKNOWN)
+#: Files of ended pilots are removed from the CE after this time; by then their batch jobs have ended too.
 CLEANED_AFTER = timedelta(minutes=10)
+#: Pilots cleaned in one round.
 _CLEANED_AT_ONCE = 200
-#: Of pilots that ended so, people ask why; what they wrote says it, if they could not send it themselves.
+#: Ends whose reason people look for: the output is stored, because the pilot may not have sent its log.
 _IN_VAIN = frozenset({PilotStatus.ABORTED, PilotStatus.FAILED, PilotStatus.LOST, PilotStatus.STALLED})
-#: When all pilots of a CE fail, the output of some tells as much as that of all.
+#: Outputs fetched in one round; when all pilots of a CE fail, those of some are enough.
 _OUTPUTS_AT_ONCE = 10
 
 
 def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
-    """Look at every pilot of the CE that has not ended, in one call, and remove what nobody needs.
+    """Check every living pilot of the CE with one call, and clean up after ended ones.
 
-    Leases of ended pilots are ended by ``matching``, which looks for them; so their jobs come back.
+    ``matching`` ends the leases of ended pilots, so that their jobs return to their task queues.
 
     Raises:
-        BackendError: the CE cannot be asked; what it had answered before is committed.
+        BackendError: the CE did not answer; results of earlier calls are committed.
     """
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(ended_at=None, queue__ce=ce)
@@ -56,10 +57,11 @@ def look_after(ce: ComputingElement, backend: Backend, *, now: datetime) -> None
 
 
 def note_silence(ce: ComputingElement, *, now: datetime) -> None:
-    """Look at the pilots of a CE that cannot be asked.
+    """Check the pilots of a CE that does not answer.
 
-    Those that have started are heard, or not, all the same; those that were revoked end when they open nothing more, or
-    nobody could get rid of the pilots of a CE that is gone for good.
+    Started pilots that fall silent end. Revoked ones end when their tokens and leases are no longer valid; otherwise
+    the
+    pilots of a CE that is gone for good would stay forever.
     """
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(ended_at=None, queue__ce=ce)
@@ -68,22 +70,22 @@ def note_silence(ce: ComputingElement, *, now: datetime) -> None:
 
 
 def _judge(pilots: Sequence[Pilot], states: Mapping[str, BatchState], *, now: datetime) -> Mapping[Pilot, PilotVerdict]:
-    """Commit what becomes of the pilots; return it."""
+    """Commit the verdicts on the pilots; return them."""
     timeouts = PilotTimeouts(
         start=timedelta(seconds=settings.WMS_PILOT_START_S), silence=timedelta(seconds=settings.WMS_PILOT_LOST_S)
     )
     watched_since = heard_since(now=now)
     verdicts = {}
     for pilot in pilots:
-        state = states.get(pilot.stamp, _NOT_KNOWN) if _was_sent(pilot) else _NOT_KNOWN
-        seen = _seen(pilot, state, now=now)
-        verdict = verdict_on(seen, timeouts=timeouts, watched_since=watched_since, now=now)
-        if verdict is not None and _commit(pilot, verdict, surely=seen.gone, now=now):
+        state = states.get(pilot.stamp, _UNKNOWN) if _was_sent(pilot) else _UNKNOWN
+        observation = _observation(pilot, state, now=now)
+        verdict = verdict_on(observation, timeouts=timeouts, watched_since=watched_since, now=now)
+        if verdict is not None and _commit(pilot, verdict, surely=observation.gone, now=now):
             verdicts[pilot] = verdict
     return verdicts
 
 
-def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> PilotObservation:
+def _observation(pilot: Pilot, state: BatchState, *, now: datetime) -> PilotObservation:
     queue, known = _queue_of(pilot), state.presence is not Presence.UNKNOWN
     return PilotObservation(
         status=PilotStatus(pilot.status),
@@ -108,9 +110,9 @@ def _seen(pilot: Pilot, state: BatchState, *, now: datetime) -> PilotObservation
 
 
 def _note_batch_ids(pilots: Collection[Pilot], states: Mapping[str, BatchState]) -> None:
-    """Note the ids of pilots that the CE has accepted though its answer was lost."""
+    """Store the batch ids of pilots that the CE accepted though its reply was lost."""
     for pilot in pilots:
-        batch_id = states.get(pilot.stamp, _NOT_KNOWN).batch_id
+        batch_id = states.get(pilot.stamp, _UNKNOWN).batch_id
         if batch_id and not pilot.batch_id:
             Pilot.objects.filter(pk=pilot.pk).update(batch_id=batch_id)
             Pilot.objects.filter(pk=pilot.pk, status=PilotStatus.SUBMITTED).update(status=PilotStatus.WAITING)
@@ -118,10 +120,10 @@ def _note_batch_ids(pilots: Collection[Pilot], states: Mapping[str, BatchState])
 
 @transaction.atomic(durable=True)
 def _commit(pilot: Pilot, verdict: PilotVerdict, *, surely: bool, now: datetime) -> bool:
-    """Commit the verdict; False when the pilot has given a sign of life, or has ended, since it was looked at.
+    """Commit the verdict; False if the pilot has reported or ended since it was read.
 
     Args:
-        surely: it is gone, whatever it said last.
+        surely: it is gone according to the batch system, whatever it reported last.
     """
     as_seen = Pilot.objects.filter(pk=pilot.pk, ended_at__isnull=True)
     if not surely:
@@ -139,7 +141,7 @@ def _commit(pilot: Pilot, verdict: PilotVerdict, *, surely: bool, now: datetime)
 
 
 def _without_started(doomed: Mapping[Pilot, PilotVerdict]) -> Collection[Pilot]:
-    """Return the pilots without stalled ones that have registered since they were judged: those run now."""
+    """Return the pilots but for stalled ones that have registered since the verdict: these run now."""
     late = [pilot.pk for pilot, verdict in doomed.items() if verdict.status is PilotStatus.STALLED and not verdict.ends]
     started = (
         set(Pilot.objects.filter(pk__in=late, started_at__isnull=False).values_list("pk", flat=True)) if late else ()
@@ -159,7 +161,7 @@ def _keep_output(backend: Backend, pilots: Sequence[Pilot]) -> None:
 
 
 def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
-    """Remove what ended pilots have left at the CE, and batch jobs that outlived what the server knows of them."""
+    """Remove the files of ended pilots from the CE, and kill batch jobs that outlived their pilot's record."""
     # Uses index: pilot_not_cleaned_at_queue
     ended = Pilot.objects.filter(queue__ce=ce, cleaned_at=None, ended_at__lt=now - CLEANED_AFTER, secret__isnull=False)
     pilots = list(ended.only("pk", "stamp", "batch_id").order_by("pk")[:_CLEANED_AT_ONCE])
@@ -171,7 +173,7 @@ def _clean(ce: ComputingElement, backend: Backend, *, now: datetime) -> None:
 
 
 def _was_sent(pilot: Pilot) -> bool:
-    """Whether a director sent it; one that registered itself is only heard."""
+    """Return whether a director sent it; the CE is not asked for one that registered itself."""
     return hasattr(pilot, "secret")
 
 
@@ -181,5 +183,5 @@ def _handle(pilot: Pilot) -> Handle:
 
 def _queue_of(pilot: Pilot) -> Queue:
     if pilot.queue is None:
-        raise AssertionError("only pilots at queues are looked at")
+        raise AssertionError("only pilots at queues are checked")
     return pilot.queue

@@ -1,4 +1,4 @@
-"""Tokens of pilots: signed, of one hour, renewed by reports (DESIGN §3.7)."""
+"""Signed tokens of pilots, valid for WMS_PILOT_TOKEN_S and renewed by reports."""
 
 from datetime import datetime, timedelta
 
@@ -13,15 +13,15 @@ _CLAIM = "pilot"
 
 
 def issue_pilot_token(pilot: Pilot, *, now: datetime, lifetime: timedelta | None = None) -> IssuedToken:
-    """Return a token of *pilot*, valid for *lifetime*; without one, for WMS_PILOT_TOKEN_S."""
+    """Return a token of *pilot*, valid for *lifetime*, by default WMS_PILOT_TOKEN_S."""
     return _issue(pilot.pk, expires_at=now + (lifetime or _lifetime()))
 
 
 def credential_of(token: str) -> PilotCredential:
-    """Return what *token* says, without a query: whether the pilot is revoked is seen where its row is read.
+    """Return the credential in *token*, without a query; revocation is checked where the pilot's row is read.
 
     Raises:
-        InvalidTokenError: it is no token of a pilot, was not signed here, or has expired.
+        InvalidTokenError: it is no pilot token, was not signed here, or has expired.
     """
     signed = read(TokenKind.PILOT, token)
     pilot_id = signed.claims.get(_CLAIM)
@@ -31,9 +31,9 @@ def credential_of(token: str) -> PilotCredential:
 
 
 def renewed_token(credential: PilotCredential, *, now: datetime) -> str | None:
-    """Return a new token when less than half of one's life is left and the pilot lives, else None.
+    """Return a new token if less than half of the lifetime is left and the pilot lives, else None.
 
-    An ended pilot may still have a lease for some seconds, and report on it; no token must come of that.
+    An ended pilot may still have a lease for some seconds and report on it; it must not get a token.
     """
     if credential.expires_at - now >= _lifetime() / 2:
         return None
@@ -47,6 +47,6 @@ def _lifetime() -> timedelta:
 
 
 def _issue(pilot_id: int, *, expires_at: datetime) -> IssuedToken:
-    # The token's own clock has whole seconds; what is told must not be later.
+    # The token stores whole seconds; the expiry in the response must not be later.
     expires_at = expires_at.replace(microsecond=0)
     return IssuedToken(token=sign(TokenKind.PILOT, {_CLAIM: pilot_id}, expires_at=expires_at), expires_at=expires_at)
