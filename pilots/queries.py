@@ -1,4 +1,4 @@
-"""Named reads about pilots."""
+"""Queries on pilots."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -18,36 +18,36 @@ from resources.domain.enums import ResourceState
 from resources.models import ComputingElement, Queue, ResourceLevel, Site
 from wms.accounts.models import VO, User
 
-#: Outcomes of a CE that are looked at: enough to see how many of its last cycles failed.
+#: Latest outcomes of a CE that are read: enough to count its last failed cycles.
 LATEST = 100
-#: A pilot that has started asks for a job within seconds, and again; one that was not heard of for so long is stuck.
+#: A started pilot asks for a job every few seconds; one without a request for this time is stuck.
 ASKS_WITHIN = timedelta(minutes=2)
-#: A pilot that its CE has not accepted by then may be there or not; others are sent in its place.
+#: Time after which a pilot that its CE has not accepted is no longer counted; others are sent in its place.
 ACCEPTED_WITHIN = timedelta(minutes=1)
-#: So long pilots that left without a job keep others from being sent for the same jobs …
+#: Time during which pilots that ended without a job keep others from being sent for the same jobs.
 IN_VAIN_FOR = timedelta(minutes=10)
-#: … and tell how well the pilots of a queue do.
+#: Time during which the pilots of a queue count for its throttle.
 PRESSURE_FOR = timedelta(minutes=15)
-#: What a CE said of its free slots is worth nothing after that.
+#: Time for which a CE's last number of free slots is used.
 WORD_HOLDS_FOR = timedelta(minutes=15)
-#: Pilots that did not start in time are counted so long: until the longest pause has been reached, and a while longer.
+#: Time during which stalled pilots count: until the longest pause is reached, and longer.
 STALLS_COUNT_FOR = timedelta(days=7)
-#: Cycles of the directors further apart than this were not one after the other.
+#: Director cycles further apart than this were interrupted.
 STANDSTILL = timedelta(seconds=60)
 _PARAMETERS = ("parameters", "vo_parameters")
-#: Of living pilots: those that wait. A stalled one "no longer counts as waiting" (DESIGN §3.7).
+#: Condition: of living pilots, those that wait in their batch systems; stalled ones do not count.
 WAITS = Q(started_at__isnull=True) & ~Q(status=PilotStatus.STALLED)
 _NEVER = Value(None, output_field=DateTimeField())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotConfiguration:
-    """Everything that a pilot must know to work (PIL §2.1)."""
+    """The configuration that a pilot gets after its registration (PIL §2.1)."""
 
     protocol: int
     server_time: datetime
     pilot: Pilot
-    #: None: made by hand, bound to no queue.
+    #: None: made by hand, without a queue.
     queue: Queue | None
     heartbeat_s: int
     match_retry_after_s: int
@@ -60,11 +60,11 @@ class PilotConfiguration:
 
 
 def configuration_of(pilot: Pilot, *, server_time: datetime) -> PilotConfiguration:
-    """Return what *pilot* (with VO, group, owner and place) must know.
+    """Return the configuration of *pilot* (loaded with VO, group, owner and place).
 
     Args:
-        pilot: who asks.
-        server_time: of the database, by which leases end.
+        pilot: the pilot.
+        server_time: of the database, whose clock decides when leases end.
     """
     return PilotConfiguration(
         protocol=PROTOCOL_VERSION,
@@ -83,7 +83,7 @@ def configuration_of(pilot: Pilot, *, server_time: datetime) -> PilotConfigurati
 
 
 def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
-    """Return the margins of the watchdog: of the stall rule those of the queue, else of the VO, else of the server."""
+    """Return the margins of the watchdog; the stall rule is that of the queue, else of the VO, else of the server."""
     usual = WatchdogMargins(
         stream_max_mb=settings.WMS_STREAM_MAX_MB,
         min_free_disk_mb=settings.WMS_MIN_FREE_DISK_MB,
@@ -91,21 +91,21 @@ def _margins(vo: VO, queue: Queue | None) -> WatchdogMargins:
     )
     bounds = [vo.longest_stalled_s, *([] if queue is None or queue.max_stalled_s is None else [queue.max_stalled_s])]
 
-    def said(name: str) -> list[float]:
+    def configured(name: str) -> list[float]:
         return [value for level in (queue, vo) if level is not None and (value := getattr(level, name)) is not None]
 
     return replace(
         usual,
-        stalled_s=int(next(iter(said("stalled_s")), usual.stalled_s)),
-        stalled_cpu_fraction=next(iter(said("stalled_cpu_fraction")), usual.stalled_cpu_fraction),
-        # The VO's bound is the widest: a queue can only narrow it.
+        stalled_s=int(next(iter(configured("stalled_s")), usual.stalled_s)),
+        stalled_cpu_fraction=next(iter(configured("stalled_cpu_fraction")), usual.stalled_cpu_fraction),
+        # The VO's bound is the upper one: a queue can only lower it.
         max_stalled_s=min(filter(None, bounds), default=0),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowding:
-    """The pilots at a queue: how many have not ended, and how many of these still wait in its batch system."""
+    """Number of living pilots at a queue, and number of those that still wait in its batch system."""
 
     living: int = 0
     waiting: int = 0
@@ -113,16 +113,16 @@ class Crowding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoblessPilots:
-    """Pilots of one kind at one queue that have not had a job yet; without a group they are generic ones."""
+    """Pilots of one kind at one queue that have not had a job yet; generic if they have no group."""
 
     queue_id: int
     vo_id: int
     group_id: int | None
-    #: None: made for all of a group that shares jobs.
+    #: None: made for all members of a group that shares jobs.
     owner_id: int | None
-    #: As of ``Pilot.slot``.
+    #: In the form of ``Pilot.slot``.
     slot: Mapping[str, object]
-    #: Of pilots that have ended: when they asked in vain, to the minute; so what waited then is nothing for their like.
+    #: Of ended pilots: when they found no job, to the minute; pilots like them could not run jobs that waited then.
     in_vain_at: datetime | None = None
     pilots: int
 
@@ -130,7 +130,7 @@ class JoblessPilots:
 def open_queues(*, now: datetime) -> Sequence[Queue]:
     """Return the queues that take new pilots at *now*, each with its CE and site, but without their parameters.
 
-    Three statements: a join would make the rows of a site and of a CE anew for each queue.
+    Three statements: a join would create the objects of a site and of a CE anew for each queue.
     """
     sites = {site.pk: site for site in Site.objects.defer(*_PARAMETERS) if _is_open(site, now=now)}
     ces = {ce.pk: ce for ce in ComputingElement.objects.defer(*_PARAMETERS) if ce.site_id in sites}
@@ -138,10 +138,10 @@ def open_queues(*, now: datetime) -> Sequence[Queue]:
         ce.site = sites[ce.site_id]
     open_ces = {pk: ce for pk, ce in ces.items() if ce.type in settings.WMS_BACKENDS and _is_open(ce, now=now)}
     queues = Queue.objects.defer(*_PARAMETERS, "saying", "state_changed_at").order_by("pk")
-    found = [queue for queue in queues if queue.ce_id in open_ces and _is_open(queue, now=now)]
-    for queue in found:
+    open_ = [queue for queue in queues if queue.ce_id in open_ces and _is_open(queue, now=now)]
+    for queue in open_:
         queue.ce = open_ces[queue.ce_id]
-    return found
+    return open_
 
 
 def _is_open(level: ResourceLevel, *, now: datetime) -> bool:
@@ -149,28 +149,29 @@ def _is_open(level: ResourceLevel, *, now: datetime) -> bool:
 
 
 def crowding(queues: Collection[Queue]) -> Mapping[int, Crowding]:
-    """Return how many pilots are at each of the queues."""
+    """Return the number of pilots at each of the queues."""
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(queue__isnull=False, ended_at__isnull=True)
     counts = living.values("queue").annotate(living=Count("pk"), waiting=Count("pk", filter=WAITS)).order_by("queue")
-    found = {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
-    return {queue.pk: found.get(queue.pk, Crowding()) for queue in queues}
+    by_queue = {row["queue"]: Crowding(living=row["living"], waiting=row["waiting"]) for row in counts}
+    return {queue.pk: by_queue.get(queue.pk, Crowding()) for queue in queues}
 
 
 def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
     """Return the pilots that "have so far not matched any payload" (PIL §2.3 (ii)) and still may.
 
-    Those that have started a moment ago count as well: they are asking for their first job. So do those that left a
-    moment ago because there was nothing for them, as far as what waits has waited then.
+    Those that have just started count: they ask for their first job. Those that have just ended without a job count
+        too,
+    for the jobs that waited then.
     """
     # Uses index: pilot_submitted_at
     young = now - timedelta(seconds=settings.WMS_PILOT_START_S)
     sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young, matched_at=None)
     asking = Q(started_at__isnull=True) | Q(last_seen_at__gt=now - ASKS_WITHIN)
-    # Of a CE that does not answer, nobody knows whether it has the pilot.
+    # If the CE does not answer, it is not known whether it has the pilot.
     lost = Q(status=PilotStatus.SUBMITTED, submitted_at__lte=now - ACCEPTED_WITHIN)
-    welcome = Q(revoked_at=None, drained_at=None, black_hole=None)
-    jobless = sent.filter(asking, welcome, ended_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
+    eligible = Q(revoked_at=None, drained_at=None, black_hole=None)
+    jobless = sent.filter(asking, eligible, ended_at=None).exclude(lost).annotate(in_vain_at=_NEVER)
     fruitless = sent.filter(ended_at__isnull=False, nothing_at__gt=now - IN_VAIN_FOR)
     kinds = ("queue", "vo", "group", "owner", "slot", "in_vain_at")
     return [
@@ -185,61 +186,62 @@ def jobless_pilots(*, now: datetime) -> Sequence[JoblessPilots]:
 
 
 def heard_since(*, now: datetime) -> datetime:
-    """Return since when the directors, and so perhaps the server, have been there without a break."""
+    """Return since when director cycles have run, and so probably the server, without a break."""
     run = DirectorRun.objects.filter(pk=1).first()
     return now if run is None or stand_still(run, now=now) else run.running_since
 
 
 def stand_still(last: DirectorRun, *, now: datetime) -> bool:
-    """Return whether the directors, which have run so last, should have run again since."""
+    """Return whether the directors, whose last cycle is given, should have had another since."""
     return now - last.ran_at > max(STANDSTILL, timedelta(seconds=3 * settings.WMS_DIRECTOR_CYCLE_S))
 
 
 def found_nothing(queues: Collection[Queue], *, now: datetime) -> Mapping[int, EmptyPilotThrottle]:
-    """Return the pressure at each of the queues, by what its pilots of the last quarter of an hour have found."""
+    """Return the empty-pilot throttle of each of the queues, from its pilots of the last PRESSURE_FOR."""
     since = now - PRESSURE_FOR
     # Uses index: pilot_submitted_at
     young = now - timedelta(seconds=settings.WMS_PILOT_START_S) - PRESSURE_FOR
     sent = Pilot.objects.filter(secret__isnull=False, queue__isnull=False, submitted_at__gt=young)
-    telling = sent.filter(Q(matched_at__gt=since) | Q(matched_at=None, nothing_at__gt=since))
-    found: defaultdict[int, list[float | None]] = defaultdict(list)
-    for queue_id, matched_at, nothing_at in telling.values_list("queue", "matched_at", "nothing_at"):
-        found[queue_id].append(in_vain_at(matched_at=matched_at, nothing_at=nothing_at))
-    return {queue.pk: throttle_of(found[queue.pk]) for queue in queues}
+    counting = sent.filter(Q(matched_at__gt=since) | Q(matched_at=None, nothing_at__gt=since))
+    empty_at: defaultdict[int, list[float | None]] = defaultdict(list)
+    for queue_id, matched_at, nothing_at in counting.values_list("queue", "matched_at", "nothing_at"):
+        empty_at[queue_id].append(in_vain_at(matched_at=matched_at, nothing_at=nothing_at))
+    return {queue.pk: throttle_of(empty_at[queue.pk]) for queue in queues}
 
 
 def left_alone(*, now: datetime) -> Q:
-    """Return the condition on the health of CEs of which none is to be asked: one that fails, or has a round now.
+    """Return the condition on the health of CEs that get no round now: they are paused, or have a round under way.
 
-    A point in time that is further away than any pause comes of a clock that was wrong, and is none.
+    A time further away than the longest pause comes from a wrong clock and is ignored.
     """
     fails = Q(ask_after__gt=now, ask_after__lte=now + LONGEST_PAUSE)
     return fails | Q(busy_until__gt=now, busy_until__lte=now + BUSY_FOR)
 
 
 def free_slots(*, now: datetime) -> Mapping[int, int]:
-    """Return how many pilots each CE can take now, by its last word; one that is not to be sent any is missing.
+    """Return how many pilots each CE can take now, by its last answer; paused CEs are missing.
 
-    What was sent after that, or has not reached it yet, is taken off.
+    Pilots sent after that answer, or not accepted yet, are subtracted.
     """
     ready = ~Q(send_after__gt=now, send_after__lte=now + LONGEST_PAUSE)
-    told = CEHealth.objects.filter(
+    answered = CEHealth.objects.filter(
         ready, ~Q(failures__gt=0), free_slots__isnull=False, asked_at__gt=now - WORD_HOLDS_FOR
     )
     since = Q(queue__ce__health__asked_at__lt=F("submitted_at")) | Q(batch_id="")
     # Uses index: pilot_alive_at_queue
-    coming = Pilot.objects.filter(since, ended_at=None, started_at=None, queue__ce__health__in=told)
+    coming = Pilot.objects.filter(since, ended_at=None, started_at=None, queue__ce__health__in=answered)
     taken = dict(coming.values_list("queue__ce").annotate(pilots=Count("pk")).order_by("queue__ce"))
-    return {ce_id: max(0, free - taken.get(ce_id, 0)) for ce_id, free in told.values_list("ce", "free_slots")}
+    return {ce_id: max(0, free - taken.get(ce_id, 0)) for ce_id, free in answered.values_list("ce", "free_slots")}
 
 
 def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: datetime) -> Sequence[PilotOutcome]:
-    """Return what became of the pilots that were sent to *ce* within a day, as far as it is known, the latest first.
+    """Return the known outcomes of the pilots that were sent to *ce* within a day, the latest first.
 
-    Those that were submitted before *judged_from* tell nothing: the CE was another one then.
+    Pilots submitted before *judged_from* do not count: the CE was changed then.
 
-    Those that people ended in vain tell nothing of it: the place was banned, or they were drained or revoked. Nor do
-    those that were killed because they did not start: their queue has a pause of its own (``stall_pauses``).
+    Pilots that people ended do not count either: their place was banned, or they were drained or revoked. Nor do
+        stalled
+    pilots: their queue has a pause of its own (``stall_pauses``).
     """
     ended = Q(ended_at__isnull=False, revoked_at=None, drained_at=None) & ~Q(status=PilotStatus.STALLED)
     known = Q(matched_at__isnull=False) | ended
@@ -254,9 +256,9 @@ def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: 
 
 
 def stall_pauses(*, now: datetime) -> Mapping[int, datetime]:
-    """Return until when each batch queue, by primary key, gets no pilots, because some did not start there in time.
+    """Return {batch queue: until when it gets no pilots, because some did not start in time}.
 
-    One statement as long as there are none. The pause ends when any pilot starts there, and when the CE is changed.
+    Only one statement if there are none. The pause ends when a pilot starts there, and when the CE is changed.
     """
     lately = Q(stalled_at__gt=now - STALLS_COUNT_FOR, stalled_at__lte=now)
     # Uses index: pilot_stalled_at
@@ -271,7 +273,7 @@ def stall_pauses(*, now: datetime) -> Mapping[int, datetime]:
 
 
 def _stalls_at(queue_id: int, *, judged_from: datetime | None) -> Sequence[StalledPilot]:
-    """Return the pilots that stalled at a batch queue since one has started there last."""
+    """Return the pilots that stalled at a batch queue since one last started there."""
     # Uses index: pilot_latest_at_queue
     latest = Pilot.objects.filter(queue=queue_id, secret__isnull=False).order_by("queue", "-pk")[:LATEST]
     pilots = list(latest.values_list("submitted_at", "stalled_at", "started_at", "revoked_at", "drained_at"))
@@ -288,22 +290,22 @@ def _stalls_at(queue_id: int, *, judged_from: datetime | None) -> Sequence[Stall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptLog:
-    """What is kept of the log of one pilot."""
+    """The stored log of one pilot."""
 
     pilot_id: int
     received: int = 0
-    #: None: nothing ever came.
+    #: None: nothing was received yet.
     changed_at: datetime | None = None
     text: str = ""
     batch_output: str = ""
 
 
 def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
-    """Return the log of *pilot*, with lines in brackets where something was left out.
+    """Return the stored log of *pilot*, with lines in brackets where something was left out.
 
     Args:
-        pilot: whose.
-        newest: characters, counted from the end, that are enough; None: all that is kept.
+        pilot: the pilot.
+        newest: characters from the end that are enough; None: all.
     """
     log = PilotLog.objects.filter(pk=pilot.pk).first()
     if log is None:
@@ -322,11 +324,11 @@ def kept_log(pilot: Pilot, *, newest: int | None = None) -> KeptLog:
     )
 
 
-# ---- For people ------------------------------------------------------------------------------------------------------
+# ---- Pages and lists -------------------------------------------------------------------------------------------------
 
 
 def in_list(pilots: PilotQuerySet) -> PilotQuerySet:
-    """Return the pilots with what a list says of each."""
+    """Return the pilots with the rows that a list shows of each."""
     return pilots.select_related("vo", "owner", "group", "queue__ce__site", "site", "ce")
 
 
@@ -336,12 +338,12 @@ class PilotOfJob:
 
     pilot_id: int
     host_name: str
-    #: Whether who asks may see its page.
+    #: Whether the reader may see the pilot's page.
     is_visible: bool
 
 
 def pilot_of_job(pilot_id: int | None, *, actor: User) -> PilotOfJob | None:
-    """Return what who sees a job is told of its pilot; None: it has none."""
+    """Return the pilot of a job, for somebody who may see the job; None: it has none."""
     pilot = None if pilot_id is None else Pilot.objects.filter(pk=pilot_id).first()
     if pilot is None:
         return None
@@ -350,7 +352,7 @@ def pilot_of_job(pilot_id: int | None, *, actor: User) -> PilotOfJob | None:
 
 
 def others_alive(*, queue_id: int, but: str) -> bool:
-    """Return whether a pilot that has started lives at the queue on another host than *but*."""
+    """Return whether a started pilot lives at the queue on another host than *but*."""
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(queue=queue_id, ended_at=None, revoked_at=None, started_at__isnull=False)
     return living.exclude(host_name__in=("", but)).exists()

@@ -1,6 +1,6 @@
-"""Which pilots are there already for what waits, and where more of them go (PIL §2.3): pure, with chance handed in.
+"""Allocation of pilots: the task queues that idle pilots cover, and where further ones go (PIL §2.3); pure.
 
-Task queues and batch queues are positions here: 0 to the number of them. So thousands of each are compared as arrays.
+Task queues and batch queues are positions from 0 on, so that thousands of each are compared as arrays.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,16 +19,16 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQueues:
-    """The batch queues that pilots can be sent to: how many each can still take, and whose jobs they could take.
+    """The batch queues that pilots can be sent to: the capacity of each, and the task queues that it could serve.
 
     Args:
-        ce: position of the computing element of each.
-        room: pilots that each can still take; below 0 where there are too many.
-        slots: the same of each computing element, which all its batch queues share.
-        serves: shape (batch queues, task queues): which of them a pilot there could serve.
-        accepts_generic, accepts_private: of each, whether its computing element takes such pilots.
-        takes_generic, takes_private: of each task queue, whether its jobs do.
-        throttle: of each, if pilots there found nothing; for task queues that waited then.
+        ce: position of the computing element of each batch queue.
+        room: pilots that each batch queue can still take; below 0 where there are too many.
+        slots: pilots that each computing element can still take; its batch queues share them.
+        serves: shape (batch queues, task queues): whether a pilot at the batch queue could run jobs of the task queue.
+        accepts_generic, accepts_private: by batch queue, whether its computing element accepts such pilots.
+        takes_generic, takes_private: by task queue, whether its jobs accept such pilots.
+        throttle: by batch queue, if pilots there found no job; for task queues that waited then.
     """
 
     ce: NDArray[np.intp]
@@ -44,12 +44,12 @@ class OpenQueues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cap:
-    """What a throttle or a limit leaves (DESIGN §3.7): so many pilots more, for some task queues at some batch queues.
+    """The pilots that a throttle or a limit still allows, for some task queues at some batch queues.
 
     Args:
-        places: the batch queues that it is on.
-        task_queues: that it is on.
-        room: below 0 where more are on their way than it has room for.
+        places: its batch queues.
+        task_queues: its task queues.
+        room: pilots still allowed; below 0 where more are on their way already.
     """
 
     places: Mask
@@ -59,7 +59,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdlePilots:
-    """Pilots that are alike and have no job: how many, and which task queues they could take jobs of."""
+    """Pilots without a job that are alike: their number, and the task queues whose jobs they could run."""
 
     pilots: int
     serves: Mask
@@ -67,7 +67,7 @@ class IdlePilots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """One pilot to be sent: the positions of its task queue and of its batch queue, and its type."""
+    """One pilot to be sent: the positions of its task queue and batch queue, and its type."""
 
     task_queue: int
     place: int
@@ -75,23 +75,23 @@ class Placement:
 
 
 def covered(wanted: Numbers, idle_pilots: Collection[IdlePilots]) -> Numbers:
-    """Return how many of the pilots that have no job stand for each task queue, each pilot being counted once.
+    """Return how many of the idle pilots count for each task queue; each pilot counts once.
 
-    Pilots that can serve the fewest task queues are counted first, each for the task queue that the fewest others can
+    Pilots that can serve the fewest task queues are counted first, each for the task queue that the fewest pilots can
     serve, so that the more adaptable ones are left for the rest.
 
     Args:
-        wanted: the most pilots that each task queue may have; what waits beyond that stands for none.
+        wanted: the most pilots that each task queue may have; pilots beyond it count for another one.
         idle_pilots: the pilots.
     """
-    found = np.zeros_like(wanted)
+    counted = np.zeros_like(wanted)
     served_by = sum((idle.serves.astype(np.int64) for idle in idle_pilots), start=np.zeros_like(wanted))
     rarest_first = np.argsort(served_by, kind="stable")
     for idle in sorted(idle_pilots, key=lambda idle: int(np.count_nonzero(idle.serves))):
         served = rarest_first[idle.serves[rarest_first]]
-        lacking = np.maximum(wanted[served] - found[served], 0)
-        found[served] += np.diff(np.minimum(np.cumsum(lacking), idle.pilots), prepend=0)
-    return found
+        lacking = np.maximum(wanted[served] - counted[served], 0)
+        counted[served] += np.diff(np.minimum(np.cumsum(lacking), idle.pilots), prepend=0)
+    return counted
 
 
 def allocate(
@@ -103,61 +103,63 @@ def allocate(
     caps: Sequence[Cap] = (),
     waiting_since: NDArray[np.float64] | None = None,
 ) -> list[Placement]:
-    """Return where each wanted pilot goes; one for whom there is no room is not sent.
+    """Return where each wanted pilot goes; a pilot without capacity for it is left out.
 
-    When there is too little room, task queues get parts of it in proportion to what they want. Each pilot goes where
-    the most room is left.
+    If capacity is short, task queues get parts of it in proportion to what they want. Each pilot goes to the batch
+    queue
+    with the most capacity left.
 
     Args:
         wanted: pilots by task queue.
         places: the batch queues.
-        private_fraction: of the pilots that may be of either type.
-        chance: of the order, of the types, and of what throttle keeps back.
-        caps: none of which is passed.
-        waiting_since: of each task queue, in the seconds of ``Pressure.seen_at``; None: throttle is no matter.
+        private_fraction: of the pilots that may be of either type, the part that is private.
+        chance: of the order, of the types, and of the pilots that a throttle keeps back.
+        caps: upper bounds, none of which is exceeded.
+        waiting_since: by task queue, on the clock of ``EmptyPilotThrottle.seen_at``; None: throttles do not apply.
     """
-    sharing = _Sharing(places, caps, waiting_since=waiting_since)
+    capacity = _Capacity(places, caps, waiting_since=waiting_since)
     sent = []
     for task_queue in _shuffled([int(each) for each in np.repeat(np.arange(len(wanted)), wanted)], chance=chance):
-        place = sharing.roomiest(task_queue)
-        if place is not None and chance() >= sharing.kept_at(place, task_queue):
-            place = sharing.roomiest(task_queue, in_peace=True)
+        place = capacity.roomiest(task_queue)
+        if place is not None and chance() >= capacity.kept_at(place, task_queue):
+            place = capacity.roomiest(task_queue, unthrottled=True)
         if place is None:
             continue
-        sharing.take(task_queue, place)
+        capacity.take(task_queue, place)
         pilot_type = _type_at(places, task_queue, place, private_fraction=private_fraction, chance=chance)
         sent.append(Placement(task_queue=task_queue, place=place, pilot_type=pilot_type))
     return sent
 
 
-class _Sharing:
-    """What is left while pilots are given out; it only becomes less."""
+class _Capacity:
+    """The capacity that is left while pilots are allocated; it only shrinks."""
 
     def __init__(self, places: OpenQueues, caps: Sequence[Cap], *, waiting_since: NDArray[np.float64] | None) -> None:
         batch_queues, task_queues = places.serves.shape
         self._places = places
         self._room, self._free = places.room.copy(), places.slots.copy()
-        #: What both leave, by place.
+        #: By batch queue, the smaller of its own capacity and that of its computing element.
         self._left_at = np.minimum(self._room, self._free[places.ce])
         self._left = np.array([cap.room for cap in caps], dtype=np.int64)
         self._at = np.array([cap.places for cap in caps], dtype=np.bool_).reshape(len(caps), batch_queues)
         self._on = np.array([cap.task_queues for cap in caps], dtype=np.bool_).reshape(len(caps), task_queues)
         throttle = places.throttle or [NONE] * batch_queues
-        self._kept = np.array([one.kept for one in throttle])
-        self._seen_at = np.array([one.seen_at for one in throttle])
+        self._kept = np.array([each.kept for each in throttle])
+        self._seen_at = np.array([each.seen_at for each in throttle])
         self._since = np.full(task_queues, np.inf) if waiting_since is None else waiting_since
+        #: Task queues for which no batch queue has capacity left.
         self._hopeless: set[int] = set()
-        #: By task queue that was asked about: the table has them in columns, which take long to read.
+        #: Copied columns by task queue: reading a column of the table takes long.
         self._serving: dict[int, Mask] = {}
 
     def kept_at(self, place: int, task_queue: int) -> float:
-        """Return which part of the pilots for a task queue is sent there."""
+        """Return the part of the pilots for a task queue that the throttle at the batch queue lets through."""
         return float(self._kept[place]) if self._since[task_queue] < self._seen_at[place] else 1.0
 
-    def roomiest(self, task_queue: int, *, in_peace: bool = False) -> int | None:
-        """Return the place that could take most pilots more, this one among them; None: there is none.
+    def roomiest(self, task_queue: int, *, unthrottled: bool = False) -> int | None:
+        """Return the batch queue with the most capacity left for a pilot of the task queue; None: no capacity.
 
-        *in_peace*: only those without throttle.
+        *unthrottled*: only batch queues without a throttle.
         """
         if task_queue in self._hopeless:
             return None
@@ -168,16 +170,16 @@ class _Sharing:
         full = self._on[:, task_queue] & (self._left <= 0)
         if full.any():
             room[self._at[full].any(axis=0)] = 0
-        room[(self._kept < 1 if in_peace else self._kept == 0) & (self._since[task_queue] < self._seen_at)] = 0
+        room[(self._kept < 1 if unthrottled else self._kept == 0) & (self._since[task_queue] < self._seen_at)] = 0
         place = int(room.argmax()) if len(room) else -1
         if place < 0 or room[place] <= 0:
-            if not in_peace:
+            if not unthrottled:
                 self._hopeless.add(task_queue)
             return None
         return place
 
     def take(self, task_queue: int, place: int) -> None:
-        """Note that one more goes there."""
+        """Take the capacity of one pilot."""
         ce = self._places.ce[place]
         self._room[place] -= 1
         self._free[ce] -= 1

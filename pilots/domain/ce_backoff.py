@@ -1,31 +1,34 @@
-"""How long a computing element that only fails, or a batch queue where no pilot starts, is left alone."""
+"""Back-off: pauses of computing elements that fail, and of batch queues where no pilot starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+#: Pause after the first failure; each further one doubles it.
 FIRST_PAUSE = timedelta(seconds=5)
+#: The pause grows no longer than this.
 LONGEST_PAUSE = timedelta(minutes=30)
-#: The mark of a round is renewed while it is under way; when it is over, the round's process has died.
+#: Validity of the mark that a round is under way; it is renewed during the round, so an expired one is of a dead
+#: process.
 BUSY_FOR = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotOutcome:
-    """What became of one pilot: in which cycle it was sent, and, if it ended in vain, when."""
+    """The outcome of one pilot: the cycle that sent it and, if it failed, the time of its end."""
 
     submitted_at: datetime
-    #: None: it ran, or a job came of it.
+    #: None: it ran, or had a job.
     failed_at: datetime | None
 
 
 def paused_until(latest: Sequence[PilotOutcome]) -> datetime | None:
-    """Return until when nothing more should be sent to a computing element; None: it does not fail.
+    """Return until when a computing element gets no pilots; None: it does not fail.
 
-    The pause doubles with each cycle in a row of which every pilot failed.
+    The pause doubles with each consecutive cycle of which every pilot failed.
 
     Args:
-        latest: the computing element's pilots whose outcome is known, the one that was sent last first.
+        latest: the computing element's pilots with a known outcome, the latest first.
     """
     failed_cycles: set[datetime] = set()
     newest: datetime | None = None
@@ -42,35 +45,36 @@ def paused_until(latest: Sequence[PilotOutcome]) -> datetime | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledPilot:
-    """One pilot that did not start in time: when it was submitted, and when it was declared stalled."""
+    """A pilot that did not start in time: the times of its submission and of its status Stalled."""
 
     submitted_at: datetime
     stalled_at: datetime
 
 
 def stalled_until(stalls: Sequence[StalledPilot], *, first: timedelta, longest: timedelta) -> datetime | None:
-    """Return until when nothing more should be sent to a batch queue where pilots did not start; None: there are none.
+    """Return until when a batch queue gets no pilots because some did not start; None: it has no pause.
 
-    The pause begins with the newest stall, and doubles with each pilot in a row that was sent after an earlier one had
-    stalled. Pilots that waited side by side count once.
+    The pause begins with the newest stalled pilot, and doubles with each consecutive pilot that was sent after an
+    earlier
+    one had stalled. Pilots that waited at the same time count once.
 
     Args:
-        stalls: of the batch queue since a pilot last started there, in any order.
+        stalls: the batch queue's stalled pilots since one last started there, in any order.
         first: the pause after the first of them.
         longest: the longest pause.
     """
-    in_a_row = 0
+    consecutive = 0
     counted_until: datetime | None = None
     for stall in sorted(stalls, key=lambda stall: stall.submitted_at):
         if counted_until is None or stall.submitted_at >= counted_until:
-            in_a_row += 1
+            consecutive += 1
             counted_until = stall.stalled_at
-    if not in_a_row:
+    if not consecutive:
         return None
     newest = max(stall.stalled_at for stall in stalls)
-    return newest + min(longest, first * (1 << min(in_a_row - 1, 16)))
+    return newest + min(longest, first * (1 << min(consecutive - 1, 16)))
 
 
 def pause_after(failures: int) -> timedelta:
-    """Return how long a computing element is left alone that has failed so many times in a row (at least once)."""
+    """Return the pause of a computing element after so many consecutive failures (at least one)."""
     return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << min(failures - 1, 16)))

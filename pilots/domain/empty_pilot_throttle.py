@@ -1,26 +1,26 @@
-"""What pilots that found no job say about the next ones to be sent to the same batch queue."""
+"""The throttle of empty pilots: pilots that found no job reduce the number sent to the same batch queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 
-#: Fewer pilots say nothing yet.
+#: Pilots needed for a decision; fewer set no throttle.
 TELLING = 10
-#: From this share of empty pilots on every second one is kept back …
+#: From this share of empty pilots on, every second pilot is kept back.
 HALVED_FROM = 0.5
-#: … and from this one on all.
+#: From this share of empty pilots on, all pilots are kept back.
 STOPPED_FROM = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptyPilotThrottle:
-    """How many of the pilots for a batch queue are sent all the same.
+    """The part of the pilots for a batch queue that is sent.
 
     Args:
-        kept: part of them, 0 to 1.
-        seen_at: when a pilot there last found nothing, in seconds since some moment; what came to wait after that is
-            none of its business.
+        kept: the part, 0 to 1.
+        seen_at: when a pilot there last found no job, in seconds since some moment; the throttle does not apply to task
+            queues with jobs since then.
     """
 
     kept: float
@@ -31,18 +31,19 @@ NONE = EmptyPilotThrottle(kept=1.0, seen_at=-inf)
 
 
 def in_vain_at(*, matched_at: datetime | None, nothing_at: datetime | None) -> float | None:
-    """Return when a pilot has asked in vain, in seconds since the epoch; None: it did not, or has had a job."""
+    """Return when a pilot found no job, in seconds since the epoch; None: it did not ask, or has had a job."""
     return nothing_at.timestamp() if nothing_at is not None and matched_at is None else None
 
 
 def throttle_of(found_nothing_at: Sequence[float | None]) -> EmptyPilotThrottle:
-    """Return the throttle at a batch queue.
+    """Return the throttle of a batch queue.
 
-    A rising share of pilots that found nothing halves, then stops the submission. Who looks at the pilots of the last
-    while only sees it open again by itself.
+    A rising share of empty pilots first halves, then stops the submission. Only recent pilots count, so the throttle
+    ends
+    by itself.
 
     Args:
-        found_nothing_at: of each pilot that has lately either matched (None) or, never having had a job, asked in vain.
+        found_nothing_at: of each recent pilot: None if it matched, else when it found no job.
     """
     empty = [at for at in found_nothing_at if at is not None]
     if len(found_nothing_at) < TELLING or len(empty) / len(found_nothing_at) < HALVED_FROM:

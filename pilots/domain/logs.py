@@ -1,40 +1,40 @@
-"""Logs of pilots: how much of one is kept, and how what was left out is told.
+"""Logs of pilots: how much of a log is stored, and the lines that stand for what was left out.
 
-Offsets and lengths are in characters; what agents write is ASCII, so that these are their bytes as well.
+Offsets and lengths are in characters; agents write ASCII, so these are bytes as well.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Of one request.
+#: Characters of one request.
 MAX_CHUNK_LENGTH = 64 * 1024
-#: Beyond the two together, the middle is left out: how a pilot began and how it ended are what people ask about.
+#: Characters stored from the start and the end of a log: people ask how a pilot began and how it ended.
 HEAD_LENGTH = 128 * 1024
 TAIL_LENGTH = 896 * 1024
-#: A part grows to this length before there is another one: so much PostgreSQL keeps within the row itself, so that a
-#: few lines a minute make neither a row for each few lines nor a rewritten megabyte.
+#: Characters of one stored part: PostgreSQL keeps so much within the row itself. So a few lines a minute make neither
+#: a row each nor a rewritten megabyte.
 PART_LENGTH = 2000
-#: Of what a batch system kept of a pilot's output.
+#: Characters stored of the output that a batch system kept.
 MAX_OUTPUT_LENGTH = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
-    """Some of a log, as it came."""
+    """A piece of a log, as received."""
 
     offset: int
     text: str
 
     @property
     def end(self) -> int:
-        """Offset of what follows."""
+        """Offset of the next part."""
         return self.offset + len(self.text)
 
 
 def what_is_new(chunk: LogPart, *, received: int) -> LogPart | None:
-    """Return what of *chunk* lies beyond the first *received* characters of the log; None: nothing does.
+    """Return the part of *chunk* beyond the first *received* characters of the log; None: there is none.
 
-    A chunk that begins behind them leaves a gap, for its pilot had to forget something.
+    A chunk that begins later leaves a gap: the pilot had dropped lines.
     """
     if not chunk.text or chunk.end <= received:
         return None
@@ -43,12 +43,12 @@ def what_is_new(chunk: LogPart, *, received: int) -> LogPart | None:
 
 
 def left_out_of(received: int) -> range:
-    """Return the offsets of the parts that are left out of a log of *received* characters."""
+    """Return the range of offsets whose parts are left out of a log of *received* characters."""
     return range(HEAD_LENGTH, max(HEAD_LENGTH, received - TAIL_LENGTH))
 
 
 def joined(parts: Iterable[LogPart]) -> str:
-    """Return the text of *parts*, which are in order, with a line wherever something is missing between them."""
+    """Return the text of *parts*, which are in order, with a line for each gap between them."""
     written: list[str] = []
     end = 0
     for part in parts:
@@ -60,7 +60,7 @@ def joined(parts: Iterable[LogPart]) -> str:
 
 
 def shortened(text: str, *, most: int = MAX_OUTPUT_LENGTH) -> str:
-    """Return *text* with its middle left out, and a line that says so, if it is longer than *most* characters."""
+    """Return *text*; if it is longer than *most* characters, a line replaces its middle."""
     if len(text) <= most:
         return text
     head, tail = text[: most // 4], text[len(text) - (most - most // 4) :]
@@ -68,17 +68,17 @@ def shortened(text: str, *, most: int = MAX_OUTPUT_LENGTH) -> str:
 
 
 def newest_of(text: str, *, most: int, received: int) -> str:
-    """Return the last lines of *text*, *most* characters of them at most, and a line that says how much is before.
+    """Return the last lines of *text*, at most *most* characters, after a line that counts the characters before them.
 
     Args:
-        text: the end of a log, or all of it.
+        text: the end of a log, or the whole.
         most: characters.
-        received: those of the whole log.
+        received: characters of the whole log.
     """
     if len(text) <= most:
         return text
     tail = text[len(text) - most :]
-    # From the start of a line on; a single line longer than all is cut.
+    # From the start of a line; a single line longer than *most* is cut.
     tail = tail[tail.find("\n") + 1 :] or tail
     return _gap(received - len(tail), at_line_start=True) + tail
 

@@ -1,15 +1,15 @@
-"""What pilots tell of their nodes, in words: amounts with units as people read them, and lists as lists.
+"""The report of a pilot on its node, as readable text: amounts with units, and lists.
 
-A pilot says what it likes: nothing here trusts a name to be there or a value to be of its kind.
+The report is untrusted: names may be missing and values of another type.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-#: What has places of its own on a page: the check of the node, and what its jobs missed there.
-_TOLD_ELSEWHERE: Final = frozenset({"ok", "checks", "flaws", "batch_id"})
-#: {property: label}, in the order in which people look for them; what is not here comes after these, by its name.
+#: Keys that pages show elsewhere: the node check, and the flaws that jobs reported.
+_SHOWN_ELSEWHERE: Final = frozenset({"ok", "checks", "flaws", "batch_id"})
+#: {property: label}, in the order of a page; other properties follow in alphabetical order.
 _LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "platform": "Platform",
@@ -38,19 +38,19 @@ _LABELS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _WORDS: Final = MappingProxyType({True: "yes", False: "no", None: ""})
-#: A number beyond is nobody's memory or time.
+#: A larger number is no memory or time.
 _LARGEST: Final = 1e15
 
 
 class NodeProperty(NamedTuple):
-    """One thing that a pilot told of its node, or that was asked of a batch system; an empty value: it has none."""
+    """One property of a node, or of a batch request; the value is empty if it has none."""
 
     label: str
     value: str
 
 
 class CheckedItem(NamedTuple):
-    """One thing that a pilot looked at on its node."""
+    """One item of the node check."""
 
     name: str
     fit: bool
@@ -58,44 +58,46 @@ class CheckedItem(NamedTuple):
 
 
 class MissingItem(NamedTuple):
-    """One thing that a job did not find on the node."""
+    """Something that a job did not find on the node."""
 
     name: str
     detail: str
-    #: When, as the server noted it; empty: not known.
+    #: When it was reported, by the server's clock; empty: not known.
     at: str
 
 
-def properties(told: Mapping[str, object]) -> Sequence[NodeProperty]:
-    """Return the properties of a node, in the order in which people look for them."""
-    known = [name for name in _LABELS if name in told]
-    others = sorted(told.keys() - _LABELS.keys() - _TOLD_ELSEWHERE)
-    return [NodeProperty(_label(name), _in_words(name, told[name])) for name in (*known, *others)]
+def properties(report: Mapping[str, object]) -> Sequence[NodeProperty]:
+    """Return the properties of a node, in the order of a page."""
+    labelled = [name for name in _LABELS if name in report]
+    others = sorted(report.keys() - _LABELS.keys() - _SHOWN_ELSEWHERE)
+    return [NodeProperty(_label(name), _in_words(name, report[name])) for name in (*labelled, *others)]
 
 
 def asked(slot: Mapping[str, object]) -> Sequence[NodeProperty]:
-    """Return what was asked of a batch system; 0 and an empty list ask nothing of it."""
+    """Return what a batch request asks for; 0 and an empty list ask for nothing."""
     return properties({name: value for name, value in slot.items() if value})
 
 
-def checks(told: Mapping[str, object]) -> Sequence[CheckedItem]:
-    """Return what the pilot looked at before it had any job (PIL §2.1), in its order."""
+def checks(report: Mapping[str, object]) -> Sequence[CheckedItem]:
+    """Return the items of the node check, made before the first job (PIL §2.1), in the pilot's order."""
     return [
-        CheckedItem(_spaced(str(one.get("name", ""))), one.get("ok") is True, str(one.get("detail", "")))
-        for one in _records(told.get("checks"))
+        CheckedItem(_spaced(str(item.get("name", ""))), item.get("ok") is True, str(item.get("detail", "")))
+        for item in _records(report.get("checks"))
     ]
 
 
-def missed(told: Mapping[str, object]) -> Sequence[MissingItem]:
+def missed(report: Mapping[str, object]) -> Sequence[MissingItem]:
     """Return what jobs did not find on the node, the latest last."""
     return [
-        MissingItem(str(one.get("name", "")), str(one.get("detail", "")), str(one.get("at", ""))[:19].replace("T", " "))
-        for one in _records(told.get("flaws"))
+        MissingItem(
+            str(item.get("name", "")), str(item.get("detail", "")), str(item.get("at", ""))[:19].replace("T", " ")
+        )
+        for item in _records(report.get("flaws"))
     ]
 
 
 def amount_mb(amount: float) -> str:
-    """Return megabytes as people read them, such as "500 MB" or "76 GB"."""
+    """Return megabytes as readable text, such as "500 MB" or "76 GB"."""
     for unit, size in (("TB", 1024**2), ("GB", 1024)):
         if abs(amount) >= size:
             return f"{amount / size:.{1 if abs(amount) < 10 * size else 0}f} {unit}"
@@ -103,7 +105,7 @@ def amount_mb(amount: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people read them, such as "0.2 s", "25 min" or "48 h"."""
+    """Return seconds as readable text, such as "0.2 s", "25 min" or "48 h"."""
     for unit, size in (("h", 3600), ("min", 60)):
         if abs(seconds) >= 2 * size:
             return f"{_number(round(seconds / size, 1))} {unit}"
@@ -113,7 +115,7 @@ def duration(seconds: float) -> str:
 def _label(name: str) -> str:
     if name in _LABELS:
         return _LABELS[name]
-    # The unit stands beside the value.
+    # The unit is shown with the value.
     words = _spaced(name.removesuffix("_mb").removesuffix("_gb").removesuffix("_s"))
     return words[:1].upper() + words[1:]
 
@@ -150,18 +152,18 @@ def _measured(name: str, number: float) -> str:
 
 
 def _number(number: float) -> str:
-    """Return a number with as many digits as are worth reading: whole ones whole, others with two decimals."""
+    """Return a number without superfluous digits: whole ones whole, others with two decimals."""
     return f"{number:d}" if isinstance(number, int) else f"{number:.2f}".rstrip("0").rstrip(".")
 
 
 def _scratch(directories: Sequence[object]) -> Iterator[str]:
-    """Yield each directory where jobs could run, with what is free there, or why they could not."""
-    for one in _records(directories):
-        variable, free, flaw = one.get("variable"), one.get("free_mb"), one.get("flaw")
+    """Yield each scratch directory with its free space, or why jobs cannot use it."""
+    for record in _records(directories):
+        variable, free, flaw = record.get("variable"), record.get("free_mb"), record.get("flaw")
         named = f" ({variable})" if variable else ""
         room = f"{_in_words('free_mb', free)} free" if free is not None else ""
-        yield f"{one.get('path', '')}{named}: {flaw or room}"
+        yield f"{record.get('path', '')}{named}: {flaw or room}"
 
 
-def _records(told: object) -> Sequence[Mapping[str, object]]:
-    return [one for one in told if isinstance(one, Mapping)] if isinstance(told, list) else []
+def _records(value: object) -> Sequence[Mapping[str, object]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""The words and records of the pilots app: statuses, what a token opens, what the watchdog allows."""
+"""Terms and records of pilots: statuses, credentials, margins of the watchdog."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-#: Raised when an agent of before could no longer work with this server.
+#: Increased when agents of earlier versions can no longer work with this server.
 PROTOCOL_VERSION = 1
 
 
@@ -16,22 +16,22 @@ class PilotStatus(StrEnum):
     SUBMITTED = "Submitted"
     WAITING = "Waiting"
     RUNNING = "Running"
-    #: Not started within the time that its director allows; it is killed, and still Stalled when it has ended.
+    #: Not started in the time that its director allows. It is killed, and keeps this status after its end.
     STALLED = "Stalled"
-    #: Started, then silent; or gone with its director, so that nobody knows how it ended.
+    #: Silent after its start; or gone from the batch system without an exit code or reason.
     LOST = "Lost"
     DONE = "Done"
     FAILED = "Failed"
     ABORTED = "Aborted"
 
 
-#: What a pilot may become. One that never ran is Aborted; a Stalled one may start all the same.
+#: {status: possible next ones}. A pilot that never ran becomes Aborted; a Stalled one may still start.
 TRANSITIONS: Mapping[PilotStatus, frozenset[PilotStatus]] = MappingProxyType(
     {
         PilotStatus.SUBMITTED: frozenset(
             {PilotStatus.WAITING, PilotStatus.RUNNING, PilotStatus.STALLED, PilotStatus.ABORTED, PilotStatus.LOST}
         ),
-        # One that was made by hand may report that it ends before it asks for a job.
+        # A pilot made by hand may report its end before it asks for a job.
         PilotStatus.WAITING: frozenset(
             {
                 PilotStatus.RUNNING,
@@ -43,7 +43,7 @@ TRANSITIONS: Mapping[PilotStatus, frozenset[PilotStatus]] = MappingProxyType(
             }
         ),
         PilotStatus.STALLED: frozenset({PilotStatus.RUNNING, PilotStatus.ABORTED, PilotStatus.LOST}),
-        # A pilot that was killed for not having started may have registered in the same moment: it is Stalled again.
+        # A pilot killed because it did not start may have registered at the same moment: it is Stalled again.
         PilotStatus.RUNNING: frozenset(
             {PilotStatus.DONE, PilotStatus.FAILED, PilotStatus.ABORTED, PilotStatus.LOST, PilotStatus.STALLED}
         ),
@@ -53,52 +53,53 @@ TRANSITIONS: Mapping[PilotStatus, frozenset[PilotStatus]] = MappingProxyType(
         PilotStatus.LOST: frozenset(),
     }
 )
-#: Statuses of pilots that have ended.
+#: Statuses that only ended pilots have.
 ENDED = frozenset(status for status, targets in TRANSITIONS.items() if not targets)
-#: Statuses with which a pilot may end. A stalled one may also still wait in its batch system, until it is killed there.
+#: Statuses that an ended pilot may have. A stalled one may also wait in its batch system until it is killed there.
 MAY_END = ENDED | {PilotStatus.STALLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotCredential:
-    """What a pilot's token says: which pilot it is; ``request.auth`` of such a request."""
+    """The content of a pilot's token: which pilot it is; ``request.auth`` of the pilot's requests."""
 
     pilot_id: int
     expires_at: datetime
 
 
-#: How the single-use secrets that directors hand over to pilots begin.
+#: Prefix of the single-use secrets that directors give to pilots.
 PILOT_SECRET_PREFIX = "wmsr_"  # noqa: S105 - not a secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretCredential:
-    """What a director's secret opens: the registration of the one pilot that it was made for."""
+    """The content of a director's secret: the one pilot that it may register."""
 
     pilot_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogMargins:
-    """How far a payload may go before the pilot ends it (PIL §2.1)."""
+    """Limits beyond which a pilot ends its payload (PIL §2.1)."""
 
-    #: Between two looks at the payload, in seconds.
+    #: Seconds between two checks of the payload.
     period_s: int = 10
-    #: Times what the job asked for, CPU time or memory: a little more harms nobody and saves many jobs.
+    #: Times the CPU time or memory that the job asked for: a little more harms no other job and saves many.
     cpu_factor: float = 1.1
     memory_factor: float = 1.1
-    #: Below so much free disk the pilot itself could no longer write its output.
+    #: Free disk below which the payload is ended, as the pilot itself could no longer write its output.
     min_free_disk_mb: int = 500
-    #: Without so much CPU per wall-clock time, over so long, it is stalled (DIRAC's watchdog: 5 % over 30 minutes).
+    #: Stalled: less CPU per wall-clock time than this part, over so many seconds (DIRAC's watchdog: 5 % over 30
+    #: minutes).
     stalled_s: int = 1800
     stalled_cpu_fraction: float = 0.05
-    #: Longest window that a job may ask for instead; 0: any, also none.
+    #: Longest window that a job may ask for; 0: any, or none.
     max_stalled_s: int = 86400
-    #: At this part of the window the job's owner is warned.
+    #: Part of the window after which the job's owner is warned.
     stalled_warning_fraction: float = 0.5
-    #: At this part of a limit the job's owner is warned.
+    #: Part of a limit at which the job's owner is warned.
     warning_fraction: float = 0.9
-    #: Of standard output and of standard error; 0: as large as they like.
+    #: Size of standard output, and of standard error; 0: no limit.
     stream_max_mb: int = 1000
-    #: Of what a job writes that asked for no disk, beside its input; 0: as much as the node has above min_free_disk_mb.
+    #: Disk of a job that asked for none, without its input; 0: all that the node has above min_free_disk_mb.
     unasked_disk_mb: int = 1000

@@ -1,4 +1,4 @@
-"""What is to be done about a pilot, by what its batch system and the pilot itself say of it (PIL §2.3; DESIGN §3.7)."""
+"""The status agent's rules: verdicts on pilots, by the states that the batch system and they report (PIL §2.3)."""
 
 import signal
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 
 from pilots.domain.pilot import ENDED, PilotStatus
 
-#: A pilot that its CE does not know so long after it was to be submitted never came there.
+#: Time after which a pilot that its CE does not have is taken as never submitted.
 SUBMITTED_WITHIN = timedelta(minutes=10)
-#: One that was to be killed and that its CE no longer knows is taken for gone after so long.
+#: Time after which a pilot that was to be killed and that its CE no longer has is taken as gone.
 FORGOTTEN_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotTimeouts:
-    """How long a pilot may take to start, and how long it may then be silent."""
+    """Longest time until a pilot starts, and longest silence of a started one."""
 
     start: timedelta
     silence: timedelta
@@ -22,24 +22,24 @@ class PilotTimeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotObservation:
-    """A pilot that has not ended, as far as the server knows.
+    """A pilot without a recorded end, and what was observed of it.
 
     Args:
-        sent: by a director, so that it can be asked after.
-        accepted: by the batch system, as far as its director could tell.
-        gone: the batch system says that it has ended.
-        known: the batch system says where it is.
-        said: in the batch system's own words, why it waits or how it ended.
+        sent: by a director, so its CE can be asked for its state.
+        accepted: the batch system has accepted it, as far as is known.
+        gone: it has ended according to the batch system.
+        known: the batch system reports its state.
+        said: the batch system's reason why it waits or how it ended.
         by_system: the batch system ended it, or its node failed.
-        exit_code: of one that is gone; negative for a signal, None when nobody knows.
-        banned: its site, CE or queue is.
-        drained: it is to get no job.
-        revoked_at: since when its token opens nothing.
-        why_revoked: who says so.
-        stalled_at: when it was declared stalled; it may have started since.
-        why_stalled: the reason that was noted then, of one that is stalled now.
+        exit_code: of one that is gone; negative for a signal, None if not known.
+        banned: its site, CE or queue is banned.
+        drained: it gets no job.
+        revoked_at: since when its token is not valid.
+        why_revoked: by whom it was revoked.
+        stalled_at: when its status became Stalled; it may have started since.
+        why_stalled: the recorded reason, if its status is Stalled.
         matched: it has had a job.
-        last_seen_at: when it last called; None: never.
+        last_seen_at: its last request; None: none yet.
     """
 
     status: PilotStatus
@@ -64,13 +64,13 @@ class PilotObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotVerdict:
-    """The status that the pilot has from now on and why.
+    """The new status of a pilot, and the reason.
 
     Args:
-        kill: it is to be ended at its CE too.
-        revoke: people do not want it: its token and secret open nothing any more, and its end is no fault of its CE.
-        ends: it has ended with this status, though others of this status have not (Stalled).
-        died: it ended, after its start, as if it was killed, and by nobody whom the server knows.
+        kill: it is killed at its CE too.
+        revoke: its token and secret become invalid, and its end does not count as a failure of its CE.
+        ends: it ends with this status, which living pilots have too (Stalled).
+        died: it ended after its start as if killed, though neither the batch system nor the server killed it.
     """
 
     status: PilotStatus
@@ -82,75 +82,78 @@ class PilotVerdict:
 
     @property
     def is_end(self) -> bool:
-        """Whether the pilot has ended with it."""
+        """Return whether the pilot ends."""
         return self.ends or self.status in ENDED
 
 
 def verdict_on(
-    seen: PilotObservation, *, timeouts: PilotTimeouts, watched_since: datetime, now: datetime
+    pilot: PilotObservation, *, timeouts: PilotTimeouts, watched_since: datetime, now: datetime
 ) -> PilotVerdict | None:
-    """Return what becomes of a pilot; None: it may go on as it does.
+    """Return the verdict on a pilot; None: it goes on.
 
     Args:
-        seen: the pilot.
+        pilot: the pilot.
         timeouts: of the director.
-        watched_since: since when there was somebody to hear pilots; silence before that says nothing.
+        watched_since: since when director cycles have run without a break; earlier silence does not count.
         now: the time.
     """
-    if seen.revoked_at is not None:
-        return _verdict_on_revoked(seen, since=now - seen.revoked_at, timeouts=timeouts)
-    if seen.gone:
-        return _verdict_on_gone(seen, timeouts=timeouts)
-    if seen.started_at is None:
-        return _verdict_on_unstarted(seen, waited=now - seen.submitted_at, timeouts=timeouts) if seen.sent else None
-    silent = now - max(seen.last_seen_at or seen.started_at, watched_since)
+    if pilot.revoked_at is not None:
+        return _verdict_on_revoked(pilot, since=now - pilot.revoked_at, timeouts=timeouts)
+    if pilot.gone:
+        return _verdict_on_gone(pilot, timeouts=timeouts)
+    if pilot.started_at is None:
+        waited = now - pilot.submitted_at
+        return _verdict_on_unstarted(pilot, waited=waited, timeouts=timeouts) if pilot.sent else None
+    silent = now - max(pilot.last_seen_at or pilot.started_at, watched_since)
     if silent <= timeouts.silence:
         return None
     reason = f"Silent for {_words(silent)}"
-    return PilotVerdict(status=PilotStatus.LOST, reason=reason, kill=True, died=not seen.by_system)
+    return PilotVerdict(status=PilotStatus.LOST, reason=reason, kill=True, died=not pilot.by_system)
 
 
-def _verdict_on_revoked(seen: PilotObservation, *, since: timedelta, timeouts: PilotTimeouts) -> PilotVerdict:
-    # It hears of it with its next report; without one, it stops its payloads when their leases are over.
-    stops_within = SUBMITTED_WITHIN if seen.started_at is None else timeouts.silence
-    if seen.gone or (not seen.known and since > stops_within):
-        return PilotVerdict(status=PilotStatus.ABORTED, reason=seen.why_revoked, kill=not seen.gone)
-    # Its jobs come back when it is gone; so it must be seen to be. Said again until then.
-    return PilotVerdict(status=seen.status, reason=seen.why_revoked, kill=True)
+def _verdict_on_revoked(pilot: PilotObservation, *, since: timedelta, timeouts: PilotTimeouts) -> PilotVerdict:
+    # The refusal of its next report stops it; without a report, it stops its payloads when their leases expire.
+    stops_within = SUBMITTED_WITHIN if pilot.started_at is None else timeouts.silence
+    if pilot.gone or (not pilot.known and since > stops_within):
+        return PilotVerdict(status=PilotStatus.ABORTED, reason=pilot.why_revoked, kill=not pilot.gone)
+    # Its jobs return to their queues when it is gone, so its end must be observed. Repeated until then.
+    return PilotVerdict(status=pilot.status, reason=pilot.why_revoked, kill=True)
 
 
-def _verdict_on_unstarted(seen: PilotObservation, *, waited: timedelta, timeouts: PilotTimeouts) -> PilotVerdict | None:
-    if seen.banned:
+def _verdict_on_unstarted(
+    pilot: PilotObservation, *, waited: timedelta, timeouts: PilotTimeouts
+) -> PilotVerdict | None:
+    if pilot.banned:
         reason = "Its site was banned before it started"
         return PilotVerdict(status=PilotStatus.ABORTED, reason=reason, kill=True, revoke=True)
-    if seen.drained:
+    if pilot.drained:
         return PilotVerdict(status=PilotStatus.ABORTED, reason="It was drained before it started", kill=True)
-    if not seen.accepted and waited > SUBMITTED_WITHIN:
+    if not pilot.accepted and waited > SUBMITTED_WITHIN:
         return PilotVerdict(status=PilotStatus.ABORTED, reason="It was submitted, and its CE does not know it")
     if waited > timeouts.start:
         why = _why_stalled(timeouts)
-        if waited > timeouts.start + FORGOTTEN_AFTER and not seen.known:
-            return PilotVerdict(status=PilotStatus.STALLED, reason=seen.why_stalled or why, kill=True, ends=True)
-        # Said again until it is gone: the order to kill may have been lost.
-        return PilotVerdict(status=PilotStatus.STALLED, reason=f"{why}: {seen.said}" if seen.said else why, kill=True)
+        if waited > timeouts.start + FORGOTTEN_AFTER and not pilot.known:
+            return PilotVerdict(status=PilotStatus.STALLED, reason=pilot.why_stalled or why, kill=True, ends=True)
+        # Repeated until it is gone: the command to kill it may have been lost.
+        return PilotVerdict(status=PilotStatus.STALLED, reason=f"{why}: {pilot.said}" if pilot.said else why, kill=True)
     return None
 
 
-def _verdict_on_gone(seen: PilotObservation, *, timeouts: PilotTimeouts) -> PilotVerdict:
-    # Killed by the server for waiting too long: how its CE reports that, and whether it does, differs between kinds.
-    if seen.status is PilotStatus.STALLED:
-        return PilotVerdict(status=PilotStatus.STALLED, reason=seen.why_stalled or _why_stalled(timeouts), ends=True)
-    if seen.stalled_at is not None and not seen.matched and (seen.exit_code is None or seen.exit_code < 0):
+def _verdict_on_gone(pilot: PilotObservation, *, timeouts: PilotTimeouts) -> PilotVerdict:
+    # Killed by the server for waiting too long; whether and how the CE reports that differs between kinds.
+    if pilot.status is PilotStatus.STALLED:
+        return PilotVerdict(status=PilotStatus.STALLED, reason=pilot.why_stalled or _why_stalled(timeouts), ends=True)
+    if pilot.stalled_at is not None and not pilot.matched and (pilot.exit_code is None or pilot.exit_code < 0):
         reason = f"{_why_stalled(timeouts)}, and killed while it registered"
         return PilotVerdict(status=PilotStatus.STALLED, reason=reason, ends=True)
     # An agent that ends by itself has an exit code.
-    died = seen.started_at is not None and not seen.by_system and (seen.exit_code is None or seen.exit_code < 0)
-    if seen.exit_code is None and not seen.said:
+    died = pilot.started_at is not None and not pilot.by_system and (pilot.exit_code is None or pilot.exit_code < 0)
+    if pilot.exit_code is None and not pilot.said:
         return PilotVerdict(status=PilotStatus.LOST, reason="Gone, and nobody knows how it ended", died=died)
-    how = _how_ended(seen.exit_code, said=seen.said)
-    if seen.started_at is None:
+    how = _how_ended(pilot.exit_code, said=pilot.said)
+    if pilot.started_at is None:
         return PilotVerdict(status=PilotStatus.ABORTED, reason=f"{how} before it had registered")
-    return PilotVerdict(status=PilotStatus.DONE if seen.exit_code == 0 else PilotStatus.FAILED, reason=how, died=died)
+    return PilotVerdict(status=PilotStatus.DONE if pilot.exit_code == 0 else PilotStatus.FAILED, reason=how, died=died)
 
 
 def _why_stalled(timeouts: PilotTimeouts) -> str:

@@ -1,19 +1,19 @@
-"""How many pilots each task queue gets in a cycle (PIL §2.3; DESIGN §3.7): pure, with chance handed in."""
+"""The demand for pilots: how many each task queue gets in a cycle (PIL §2.3). Pure, with chance given."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Uniform in [0, 1), drawn anew by each call.
+#: Returns a uniform random number in [0, 1) at each call.
 Chance = Callable[[], float]
 
-#: DIRAC's "lowestCPUBoost": a shorter job gets no more pilots than one of two hours.
+#: DIRAC's "lowestCPUBoost": jobs shorter than two hours get no more pilots than those of two hours.
 LEAST_CPU_TIME_S = 7200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDemand:
-    """One task queue as a director sees it: jobs ≥ 1, priority > 0, CPU time in reference-core seconds."""
+    """One task queue as input of a director: jobs ≥ 1, priority > 0, CPU time in reference-core seconds."""
 
     task_queue_id: int
     priority: float
@@ -23,12 +23,12 @@ class QueueDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectorRate:
-    """How many pilots a director sends.
+    """Parameters for the number of pilots that a director sends.
 
     Args:
-        pilots_per_cycle: shared out by priorities, and once more by numbers of jobs, before short jobs are boosted.
-        max_cpu_s: the highest CPU segment; shorter ones get more pilots, for more of their jobs fit into one slot.
-        extra_fraction, extra: pilots beyond the jobs that wait, as a part of these and as a number.
+        pilots_per_cycle: shared once by priorities and once by numbers of jobs, before the boost of short jobs.
+        max_cpu_s: the highest CPU segment; shorter ones get more pilots, because more of their jobs fit into one slot.
+        extra_fraction, extra: pilots beyond the waiting jobs, as a part of these and as a number.
     """
 
     pilots_per_cycle: int
@@ -38,7 +38,7 @@ class DirectorRate:
 
 
 def most_pilots(jobs: int, *, waiting: int, rate: DirectorRate) -> int:
-    """Return how many pilots more a task queue may have: int((1 + extra_fraction) × jobs) + extra − waiting, ≥ 0."""
+    """Return how many further pilots a task queue may have: int((1 + extra_fraction) × jobs) + extra − waiting, ≥ 0."""
     return max(0, int((1 + rate.extra_fraction) * jobs) + rate.extra - waiting)
 
 
@@ -64,15 +64,15 @@ def expected_pilots(demands: Sequence[QueueDemand], *, rate: DirectorRate) -> Ma
 def wanted_pilots(
     demands: Sequence[QueueDemand], *, waiting: Mapping[int, int], rate: DirectorRate, chance: Chance
 ) -> Mapping[int, int]:
-    """Return how many pilots each task queue gets in this cycle: Poisson of its mean, within what it may have more.
+    """Return how many pilots each task queue gets in this cycle: a Poisson draw, at most ``most_pilots``.
 
     Args:
-        demands: every task queue that the director could serve.
-        waiting: pilots that have been sent and have no job yet, by the task queue that they will serve (``covered``).
+        demands: all task queues that the director could serve.
+        waiting: pilots sent that have no job yet, by the task queue for which ``covered`` counts them.
         rate: of the director.
         chance: of the draws.
 
-    Source: DESIGN §3.7.
+    Source: docs/architecture.md, Pilots and directors.
     """
     means = expected_pilots(demands, rate=rate)
     return {
@@ -86,9 +86,9 @@ def wanted_pilots(
 
 
 def poisson_at_most(mean: float, *, most: int, chance: Chance) -> int:
-    """Return the smaller of *most* and a number drawn from the Poisson distribution; exact for every mean.
+    """Return a draw from the Poisson distribution, at most *most*; exact for every mean.
 
-    It counts the arrivals of a Poisson process within a time of *mean*: at most about *mean* steps, however much waits.
+    It counts the arrivals of a Poisson process within a time of *mean*, so it takes about *mean* steps at most.
     """
     arrivals, time = 0, 0.0
     while arrivals < most:
