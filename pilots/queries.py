@@ -240,8 +240,7 @@ def latest_outcomes(ce: ComputingElement, *, judged_from: datetime | None, now: 
     Pilots submitted before *judged_from* do not count: the CE was changed then.
 
     Pilots that people ended do not count either: their place was banned, or they were drained or revoked. Nor do
-        stalled
-    pilots: their queue has a pause of its own (``stall_pauses``).
+    stalled pilots: their queue has a pause of its own (``stall_pauses``).
     """
     ended = Q(ended_at__isnull=False, revoked_at=None, drained_at=None) & ~Q(status=PilotStatus.STALLED)
     known = Q(matched_at__isnull=False) | ended

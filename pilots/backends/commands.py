@@ -1,4 +1,4 @@
-"""Runs the command lines of batch systems, on this machine or, through OpenSSH, on the host where they are."""
+"""Run the command lines of batch systems, on this machine or, through OpenSSH, on the host of the batch system."""
 
 import json
 import os
@@ -15,53 +15,55 @@ from pilots.backends.interface import BackendError
 from pilots.backends.ssh_connection import SSHConnection, commands_that_stop_sharing, connection_of
 from resources.domain.ce_options import flaw_of_environment
 
-#: Of one command; a batch system that takes longer is as good as dead.
+#: Timeout of one command; a batch system that takes longer is treated as down.
 TIMEOUT_S = 30.0
-#: Of the server's variables; the rest (addresses of servers, the secret key) is none of a batch system's business.
+#: Environment variables passed to commands; the others (addresses of servers, the secret key) stay private.
 PASSED_ON = ("PATH", "HOME", "USER", "LANG", "TZ", "WMS_STACK_MARK")
-#: Options of every CE whose batch system is reached by command lines, that ``commands_of`` takes.
+#: Options of every CE whose batch system is used by command lines; ``commands_of`` reads them.
 COMMON_OPTIONS = frozenset({"host", "port", "user", "identity_file", "known_hosts", "environment", "programs"})
 _PROGRAM = (Path(__file__).parent / "host.py").read_text(encoding="utf-8")
-#: Goes on the command line, so it is short, and one line, which every login shell understands.
+#: Part of the command line, hence one short line that every login shell understands.
 _BOOTSTRAP = "import json, sys; exec(json.loads(sys.stdin.readline()))"
-#: Puts a directory in front of the path, whatever the login shell of the host is.
+#: Puts a directory in front of PATH, under any login shell.
 _WITH_PROGRAMS = ("sh", "-c", 'PATH="$0:$PATH"; export PATH; exec "$@"')
-#: What comes before this line is no answer of the command, but what the files of the login shell write.
+#: The output of the command begins after this line; earlier lines come from startup files of the login shell.
 _BEGINS = "wms-answer-begins"
 _MARKED = ("sh", "-c", 'echo "$0"; exec "$@"', _BEGINS)
+#: Characters of a program's output that an error quotes.
 _SHOWN = 300
-#: Shells say so that a signal ended their command; the last signal is number 64.
+#: Exit codes by which shells report that a signal ended the command; the last signal is number 64.
 _BY_SIGNAL = range(129, 193)
 _SSH_FAILED = 255
+#: Timeout of a command that closes a shared connection.
 _STOPS_WITHIN_S = 1.0
 
 
 class BatchCommandFailedError(BackendError):
-    """The command was run and refused; nothing of it is still under way."""
+    """The command ran and failed; it is not running any more."""
 
 
 class CommandLostError(BackendError):
-    """Nobody knows what became of the command: it took too long, or the way to its host broke."""
+    """The result of the command is not known: it timed out, or the connection to its host broke."""
 
 
 class Commands(Protocol):
-    """Where command lines are run, in the home directory of the user there."""
+    """Execution of command lines, in the home directory of the user there."""
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = TIMEOUT_S) -> str:
-        """Return what the command wrote to standard output.
+        """Return the standard output of the command.
 
         Raises:
-            CommandFailedError: it ended with another exit code than 0, or there is no such program.
-            CommandLostError: it may have done its work, or not.
+            CommandFailedError: its exit code was not 0, or there is no such program.
+            CommandLostError: it may have done its work or not.
         """
 
 
 class Here:
-    """Commands of this machine.
+    """Commands on this machine.
 
     Args:
-        environment: variables beside the few that batch systems need.
-        programs: directory that is searched before those of ``PATH``.
+        environment: variables beside PASSED_ON.
+        programs: directory searched before those of ``PATH``.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None, *, programs: str = "") -> None:
@@ -77,13 +79,13 @@ class Here:
 
 
 class OverSSH:
-    """Commands of a host that OpenSSH reaches, with one connection for all commands of a minute.
+    """Commands on a host that OpenSSH reaches; they share one connection, kept for a minute.
 
-    NB: of several lines in an argument not every login shell makes one argument; give them by *stdin*.
+    NB: some login shells split an argument of several lines; pass such texts by *stdin*.
 
     Args:
         connection: to the host.
-        environment: variables to set there.
+        environment: variables set there.
         programs: directory there that is searched before those of ``PATH``.
     """
 
@@ -103,7 +105,7 @@ class OverSSH:
         try:
             done = _run(command, name=name, stdin=stdin, timeout_s=timeout_s, environment=_own_environment())
         except CommandLostError:
-            # The command may be slow, or the shared connection hangs, and would for all commands after this one.
+            # Either the command is slow, or the shared connection hangs and would block all later commands.
             self._connection.forget()
             raise
         if done.exit_code == _SSH_FAILED:
@@ -116,10 +118,10 @@ class OverSSH:
 
 
 def stop_sharing(directories: Iterable[Path]) -> None:
-    """Have shared connections end with the last command on them, as far as they can be asked.
+    """Close shared connections after their last command, as far as they answer.
 
     Args:
-        directories: of CEs.
+        directories: those of the CEs.
     """
     for command in (command for each in directories for command in commands_that_stop_sharing(each)):
         with suppress(BatchCommandFailedError, CommandLostError):
@@ -127,11 +129,11 @@ def stop_sharing(directories: Iterable[Path]) -> None:
 
 
 def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Commands, Mapping[str, object]]:
-    """Return where the commands of a CE are run, and its other options, ``directory`` and ``python`` among them.
+    """Return the execution of a CE's commands, and its other options, ``directory`` and ``python`` among them.
 
     Args:
-        options: as configured; ``COMMON_OPTIONS`` are taken.
-        directory: of the server, for this CE alone; keeps the connection.
+        options: as configured; ``COMMON_OPTIONS`` are read here.
+        directory: on the server, for this CE alone; holds the connection's files.
 
     Raises:
         BackendError: one of the common options is wrong.
@@ -140,7 +142,7 @@ def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Comm
     environment = _environment_of(options)
     programs = read.text(options, "programs")
     if programs and not programs.startswith("/"):
-        raise BackendError(f"The option programs must be a directory's path from / on; it is {programs!r}.")
+        raise BackendError(f"The option programs must be the absolute path of a directory; it is {programs!r}.")
     connection = connection_of(options, directory=directory)
     if connection is None:
         return Here(environment, programs=programs), rest
@@ -150,13 +152,13 @@ def commands_of(options: Mapping[str, object], *, directory: Path) -> tuple[Comm
 def ask_host(
     commands: Commands, request: Mapping[str, object], *, timeout_s: float = TIMEOUT_S, python: str = "python3"
 ) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
-    """Have ``host.py`` do something on the host and return its answer; needs a Python there, as pilots do.
+    """Send a request to ``host.py`` on the host and return its answer; needs a Python there, as pilots do.
 
-    The request goes by standard input: what is on a command line everybody on the host could read.
+    The request goes by standard input, because everybody on the host can read command lines.
 
     Raises:
-        CommandFailedError: the host refused.
-        CommandLostError: nobody knows what the host did, or it answered nonsense.
+        CommandFailedError: the host refused it.
+        CommandLostError: the result is not known, or the answer cannot be read.
     """
     stdin = f"{json.dumps(_PROGRAM)}\n{json.dumps(request)}"
     answer = commands.run([python, "-I", "-S", "-c", _BOOTSTRAP], stdin=stdin, timeout_s=timeout_s)
@@ -167,7 +169,7 @@ def ask_host(
 
 
 class _Done(NamedTuple):
-    """A command that has ended."""
+    """The result of a command that has ended."""
 
     exit_code: int
     stdout: str
@@ -175,14 +177,14 @@ class _Done(NamedTuple):
 
 
 def _run(argv: Sequence[str], *, name: str, stdin: str, timeout_s: float, environment: Mapping[str, str]) -> _Done:
-    """Run a program of this machine with no other variables than these.
+    """Run a program of this machine with exactly these environment variables.
 
     Raises:
         CommandFailedError: it could not be started.
-        CommandLostError: it took too long; it was killed, with all that it started.
+        CommandLostError: it timed out and was killed, with all its processes.
     """
     home = environment.get("HOME", "/")
-    # A file, for a connection that stays may hold standard error open, and its end would never come.
+    # A file, because a shared connection may keep standard error open, so that a pipe would never end.
     with tempfile.TemporaryFile() as stderr:
         try:
             process = subprocess.Popen(  # noqa: S603 - a batch system's own program, and no shell
@@ -205,7 +207,7 @@ def _run(argv: Sequence[str], *, name: str, stdin: str, timeout_s: float, enviro
 
 
 def _output_of(name: str, done: _Done) -> str:
-    """Return what a command wrote, when it went well.
+    """Return the output of a successful command.
 
     Raises:
         CommandFailedError, CommandLostError: see ``Commands``.
@@ -214,8 +216,8 @@ def _output_of(name: str, done: _Done) -> str:
         number = abs(done.exit_code) if done.exit_code < 0 else done.exit_code - 128
         raise CommandLostError(f"{name} was ended by signal {number}.")
     if done.exit_code != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-_SHOWN:]
-        raise BatchCommandFailedError(f"{name} ended with exit code {done.exit_code}: {said}")
+        output = (done.stderr.strip() or done.stdout.strip() or "no output")[-_SHOWN:]
+        raise BatchCommandFailedError(f"{name} ended with exit code {done.exit_code}: {output}")
     return done.stdout
 
 
@@ -226,5 +228,5 @@ def _own_environment() -> dict[str, str]:
 def _environment_of(options: Mapping[str, object]) -> Mapping[str, str]:
     if flaw := flaw_of_environment(options):
         raise BackendError(flaw)
-    given = options.get("environment", {})
-    return given if isinstance(given, Mapping) else {}
+    environment = options.get("environment", {})
+    return environment if isinstance(environment, Mapping) else {}

@@ -1,10 +1,10 @@
-"""What has to be done on the host of a batch system: a program of its own, sent there as text for each request.
+"""The program for the host of a batch system; its text is sent there with each request.
 
-The request comes as JSON on standard input, the answer goes as JSON to standard output; it needs Python 3.9, as pilots
-do, and nothing else. A request is ``{"do": name, …}`` with the arguments of the function of that name below.
+A request is JSON on standard input, the answer JSON on standard output. It needs only Python 3.9, as pilots do. A
+request is ``{"do": name, …}`` with the arguments of the function of that name below.
 
-A host without a batch system keeps one directory per pilot, named by its stamp: pilot.sh, secret (until the agent has
-read it), pilot.log, process (which process it is) and, in the end, exit_code.
+A host without a batch system has one directory per pilot, named by its stamp: pilot.sh, secret (until the agent has
+read it), pilot.log, process (the ids of its process) and, after its end, exit_code.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 PROCESS, LOG, EXIT_CODE = "process", "pilot.log", "exit_code"
-#: Of all pilots of one user on this host; made by them.
+#: Payload records of all pilots of one user on this host; the pilots write them.
 _PAYLOADS = "/tmp/wms-payloads-{uid}"  # noqa: S108 - only what its owner wrote there is read
+#: Seconds that logs of ended pilots are kept.
 KEEP_LOGS_S = 30 * 24 * 3600
-#: Between a pilot's start and the note of its process there are a few system calls.
+#: Timeout between a pilot's start and the record of its process; a few system calls lie between them.
 _STARTED_WITHIN_S = 10.0
 _POLL_S = 0.01
-#: The directory of a pilot is called so.
+#: Name of the directory of a pilot.
 _STAMP = re.compile(r"[0-9a-f]{32}")
-#: Of the directories of pilots, whenever some are cleaned up; on a shared disk each costs a while.
+#: Directories of pilots checked at each clean-up; on a shared disk each takes a while.
 _LOOKED_AT = 1000
+#: Characters of a log that a reason quotes.
 _SHOWN = 300
-#: Stays until its pilot has ended, to say how; what asks the pilot to leave must not end it, nor be ignored by the
-#: pilot, so it is caught. Of two pilots of one stamp the second has not begun, and has nothing to say.
+#: Waits for its pilot and records the exit code. It catches signals: they must not end it, and an ignored signal would
+#: be ignored by the pilot too. Of two pilots of one stamp, the second has not begun and records nothing.
 _SHELL = """\
 trap : HUP INT TERM
 /bin/sh -c "$1"
@@ -46,8 +48,8 @@ read -r host boot pilot started shell rest < process
 [ "$shell" = $$ ] || exit 0
 echo $code > exit_code.unfinished && mv exit_code.unfinished exit_code
 """
-#: Notes which process it is and becomes the pilot. The link is what only one of a stamp can make; it is there with all
-#: that is in it, or not at all, so that whatever is killed meanwhile no pilot runs that nobody knows of.
+#: Records its process and becomes the pilot. Only one process of a stamp can create the link, which appears with its
+#: whole content; so even after a kill in between, no pilot runs without a record.
 _PILOT = """\
 started() { read -r line < "/proc/$1/stat"; set -- $line; shift 21; echo "$1"; }
 read -r host < /proc/sys/kernel/hostname
@@ -56,7 +58,7 @@ echo "$host $boot $$ $(started $$) $PPID $(started $PPID)" > process.$$ && ln pr
 rm process.$$
 exec /bin/sh ./pilot.sh
 """
-#: Kills the processes of the user that runs it whose environment holds the first argument, and those of the others.
+#: Kills the processes of its user whose environment contains the first argument, and those with the ids that follow.
 _KILL = """\
 marker=$1
 shift
@@ -67,11 +69,12 @@ done
 for pid; do kill -KILL "$pid" 2> /dev/null && echo "$pid"; done
 exit 0
 """
+#: Timeout of sudo.
 _SUDO_WITHIN_S = 20.0
 
 
 class Process(NamedTuple):
-    """A pilot's process, and that of the shell around it, for all time: a number is given again one day."""
+    """The processes of a pilot and of the shell around it, with their start times: process ids are reused."""
 
     host: str
     boot: str
@@ -82,22 +85,22 @@ class Process(NamedTuple):
 
     @property
     def batch_id(self) -> str:
-        """What a pilot is known by in lists."""
+        """Return the name of a pilot in lists."""
         return f"{self.host}:{self.pilot}:{self.pilot_started}"
 
     @property
     def pilot_lives(self) -> bool:
-        """Whether the pilot itself does."""
+        """Return whether the pilot runs."""
         return self._is_of_now() and _lives(self.pilot, self.pilot_started)
 
     @property
     def lives(self) -> bool:
-        """Whether the pilot does, or the shell that will say how it ended."""
+        """Return whether the pilot runs, or the shell that will record its exit code."""
         return self.pilot_lives or (self._is_of_now() and _lives(self.shell, self.shell_started))
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the machine; of several that share a home directory each knows its own processes."""
+        """Return whether the process is of this machine; several machines may share a home directory."""
         return self.host == os.uname().nodename
 
     def _is_of_now(self) -> bool:
@@ -105,7 +108,7 @@ class Process(NamedTuple):
 
 
 def write(directory: str, files: dict[str, str]) -> str:
-    """Make the directory, for its owner alone, and the files in it: {relative path: content}; return its real path."""
+    """Write files into a directory for its owner alone, as {relative path: content}; return its real path."""
     top = _real(directory)
     top.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, content in files.items():
@@ -119,7 +122,7 @@ def write(directory: str, files: dict[str, str]) -> str:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Remove files and directories, whatever is in them; one that is not there is no mistake."""
+    """Remove files and directories with their content; missing ones are ignored."""
     for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -128,7 +131,7 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def tail(path: str, size: int) -> str:
-    """Return the last *size* bytes of a file as text; nothing when there is none."""
+    """Return the last *size* bytes of a file as text; empty if there is no file."""
     try:
         with Path(path).expanduser().open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
@@ -138,16 +141,16 @@ def tail(path: str, size: int) -> str:
 
 
 def start(directory: str, pilots: list[dict[str, str]]) -> dict[str, dict[str, str]]:
-    """Start pilots, each a session of its own that outlives this program and whoever started it.
+    """Start pilots, each in a session of its own that outlives this program and its caller.
 
-    One whose stamp was started before is not started again.
+    A pilot whose stamp was started before is not started again.
 
     Args:
         directory: of all pilots of the computing element.
         pilots: ``stamp``, ``script`` and ``secret`` of each.
 
     Returns:
-        {stamp: {"batch_id": …} or {"error": …}}; neither, when it cannot be told within a while whether it runs.
+        {stamp: {"batch_id": …} or {"error": …}}; an empty value if it is not known in time whether the pilot runs.
     """
     _forget_signals()
     os.umask(0o077)
@@ -161,25 +164,25 @@ def start(directory: str, pilots: list[dict[str, str]]) -> dict[str, dict[str, s
         except OSError as error:
             answers[pilot["stamp"]] = {"error": f"could not be started: {error}"}
     give_up = time.monotonic() + _STARTED_WITHIN_S
-    for stamp in (one["stamp"] for one in pilots if one["stamp"] not in answers):
+    for stamp in (pilot["stamp"] for pilot in pilots if pilot["stamp"] not in answers):
         answers[stamp] = _begun(_real(directory) / stamp, begun.get(stamp), give_up=give_up)
     return answers
 
 
 def look(directory: str, stamps: list[str]) -> dict[str, dict[str, object]]:
-    """Return {stamp: where the pilot is}, without those of which this host knows nothing."""
+    """Return {stamp: state of the pilot}; pilots without a record on this host are missing."""
     states = ((stamp, _state_of(_real(directory) / stamp)) for stamp in stamps)
     return {stamp: state for stamp, state in states if state is not None}
 
 
 def count(directory: str) -> dict[str, int]:
-    """Return how many pilots live, and how many processors this host has."""
+    """Return the number of running pilots, and of processors of this host."""
     running = sum(state is not None and state["presence"] == "running" for state in map(_state_of, _pilots(directory)))
     return {"living": running, "processors": os.cpu_count() or 1}
 
 
 def kill(directory: str, stamps: list[str]) -> None:
-    """Kill pilots; their supervisors end the payloads, and the shells around them say how they ended."""
+    """Kill pilots; their supervisors end the payloads, and the shells around them record their exit codes."""
     for stamp in stamps:
         process = process_of(_real(directory) / stamp)
         if process is not None and process.pilot_lives:
@@ -188,7 +191,7 @@ def kill(directory: str, stamps: list[str]) -> None:
 
 
 def clean(directory: str, stamps: list[str]) -> None:
-    """Remove what these pilots left but their logs and how they ended, and all of those that ended 30 days ago."""
+    """Remove the files of these pilots except logs and exit codes, and all files of pilots that ended 30 days ago."""
     for own in (_real(directory) / stamp for stamp in stamps):
         process = process_of(own)
         if own.is_dir() and not (process is not None and process.lives):
@@ -200,10 +203,10 @@ def clean(directory: str, stamps: list[str]) -> None:
 
 
 def forget(directory: str, stamps: list[str]) -> None:
-    """Remove what these pilots of a batch system left but their logs, and what those left that ended 30 days ago.
+    """Remove the files of these pilots of a batch system except logs, and all files of pilots that ended 30 days ago.
 
-    Which pilots live only the batch system knows: of others than these a log that nobody has written to for so long
-    tells. Other things may be in the directory, too.
+    Only the batch system knows which pilots live; of others than these, the age of the log decides. The directory may
+    contain other things too.
     """
     for own in (_real(directory) / stamp for stamp in stamps):
         if own.is_dir():
@@ -212,7 +215,7 @@ def forget(directory: str, stamps: list[str]) -> None:
 
 
 def process_of(own: Path) -> Process | None:
-    """Return the process of the pilot that has this directory; None when it has not begun."""
+    """Return the process of the pilot with this directory; None: it has not begun."""
     try:
         host, boot, *numbers = (own / PROCESS).read_text(encoding="utf-8").split()
         return Process(host, boot, *map(int, numbers))
@@ -257,7 +260,7 @@ def _state_of(own: Path) -> dict[str, object] | None:
         return {"presence": "running", "batch_id": process.batch_id}
     if not process.is_here and exit_code is None:
         return None
-    if exit_code is None:  # between the two looks it may have ended in order
+    if exit_code is None:  # it may have been recorded since the first look
         exit_code = _exit_code_of(own)
     state: dict[str, object] = {"presence": "ended", "batch_id": process.batch_id}
     restarted = exit_code is None and process.boot != _boot()
@@ -270,10 +273,10 @@ def _state_of(own: Path) -> dict[str, object] | None:
 
 
 def _payload_lives(own: Path) -> bool:
-    """Return whether a payload of a pilot still runs; one that has lost all its supervisors is killed.
+    """Return whether a payload of a pilot still runs; one without any supervisor is killed.
 
-    A pilot that was killed has ended only when its payloads have: its jobs are given to other pilots then. The agent
-    keeps the records of payloads, each locked by the process that supervises the payload (payload_records.py).
+    A killed pilot counts as ended only when its payloads have ended, because its jobs go to other pilots then. The
+    agent keeps the records of payloads, each locked by the process that supervises the payload (payload_records.py).
     """
     lives, records = False, Path(_PAYLOADS.format(uid=os.getuid()))
     if not records.exists() or records.lstat().st_uid != os.getuid():
@@ -281,10 +284,11 @@ def _payload_lives(own: Path) -> bool:
     for file in records.glob("*.json"):
         try:
             head, *lines = file.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-            said = json.loads(head)
-            if said["work_directory"] != str(own / "work") or said["boot"] != _boot():
+            record = json.loads(head)
+            if record["work_directory"] != str(own / "work") or record["boot"] != _boot():
                 continue
-            lives = _is_locked(file) or _kill_payload(said["marker"], lines, account=said["account"]) or lives
+            supervised = _is_locked(file)
+            lives = supervised or _kill_payload(record["marker"], lines, account=record["account"]) or lives
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return lives
@@ -300,26 +304,26 @@ def _is_locked(file: Path) -> bool:
 
 
 def _kill_payload(marker: str, recorded: list[str], *, account: str) -> bool:
-    """Kill the processes that carry the marker in their environment or were recorded; return whether any lived."""
-    found = {int(pid) for pid, started in map(str.split, recorded) if _lives(int(pid), int(started))}
+    """Kill the recorded processes and those with the marker in their environment; return whether any lived."""
+    pids = {int(pid) for pid, started in map(str.split, recorded) if _lives(int(pid), int(started))}
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if marker.encode() in (place / "environ").read_bytes().split(b"\0"):
-                found.add(int(place.name))
-    for pid in found:
+                pids.add(int(place.name))
+    for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    killed_as_account = _kill_as(account, marker, found) if account else False
-    return bool(found) or killed_as_account
+    killed_as_account = _kill_as(account, marker, pids) if account else False
+    return bool(pids) or killed_as_account
 
 
 def _kill_as(account: str, marker: str, recorded: Iterable[int]) -> bool:
-    """Do the same as the payload's own user; return whether that found any process."""
+    """Do the same as the user of the payload; return whether any process was killed."""
     command = ["sudo", "-n", "-u", account, "--", "/bin/sh", "-c", _KILL, "kill", marker, *map(str, recorded)]
     try:
         killer = _start(command, cwd=Path("/"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError:
-        return False  # those that were recorded still count as living
+        return False  # recorded processes still count as living
     try:
         killed, _ = killer.communicate(timeout=_SUDO_WITHIN_S)
     except subprocess.TimeoutExpired:
@@ -334,13 +338,13 @@ def _exit_code_of(own: Path) -> int | None:
         code = int((own / EXIT_CODE).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-    return 128 - code if code > 128 else code  # which is how a shell says that a signal ended it
+    return 128 - code if code > 128 else code  # shells report a signal so
 
 
 def _reason(own: Path, process: Process, exit_code: int | None) -> str:
     if exit_code is None:
         return "It ended without a word." if process.boot == _boot() else "Its host was restarted."
-    # A signal says it all.
+    # A signal needs no further reason.
     return _last_line(own) if exit_code > 0 else ""
 
 
@@ -349,13 +353,13 @@ def _last_line(own: Path) -> str:
 
 
 def _pilots(directory: str) -> Iterator[Path]:
-    """Yield the directories of pilots, and of those that were to be."""
+    """Yield the directories of pilots that were started, or should have been."""
     with suppress(FileNotFoundError):
         yield from (own for own in _real(directory).iterdir() if (own / PROCESS).exists() or (own / LOG).exists())
 
 
 def _age_s(own: Path) -> float:
-    """Return the seconds since the pilot last wrote something, or was to be started."""
+    """Return the seconds since the pilot last wrote to its log, or should have been started."""
     try:
         return time.time() - (own / LOG if (own / LOG).exists() else own).stat().st_mtime
     except OSError:
@@ -363,7 +367,7 @@ def _age_s(own: Path) -> float:
 
 
 def _remove_old(directory: Path) -> None:
-    """Remove directories of pilots in which nothing was changed for long; of very many some, others the next time."""
+    """Remove directories of pilots without changes for KEEP_LOGS_S; at most _LOOKED_AT are checked in one call."""
     with suppress(OSError):
         names = [name for name in os.listdir(directory) if _STAMP.fullmatch(name)]  # noqa: PTH208 - the names alone
         for own in (directory / name for name in random.sample(names, min(len(names), _LOOKED_AT))):
@@ -382,7 +386,7 @@ def _untouched_s(own: Path) -> float:
 
 
 def _lives(pid: int, started: int) -> bool:
-    """Whether the process that was started then, in ticks since the machine was, has not ended."""
+    """Return whether the process with this start time, in clock ticks since boot, still runs."""
     try:
         # The program's name, in parentheses, may contain anything.
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
@@ -400,7 +404,7 @@ def _real(directory: str) -> Path:
 
 
 def _forget_signals() -> None:
-    """What whoever started this program blocks or ignores, the pilots would, too; they must hear who asks them."""
+    """Reset the signals that the caller of this program blocks or ignores: pilots would inherit that."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -413,7 +417,7 @@ _REQUESTS: dict[str, Callable[..., object]] = {
 
 
 def main() -> None:
-    """Do what is asked."""
+    """Answer the request on standard input."""
     request = json.load(sys.stdin)
     try:
         answer = _REQUESTS[request.pop("do")](**request)

@@ -1,12 +1,12 @@
-"""HTCondor 9 or newer, by its own programs, on the host of a schedd: this machine, or one that is reached through SSH.
+"""The backend of HTCondor 9 or newer: runs its programs on the host of a schedd, this machine or one behind SSH.
 
-No directory has to be shared with the nodes: HTCondor carries the script and the secret there, and the output back when
-the pilot has ended. Until then ``condor_tail`` looks at it; that of a pilot that was killed or evicted is lost, which
-matters little, for pilots ship their log themselves.
+No directory is shared with the nodes: HTCondor transfers the script and the secret there, and the output back when the
+pilot has ended. Until then ``condor_tail`` reads the output; that of a killed or evicted pilot is lost, but pilots
+upload their log themselves.
 
-Pilots are known by an attribute of their jobs, ``WmsStamp``, for an answer with the job's number may be lost. Should
-one be submitted twice all the same, by a condor_submit that came to its end after its time was over, then the first to
-start takes the secret, which is single-use, and the other ends for want of it.
+Pilots are found by the attribute ``WmsStamp`` of their jobs, because the reply with the job's number may be lost. If a
+pilot is submitted twice all the same, by a condor_submit that finished after its timeout, the first to start uses the
+single-use secret, and the other one ends without it.
 """
 
 import json
@@ -32,17 +32,17 @@ from pilots.backends.interface import (
 from pilots.backends.options import words_of_node
 from pilots.backends.script import SECRET_FILE, pilot_script
 
-#: On one command line; a line may have 128 kB.
+#: Stamps in one command line, which may have 128 kB.
 _STAMPS_AT_ONCE = 1000
-#: So many of the jobs that left the schedd last are looked at; more than leave between two rounds.
+#: Ended jobs in the history that are read; more than end between two rounds.
 _HISTORY_SCANNED = 20_000
 _OUTPUT_BYTES = 2**20
 _ATTRIBUTES = (
     "WmsStamp", "ClusterId", "ProcId", "JobStatus", "NumJobStarts", "HoldReason", "HoldReasonCode",
     "LastRejMatchReason", "RemoveReason", "ExitBySignal", "ExitSignal", "ExitCode",
 )  # fmt: skip
-#: Those that are not in the queue any more are looked for in the history, when there are some. The file of the history
-#: is read on this host: a schedd that is down must not let it look as if all had ended, hence the first ``exit``.
+#: Jobs that left the queue are read from the history. The history is a file on this host; the first ``exit`` makes sure
+#: that pilots do not seem ended while the schedd is down.
 _LOOK = """\
 queued=$(condor_q -json -constraint {constraint} -attributes {attributes}) || exit
 printf '%s\\n---\\n' "$queued"
@@ -52,37 +52,36 @@ left=$(({count} - $(printf '%s\\n' "$queued" | grep -c '"WmsStamp"')))
 """
 _COUNT = """\
 condor_status -json -constraint {unclaimed} -attributes Cpus,Memory,Disk,GPUs,PartitionableSlot || exit
-echo ---
-condor_q -json -constraint {waiting} -attributes ClusterId
+echo --- condor_q -json -constraint {waiting} -attributes ClusterId
 """
 _SUBMITTED = re.compile(r"^(\d+)\.(\d+) - \d+\.\d+$", re.MULTILINE)
 _TARGET = re.compile(r"\bTARGET\.", re.IGNORECASE)
-#: Values of JobStatus; with the others a pilot runs: running, transferring output, suspended.
+#: Values of JobStatus; with all others the pilot runs: running, transferring output, suspended.
 _IDLE, _REMOVED, _COMPLETED, _HELD = 1, 3, 4, 5
 
 _Ad = Mapping[str, Any]
 
 
 class HTCondorBackend:
-    """The pilots of one CE in one schedd."""
+    """Backend of the pilots of one CE in one schedd."""
 
     def __init__(self, description: CEDescription) -> None:
         """Take the description; see ``Backend``."""
         self._commands, others = commands_of(description.options, directory=description.directory)
         self._options = parse_options(others)
         self._server_url = description.server_url
-        #: That pilots ask for; none is known: one core.
+        #: Slots that the pilots request; without queues: one core.
         self._slots = [queue.slot for queue in description.queues] or [BatchRequest(queue="")]
         self._place = f"{description.site}/{description.ce}"
-        wanted = self._options.directory
-        #: Relative to the home directory there, not to wherever this process is.
-        self._directory = wanted if wanted.startswith(("/", "~")) else f"~/{wanted}"
+        directory = self._options.directory
+        #: Relative to the home directory on the host, not to the working directory of this process.
+        self._directory = directory if directory.startswith(("/", "~")) else f"~/{directory}"
 
     def capacity(self) -> int:
         """Return the free slots and ``max_pending`` less the pilots that wait; see ``Backend``."""
         unclaimed = 'State == "Unclaimed"'
         if self._options.requirements:
-            # The slot is asked by itself here, not as the target of a job; what names the job is true of none.
+            # The expression is evaluated for the slot itself, not as the target of a job, so TARGET. is removed.
             unclaimed += f" && ({_TARGET.sub('', self._options.requirements)})"
         waiting = f"(JobStatus == {_IDLE} || JobStatus == {_HELD}) && WmsCE == {quoted(self._place)}"
         script = _COUNT.format(unclaimed=shlex.quote(unclaimed), waiting=shlex.quote(waiting))
@@ -91,7 +90,7 @@ class HTCondorBackend:
         return max(0, free + self._options.max_pending - len(pilots))
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
-        """Submit the pilots, those for slots of one kind together; see ``Backend``."""
+        """Submit the pilots; those with equal slots in one call; see ``Backend``."""
         known = self.status([Handle(stamp=order.stamp) for order in orders])
         batch_ids = {stamp: state.batch_id for stamp, state in known.items()}
         refused: Mapping[str, str] = {}
@@ -112,7 +111,7 @@ class HTCondorBackend:
         ]
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
-        """Return where the pilots are; see ``Backend``."""
+        """Return the states of the pilots; see ``Backend``."""
         states: dict[str, BatchState] = {}
         for stamps in _portions(handles):
             script = _LOOK.format(
@@ -127,19 +126,19 @@ class HTCondorBackend:
         return states
 
     def kill(self, handles: Collection[Handle]) -> None:
-        """Remove the pilots' jobs, of which those that run are killed; see ``Backend``."""
+        """Remove the pilots' jobs; running ones are killed; see ``Backend``."""
         for stamps in _portions(handles):
             try:
                 self._commands.run(["condor_rm", "-constraint", _among(stamps)])
             except BatchCommandFailedError:
-                # It fails also when there is nothing to be removed, with words that change from version to version.
+                # It also fails if there is nothing to remove, with messages that differ between versions.
                 still = f"JobStatus != {_REMOVED} && {_among(stamps)}"
                 answer = self._commands.run(["condor_q", "-json", "-constraint", still, "-attributes", "ClusterId"])
                 if _ads_of(answer):
                     raise
 
     def output(self, handle: Handle) -> str:
-        """Return what the pilot wrote; see ``Backend``."""
+        """Return the output of the pilot; see ``Backend``."""
         path = f"{self._directory}/{handle.stamp}/pilot.log"
         written = str(self._ask_host(do="tail", path=path, size=_OUTPUT_BYTES))
         if written or not handle.batch_id:
@@ -147,14 +146,14 @@ class HTCondorBackend:
         try:
             return self._commands.run(["condor_tail", "-maxbytes", str(_OUTPUT_BYTES), handle.batch_id])
         except BatchCommandFailedError:
-            return ""  # it does not run, or its machine does not let it be looked at
+            return ""  # it does not run, or its machine denies access
 
     def clean(self, handles: Collection[Handle]) -> None:
         """Remove the pilots' scripts and secrets; see ``Backend``."""
         self._ask_host(do="forget", directory=self._directory, stamps=[handle.stamp for handle in handles])
 
     def _write(self, orders: Sequence[PilotOrder]) -> str:
-        """Write what the pilots need; return the real path of the directory."""
+        """Write the files that the pilots need; return the real path of the directory."""
         files = {
             f"{order.stamp}/{name}": content
             for order in orders
@@ -166,7 +165,7 @@ class HTCondorBackend:
         return str(self._ask_host(do="write", directory=self._directory, files=files))
 
     def _script(self, order: PilotOrder) -> str:
-        """Return the pilot's script: its place is the directory that HTCondor made, counts, and removes."""
+        """Return the pilot's script; it runs in the directory that HTCondor creates, accounts for and removes."""
         limit = ("--wall-time-s", str(order.slot.wall_time_s)) if order.slot.wall_time_s else ()
         life = (
             "--work-dir",
@@ -179,27 +178,27 @@ class HTCondorBackend:
         return pilot_script(order, server_url=self._server_url, secret_file=SECRET_FILE, more=life)
 
     def _submit_alike(self, orders: Sequence[PilotOrder], *, directory: str) -> Mapping[str, str]:
-        """Submit pilots for slots of one kind; return {stamp: id}, of none if HTCondor did not tell."""
+        """Submit pilots with equal slots; return {stamp: batch id}, empty if HTCondor did not report the ids."""
         stamps = [order.stamp for order in orders]
         description = self._options.description_for(
             orders[0].slot, place=self._place, directory=directory, stamps=stamps
         )
-        told = _SUBMITTED.search(self._commands.run(["condor_submit", "-terse"], stdin=description))
-        if told is None:
+        first_id = _SUBMITTED.search(self._commands.run(["condor_submit", "-terse"], stdin=description))
+        if first_id is None:
             return {}
-        return {stamp: f"{told[1]}.{int(told[2]) + number}" for number, stamp in enumerate(stamps)}
+        return {stamp: f"{first_id[1]}.{int(first_id[2]) + number}" for number, stamp in enumerate(stamps)}
 
     def _settle(
         self, stamps: Collection[str], *, refused: Mapping[str, str], batch_ids: dict[str, str]
     ) -> Mapping[str, str]:
-        """Look which pilots are there after all; add their ids and return why the others are not, if that is known."""
+        """Find out which of the pilots were submitted; add their ids, and return known errors of the others."""
         try:
             there = self.status([Handle(stamp=stamp) for stamp in stamps])
         except BackendError:
             return {}
         batch_ids |= {stamp: state.batch_id for stamp, state in there.items()}
         refused = {stamp: why for stamp, why in refused.items() if stamp not in there}
-        with suppress(BackendError):  # or the others' ids would be lost for it
+        with suppress(BackendError):  # else the ids of the other pilots would be lost
             self.clean([Handle(stamp=stamp) for stamp in refused])
         return refused
 
@@ -211,13 +210,13 @@ class HTCondorBackend:
 
 
 def _by_slot(orders: Sequence[PilotOrder]) -> Iterator[list[PilotOrder]]:
-    """Yield the orders for slots of one kind together."""
+    """Yield the orders, grouped by slot."""
     for _, alike in groupby(sorted(orders, key=lambda order: repr(order.slot)), key=lambda order: order.slot):
         yield list(alike)
 
 
 def _portions(handles: Iterable[Handle]) -> Iterator[list[str]]:
-    """Yield the stamps, as many at once as a command line may have."""
+    """Yield the stamps in portions for one command line."""
     stamps = sorted({handle.stamp for handle in handles})
     for start in range(0, len(stamps), _STAMPS_AT_ONCE):
         yield stamps[start : start + _STAMPS_AT_ONCE]
@@ -228,22 +227,22 @@ def _among(stamps: Iterable[str]) -> str:
 
 
 def _fitting(free: _Ad, wanted: BatchRequest) -> int:
-    """Return how many pilots with such a slot could start in what is free of a machine now."""
-    asked = (
+    """Return how many pilots with such a slot could start in the free resources of a slot of HTCondor."""
+    needs = (
         (free.get("Cpus"), wanted.processors),
         (free.get("Memory"), wanted.memory_mb),
         (free.get("Disk"), wanted.disk_mb * 1024),  # kB
         (free.get("GPUs"), wanted.gpus),
     )
-    fitting = min(int(there or 0) // needed for there, needed in asked if needed)
+    fitting = min(int(amount or 0) // needed for amount, needed in needs if needed)
     return fitting if free.get("PartitionableSlot") is True else min(fitting, 1)
 
 
 def _ads_of(answer: str) -> list[_Ad]:
-    """Return the ClassAds that one of HTCondor's programs wrote; some versions write nothing for none.
+    """Return the ClassAds in the output of one of HTCondor's programs; some versions print nothing for none.
 
     Raises:
-        BackendError: it wrote something else.
+        BackendError: the output is something else.
     """
     try:
         ads: list[_Ad] = json.loads(answer.strip() or "[]")
@@ -253,13 +252,13 @@ def _ads_of(answer: str) -> list[_Ad]:
 
 
 def _present(job: _Ad) -> BatchState:
-    """Return the state of a job in the queue."""
+    """Return the state of a job that is in the queue."""
     status, started = job.get("JobStatus"), bool(job.get("NumJobStarts"))
     held = f"held: {job.get('HoldReason', 'HTCondor gives no reason')}"
     if status == _COMPLETED:
         return _ended(job)
     if started and status in {_IDLE, _HELD}:
-        # It will not start again, and the schedd removes it when it looks at its jobs next.
+        # Its pilot starts only once, and the schedd removes the job at its next check.
         return _ended(job, reason=held if status == _HELD else "it was evicted, and pilots start once")
     if status == _HELD:
         by_hand = job.get("HoldReasonCode") == HELD_BY_A_PERSON

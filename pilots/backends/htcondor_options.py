@@ -1,4 +1,4 @@
-"""What a CE of type htcondor can be told, and pilots rewritten as a submit description (PIL §2.3 (iii))."""
+"""Options of a CE of type htcondor, and the submit description of its pilots (PIL §2.3 (iii))."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,20 +9,20 @@ from pilots.backends.commands import COMMON_OPTIONS
 from pilots.backends.interface import BackendError, BatchRequest
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: With one of these a pilot would not start as it should, or could not be found again.
+#: Attributes that would keep pilots from starting or from being found again.
 _OWN_ATTRIBUTES = ("WmsStamp", "WmsCE", "Requirements", "PeriodicRemove", "PeriodicRemoveReason", "MaxWallTime")
-#: Between asking a pilot that is evicted to leave and killing it; a machine may give less.
+#: Seconds between the signal to an evicted pilot and its kill; a machine may give less.
 _LEAVE_WITHIN_S = 30
 _MAX_IDLE_S = 300
-#: Held by a person, who may have reasons and may release it. All other holds are for troubles of the job.
+#: HoldReasonCode of a hold by a person, who may release the job. All other holds report a fault of the job.
 HELD_BY_A_PERSON = 1
-#: The secret is single-use: a pilot that was evicted would start in vain, again and again. NB: the machine looks at
-#: this too before it starts a job, so it holds also in the time until the schedd removes the job.
+#: Pilots start only once, because the secret is single-use. NB: the machine checks this too before it starts a job, so
+#: it also holds until the schedd removes the job.
 _NEVER_STARTED = "(isUndefined(MY.NumJobStarts) || MY.NumJobStarts < 1)"
 _EVICTED = "(JobStatus == 1 && NumJobStarts >= 1)"
 _HELD = f"(JobStatus == 5 && (HoldReasonCode =!= {HELD_BY_A_PERSON} || NumJobStarts >= 1))"
-#: NB: a job that is removed gracefully leaves the queue while its processes may still run; it would be said to have
-#: ended, and what it runs be run a second time. One that is evicted stays in the queue until they have ended.
+#: NB: no graceful removal: such a job leaves the queue while its processes may still run. It would count as ended, and
+#: its payload would run a second time. An evicted job stays in the queue until its processes have ended.
 _DESCRIPTION = """\
 universe = vanilla
 executable = {directory}/$(wms_stamp)/pilot.sh
@@ -47,17 +47,17 @@ queue wms_stamp from (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HTCondorOptions:
-    """``options`` of a CE of type htcondor, beside those of every CE that is reached by commands.
+    """Options of a CE of type htcondor, without COMMON_OPTIONS.
 
     Args:
-        directory: on the host, for what pilots need.
-        python: the interpreter of the host that does what has to be done there; pilots look for one of their node.
-        requirements: ClassAd expression that is true of every slot for pilots; empty: any slot.
+        directory: on the host, for the pilots' files.
+        python: the interpreter for ``host.py``; pilots search for one on their node.
+        requirements: ClassAd expression that every slot for pilots fulfils; empty: any slot.
         attributes: {name: ClassAd expression} of the jobs, such as an accounting group.
-        features: {platform or tag: ClassAd expression that is true of the slots that have it}.
-        max_pending: so many pilots may wait in the schedd beyond those for which a slot is free.
-        max_idle_s: after which a pilot that got no job leaves.
-        node_processors: cores of a node; None: as its pilots find.
+        features: {platform or tag: ClassAd expression that is true of the slots with it}.
+        max_pending: pilots that may wait in the schedd beyond those for which a slot is free.
+        max_idle_s: seconds without a job after which a pilot ends.
+        node_processors: cores of a node; None: detected by the pilot.
     """
 
     directory: str
@@ -70,15 +70,15 @@ class HTCondorOptions:
     node_processors: int | None = None
 
     def description_for(self, slot: BatchRequest, *, place: str, directory: str, stamps: Sequence[str]) -> str:
-        """Return the submit description of pilots for slots of one kind.
+        """Return the submit description of pilots with equal slots.
 
         Args:
-            slot: of each.
-            place: of the pilots, by which ``capacity`` knows those of this CE.
-            directory: on the host; each pilot has its script and its secret in the one that is named as its stamp.
-            stamps: of the pilots.
+            slot: the slot.
+            place: the value of WmsCE, by which ``capacity`` counts the pilots of this CE.
+            directory: on the host; contains a directory per stamp with the pilot's script and secret.
+            stamps: those of the pilots.
         """
-        asked = {
+        settings = {
             **{f"+{name}": _plain(value) for name, value in self.attributes.items()},
             "+WmsStamp": '"$(wms_stamp)"',
             "+WmsCE": _plain(quoted(place)),
@@ -92,12 +92,12 @@ class HTCondorOptions:
         return _DESCRIPTION.format(
             directory=_plain(directory),
             leave_within_s=_LEAVE_WITHIN_S,
-            asked="\n".join(f"{name} = {value}" for name, value in asked.items() if value),
+            asked="\n".join(f"{name} = {value}" for name, value in settings.items() if value),
             stamps="\n".join(stamps),
         )
 
     def _requirements_for(self, slot: BatchRequest) -> Iterable[str]:
-        """Yield what must be true of the node: one of the platforms, and all tags, as far as they are features here."""
+        """Yield the requirements on the slot: one of the platforms, and all tags, as far as they are features here."""
         yield _NEVER_STARTED
         if self.requirements:
             yield f"({self.requirements})"
@@ -110,10 +110,10 @@ class HTCondorOptions:
 
 
 def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
-    """Return the options with their defaults.
+    """Return the options, with defaults.
 
     Args:
-        options: without those of every CE that is reached by commands.
+        options: without COMMON_OPTIONS.
 
     Raises:
         BackendError: one is unknown or wrong.
@@ -123,7 +123,7 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
     attributes = _expressions(options, "attributes")
     for name in attributes:
         if not _NAME.fullmatch(name):
-            raise BackendError(f"The option attributes must have names of letters, digits and _; {name!r} is none.")
+            raise BackendError(f"The option attributes must have names of letters, digits and _, unlike {name!r}.")
         if name.casefold() in map(str.casefold, _OWN_ATTRIBUTES):
             raise BackendError(f"{name} in the option attributes is not possible: it is the pilot's own.")
     return HTCondorOptions(
@@ -141,15 +141,15 @@ def parse_options(options: Mapping[str, object]) -> HTCondorOptions:
 
 
 def quoted(text: str) -> str:
-    """Return the text as a string of a ClassAd.
+    """Return the text as a string literal of a ClassAd.
 
-    NB: HTCondor's programs read ClassAds of the old kind, in which a backslash means itself except before a quote.
+    NB: HTCondor's programs read old ClassAds, in which a backslash is literal except before a quote.
     """
     return '"{}"'.format(text.replace('"', '\\"'))
 
 
 def _ends(slot: BatchRequest) -> Mapping[str, str]:
-    """Return when the schedd removes a pilot, and with which words."""
+    """Return when the schedd removes a pilot, and the reason that it records."""
     conditions = [_HELD, _EVICTED]
     why = 'ifThenElse(JobStatus == 5, strcat("held: ", HoldReason), "it was evicted, and pilots start once")'
     if not slot.wall_time_s:
@@ -163,7 +163,7 @@ def _ends(slot: BatchRequest) -> Mapping[str, str]:
 
 
 def _plain(text: str) -> str:
-    """Return a value in which a submit description expands nothing."""
+    """Return the value with $ escaped, so that a submit description expands nothing in it."""
     return text.replace("$", "$(DOLLAR)")
 
 
@@ -171,16 +171,16 @@ def _expressions(options: Mapping[str, object], name: str) -> Mapping[str, str]:
     value = options.get(name, {})
     if not isinstance(value, Mapping):
         raise BackendError(f"The option {name} must be a record {{name: ClassAd expression}}; it is {value!r}.")
-    return {str(of): _expression(one, where=f"{of} in the option {name}") for of, one in value.items()}
+    return {str(key): _expression(text, where=f"{key} in the option {name}") for key, text in value.items()}
 
 
 def _expression(value: object, *, where: str) -> str:
-    """Return an expression that cannot become more than its part of a line of a submit description.
+    """Return the expression, if it cannot extend beyond its line of a submit description.
 
     Raises:
-        BackendError: it is none.
+        BackendError: it could.
     """
-    # A backslash at the end of a line would join the next one to it.
+    # A backslash at the end would join the next line.
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or value.endswith("\\"):
         raise BackendError(f"{where} must be a ClassAd expression in one line; it is {value!r}.")
     return value

@@ -1,8 +1,8 @@
-"""Fetches the pilot agent, verifies it and becomes it: a program of its own, sent as text in the script of a pilot.
+"""The installer of the pilot agent: fetches it, verifies it and becomes it; its text is part of the pilot's script.
 
-It is run as ``python3 -I -c PROGRAM FILE --server URL …``: FILE is where the agent is to be, the rest is for the agent.
-It needs Python 3.9, as the agent does, and nothing else. What the agent must be is told by the answer that it comes in:
-the server may have been upgraded while the pilot waited in a batch queue, and has its new agent since then.
+It is run as ``python3 -I -c PROGRAM FILE --server URL …``: FILE is the path for the agent, the rest are the agent's
+arguments. It needs only Python 3.9, as the agent does. The SHA-256 of the agent comes with the agent: the server may
+have been upgraded, with a new agent, while the pilot waited in a batch queue.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, build_ope
 
 REFUSED, WRONG_USAGE, UNREACHABLE = 1, 2, 3
 ADDRESS = re.compile(r"https?://[^\s/]\S*", re.IGNORECASE)
-#: Of a single operation of the network.
+#: Timeout of one network operation.
 TIMEOUT_S = 60.0
-#: Between two tries, at first and at most.
+#: Seconds between two tries: the first wait, and the longest.
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
-#: Overloaded, restarting, or a proxy that cannot reach the server.
+#: Status codes after which a retry helps: overload, restart, or a proxy that does not reach the server.
 TROUBLE = frozenset({429, *range(500, 600)})
 
 
 class InstallationError(Exception):
-    """There will be no pilot; the sentence says why."""
+    """The agent cannot be started; the sentence is the reason."""
 
     def __init__(self, exit_code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -40,26 +40,26 @@ class InstallationError(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become the agent; return only when that failed, with the exit code that the agent would have too."""
+    """Become the agent; return only after a failure, with the exit code that the agent would have."""
     file = Path(arguments[0])
     try:
         become_agent(file, list(arguments[1:]))
     except InstallationError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    finally:  # also where an option is wrong; the agent, once it runs, removes itself
+    finally:  # also after a wrong option; a running agent removes itself
         file.unlink(missing_ok=True)
 
 
 def become_agent(file: Path, arguments: list[str]) -> NoReturn:
-    """Fetch the agent into *file* and run it with *arguments* in place of this program.
+    """Fetch the agent into *file* and replace this program by it, with *arguments*.
 
     Raises:
-        InstallationError: that is not possible.
+        InstallationError: it failed.
     """
     options = parse(arguments)
     if options.remove_token_file and options.token_file not in {"", "-"} and not Path(options.token_file).exists():
-        # A batch system has started the pilot a second time: its token was used up before.
+        # A batch system has restarted the pilot: its secret is used already.
         raise InstallationError(WRONG_USAGE, f"The token file {options.token_file} cannot be read: there is none.")
     if not ADDRESS.fullmatch(options.server):
         raise InstallationError(WRONG_USAGE, "Give the address of the server: --server https://wms.example.org")
@@ -78,7 +78,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
         raise InstallationError(UNREACHABLE, sentence) from error
     try:
         file.write_bytes(program)
-        # Where there is no PATH, as in jobs of HTCondor, Python does not know where it is.
+        # Without PATH, as in jobs of HTCondor, Python does not know its own path.
         python = sys.executable or str(Path("/proc/self/exe").readlink())
         os.execv(python, [python, "-I", str(file), "--remove-program", *arguments])  # noqa: S606 - this program itself
     except OSError as error:
@@ -87,7 +87,7 @@ def become_agent(file: Path, arguments: list[str]) -> NoReturn:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the few options of the agent that matter here too."""
+    """Return the options of the agent that the installer uses too."""
     parser = argparse.ArgumentParser(prog="pilot", usage="see --help", add_help=False, allow_abbrev=False)
     parser.add_argument("--server", default="")
     parser.add_argument("--ca")
@@ -98,7 +98,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def opener_of(ca: str | None) -> OpenerDirector:
-    """Return what opens addresses as the agent will: with these certificates, and without a proxy."""
+    """Return an opener like the agent's: with these certificates, and without a proxy."""
     if ca is None:
         trusted = ssl.create_default_context()
     elif Path(ca).is_dir():
@@ -109,7 +109,7 @@ def opener_of(ca: str | None) -> OpenerDirector:
 
 
 def fetch(opener: OpenerDirector, address: str, *, patience_s: float) -> bytes:
-    """Return the agent; tried again while the server is down or what comes is not whole, as long as patience lasts.
+    """Return the agent; retry while the server is down or the content is damaged, for at most *patience_s*.
 
     Raises:
         HTTPError: the server refuses.
@@ -120,14 +120,14 @@ def fetch(opener: OpenerDirector, address: str, *, patience_s: float) -> bytes:
         try:
             return fetch_once(opener, address)
         except (OSError, HTTPException, ValueError) as error:
-            if is_final(error) or not time.monotonic() + wait_s <= give_up_at:  # of patience that is no number: none
+            if is_final(error) or not time.monotonic() + wait_s <= give_up_at:  # also when patience_s is NaN
                 raise
         time.sleep(wait_s)
         wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
 
 def fetch_once(opener: OpenerDirector, address: str) -> bytes:
-    """Return what is there, if it is what the answer says that it is."""
+    """Return the content of the response if its SHA-256 is that in its header."""
     with opener.open(address, timeout=TIMEOUT_S) as answer:
         program: bytes = answer.read()
         expected = answer.headers["X-Agent-SHA256"]
@@ -139,14 +139,14 @@ def fetch_once(opener: OpenerDirector, address: str) -> bytes:
 
 
 def is_final(error: Exception) -> bool:
-    """Return whether the next try would fail too."""
+    """Return whether further tries would fail too."""
     if isinstance(error, HTTPError):
         return error.code not in TROUBLE
     return isinstance(error, URLError) and isinstance(error.reason, ssl.SSLCertVerificationError)
 
 
 def sentence_of(error: Exception) -> str:
-    """Return what went wrong, and of an unknown certificate what to do."""
+    """Return the sentence of an error; for an unknown certificate, with the remedy."""
     if is_final(error):
         return f"{error}; name the certificates to trust with --ca"
     return str(error) or type(error).__name__

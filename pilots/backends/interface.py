@@ -1,10 +1,10 @@
-"""What every kind of computing element can be asked to do; each kind is one file beside this one.
+"""The interface of backends; each kind of computing element has one, in a file of this directory.
 
-Nothing here knows the database: directors commit what they are about to do, call these, and commit what came of it. A
-backend is made for each round at its CE and keeps nothing between two: any process may serve any CE.
+Backends do not use the database: directors commit their plans, call a backend, and commit the results. A backend is
+created for each round at its CE and keeps no state between rounds, so any process may serve any CE.
 
 To add a kind (ARC's REST interface and HTCondor-CE are the next): write a class with the methods of ``Backend`` in a
-file here and name it in the setting ``WMS_BACKENDS``. One that can look into its batch system may be ``Doubting`` too.
+file here and add it to the setting ``WMS_BACKENDS``. A backend that can inspect its batch system may be ``Doubting``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,32 +17,32 @@ import msgspec
 
 
 class BackendError(Exception):
-    """The computing element cannot be used as it is; the sentence is for its operator."""
+    """The computing element cannot be used; the sentence is for its operator."""
 
     def __init__(self, sentence: str) -> None:
-        # It may quote what some program wrote, and PostgreSQL stores no NUL.
+        # The sentence may quote output of a program, and PostgreSQL stores no NUL.
         super().__init__(sentence.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 class Presence(StrEnum):
-    """Where a pilot is, as its batch system says."""
+    """State of a pilot in its batch system."""
 
     WAITING = "waiting"
     RUNNING = "running"
     ENDED = "ended"
-    #: The batch system does not say; that is not the end of the pilot.
+    #: The batch system does not report the pilot; it has not necessarily ended.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchState:
-    """What a batch system says of one pilot.
+    """The state of one pilot, as its batch system reports it.
 
     Args:
-        presence: where it is.
-        batch_id: by which the batch system knows it; empty when it does not.
-        exit_code: of a pilot that has ended, negative for the signal that ended it; None: not known.
-        reason: why it waits, or how it ended, in the batch system's own words.
+        presence: the state.
+        batch_id: the pilot's id in the batch system; empty if not known.
+        exit_code: of an ended pilot, negative for a signal; None: not known.
+        reason: the batch system's reason why it waits or how it ended.
         by_system: the batch system ended it (preemption, limits, cancellation), or its node failed.
     """
 
@@ -55,17 +55,17 @@ class BatchState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:
-    """What is asked of the batch system for one pilot (PIL §2.3 (iii)).
+    """The resources requested from the batch system for one pilot (PIL §2.3 (iii)).
 
     Args:
         queue: name of the batch queue, or partition.
-        wall_time_s: from the pilot's start to its end; None: as long as the batch queue gives.
+        wall_time_s: from the pilot's start to its end; None: the limit of the batch queue.
         processors: cores.
-        memory_mb: of all of them together; 0: says nothing.
+        memory_mb: of all cores together; 0: not requested.
         gpus: number.
-        disk_mb: scratch; 0: says nothing.
-        platforms: of which the node must be one; empty: any.
-        tags: that the node must have.
+        disk_mb: scratch; 0: not requested.
+        platforms: the node must have one of them; empty: any.
+        tags: the node must have all of them.
     """
 
     queue: str
@@ -79,16 +79,16 @@ class BatchRequest:
 
     @classmethod
     def of(cls, stored: Mapping[str, object]) -> "BatchRequest":
-        """Return the slot that was stored as JSON."""
+        """Return the request stored as JSON."""
         return msgspec.convert(stored, cls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotOrder:
-    """One pilot that is to be submitted, with the secret that it exchanges for its token.
+    """One pilot to be submitted, with the secret that it exchanges for its token.
 
-    The secret goes to the pilot by a file of mode 0600 or by standard input, never on a command line or in an
-    environment, which others on the node can read (DESIGN §3.7).
+    The secret goes to the pilot in a file of mode 0600 or by standard input. It must not be on a command line or in an
+    environment, which others on the node can read.
     """
 
     stamp: str
@@ -102,7 +102,7 @@ class PilotOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """A pilot that was submitted: its stamp, which names it in the batch system, and its id there, if that is known."""
+    """A submitted pilot: its stamp, which names it in the batch system, and its id there, if known."""
 
     stamp: str
     batch_id: str = ""
@@ -110,9 +110,9 @@ class Handle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitResult:
-    """What came of one order: the pilot's id in the batch system, or why there is none.
+    """The result of one order: the pilot's id in the batch system, or an error.
 
-    Neither is told when the answer was lost: the pilot may be there, and a later ``status`` finds it by its stamp.
+    Both are empty if the reply was lost: the pilot may exist, and a later ``status`` finds it by its stamp.
     """
 
     stamp: str
@@ -125,8 +125,8 @@ class BatchQueue:
     """A batch queue of the CE.
 
     Args:
-        slot: that its pilots ask for; the smallest, when they ask for several.
-        cpu_time_s: promised to jobs there, in CPU seconds of a reference core.
+        slot: the slot that its pilots request; the smallest of several.
+        cpu_time_s: offered to jobs there, in CPU seconds of a reference core.
     """
 
     slot: BatchRequest
@@ -135,15 +135,15 @@ class BatchQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CEDescription:
-    """What a backend is made of.
+    """The arguments of a backend.
 
     Args:
         site, ce: names.
-        options: of the CE, as configured; the backend refuses those that it does not know.
-        directory: of the server, for this CE alone; made by whoever needs it.
+        options: of the CE, as configured; the backend refuses unknown ones.
+        directory: on the server, for this CE alone; created when needed.
         server_url: where pilots reach the server.
-        hidden: directories of the server that payloads on its own machine must not reach.
-        queues: that take pilots; none: they are not known, and a slot is one core.
+        hidden: directories of the server that payloads on its own machine must not read.
+        queues: those that take pilots; empty: not known, and a slot is one core.
     """
 
     site: str
@@ -156,40 +156,40 @@ class CEDescription:
 
 
 class Backend(Protocol):
-    """One computing element. Every method may raise ``BackendError``, and ends within a time of its own."""
+    """One computing element. Every method may raise ``BackendError``, and has a timeout."""
 
     def __init__(self, description: CEDescription) -> None:
-        """Take the description, without a word to the CE.
+        """Check the description, without contacting the CE.
 
         Raises:
             BackendError: an option is unknown or wrong.
         """
 
     def capacity(self) -> int:
-        """Return how many pilots, with the slots that its queues' pilots ask for, it could start or let wait now."""
+        """Return how many pilots, with the slots of its queues, it could start or let wait now."""
 
     def submit(self, orders: Sequence[PilotOrder]) -> Sequence[SubmitResult]:
-        """Submit the pilots; one that is refused keeps none of the others back.
+        """Submit the pilots; a refused one does not affect the others.
 
-        A pilot whose stamp the batch system knows already is not submitted again.
+        A pilot whose stamp the batch system has already is not submitted again.
         """
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
-        """Return {stamp: where the pilot is}, in one call to the CE; one that is missing is unknown."""
+        """Return {stamp: state of the pilot}, with one call to the CE; missing pilots are unknown."""
 
     def kill(self, handles: Collection[Handle]) -> None:
-        """End the pilots at once; those that have ended are no mistake."""
+        """Kill the pilots; ended ones are ignored."""
 
     def output(self, handle: Handle) -> str:
-        """Return what the pilot wrote to standard output and error, as far as it can be had; at most the last MB."""
+        """Return the pilot's standard output and error, as far as available; at most the last MB."""
 
     def clean(self, handles: Collection[Handle]) -> None:
-        """Remove what pilots that have ended left at the CE, but not their output before it is 30 days old."""
+        """Remove the files of ended pilots from the CE; their output is kept for 30 days."""
 
 
 @runtime_checkable
 class Doubting(Protocol):
-    """What a backend has, beside the above, that can tell whether its CE keeps what the queues promise."""
+    """A backend that can check whether its CE fulfils what its queues promise."""
 
     def doubts(self) -> Sequence[str]:
-        """Return a sentence for each queue whose pilots cannot do there what is said of it."""
+        """Return a sentence for each queue whose promises the CE does not fulfil."""

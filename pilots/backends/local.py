@@ -1,4 +1,4 @@
-"""The computing element that is this machine: each pilot is a process of it."""
+"""The backend of this machine: each pilot is a process here."""
 
 import io
 import os
@@ -20,25 +20,25 @@ from pilots.backends.commands import commands_of
 from pilots.backends.interface import BackendError, CEDescription, PilotOrder
 from pilots.backends.plain_host import SECRET_FILE, WORK_DIRECTORY, PlainHostBackend
 
-#: From asking pilots to leave, which hand their jobs back then, to killing them.
+#: Seconds between the signal to end, upon which pilots hand their jobs back, and the kill.
 LEAVE_WITHIN_S = 8.0
-#: So their jobs are stopped at once, and handed back before that.
+#: Grace and stop times of these pilots, short enough to hand jobs back within LEAVE_WITHIN_S.
 _GRACE_S, _STOP_WITHIN_S = 2, 7
-#: After SIGKILL only the kernel stands between a process and its end.
+#: Timeout after SIGKILL, which only the kernel can delay.
 _KILLED_WITHIN_S = 5.0
 _POLL_S = 0.05
 _OPTIONS = ("max_processes", "max_idle_s", "node_processors", "python", "environment")
 _MAX_IDLE_S = 60
-#: Longest wait between two matches; on this machine asking is cheap.
+#: Longest wait between two requests for a job, in seconds; on this machine requests are cheap.
 _MAX_WAIT_S = 10
 
 
 class LocalBackend(PlainHostBackend):
     """The processes of one local CE.
 
-    Options: ``max_processes``, pilots at once, all queues of the CE together; ``max_idle_s``, after which a pilot that
-    got no job leaves; ``node_processors``, cores that a pilot may offer, in place of those that it finds; ``python``,
-    the interpreter that runs them; ``environment``, variables for them.
+    Options: ``max_processes``, the most pilots of all queues of the CE together; ``max_idle_s``, seconds without a job
+    after which a pilot ends; ``node_processors``, cores that a pilot may offer, instead of those that it detects;
+    ``python``, their interpreter; ``environment``, their variables.
     """
 
     def __init__(self, description: CEDescription) -> None:
@@ -46,7 +46,7 @@ class LocalBackend(PlainHostBackend):
         options = description.options
         read.refuse_unknown(options, known=_OPTIONS, kind="local")
         commands, _ = commands_of(options, directory=description.directory)
-        # Payloads seldom use a core all the time, and pilots wait most of theirs.
+        # Payloads seldom use a core all the time, and pilots mostly wait.
         max_processes = read.number(options, "max_processes", default=max(16, 4 * (os.cpu_count() or 1)))
         python = _python_of(options)
         super().__init__(commands, directory=str(description.directory), python=python, max_processes=max_processes)
@@ -57,7 +57,7 @@ class LocalBackend(PlainHostBackend):
         self._hidden = [str(directory.absolute()) for directory in (*description.hidden, description.directory)]
 
     def script(self, order: PilotOrder) -> str:
-        """Return a script that starts the agent from this machine's copy: nothing has to be fetched."""
+        """Return a script that starts the agent from this machine's copy, without fetching it."""
         place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue)
         token = ("--token-file", SECRET_FILE, "--remove-token-file")
         life: tuple[str, ...] = (
@@ -75,9 +75,9 @@ class LocalBackend(PlainHostBackend):
 
 
 def dismiss(directory: Path) -> None:
-    """Ask all pilots of the local CEs whose directories are in *directory* to leave, wait, and kill those that stay.
+    """End all pilots of the local CEs whose directories are in *directory*: a signal, a wait, then a kill.
 
-    What their CEs are asked afterwards they answer: the pilots have ended, and how.
+    Their CEs report them as ended afterwards.
     """
     pilots = [process for process in _processes_in(directory) if process.lives]
     _send(pilots, signal.SIGTERM)
@@ -89,7 +89,7 @@ def dismiss(directory: Path) -> None:
 def _processes_in(directory: Path) -> Iterator[host.Process]:
     for place, below, files in os.walk(directory):
         if host.PROCESS in files:
-            below.clear()  # the work of payloads is in there, which may be called anything
+            below.clear()  # it contains files of payloads, with any names
             process = host.process_of(Path(place))
             if process is not None:
                 yield process
@@ -103,16 +103,16 @@ def _send(pilots: Sequence[host.Process], number: signal.Signals) -> None:
 
 
 def _wait_for(pilots: Sequence[host.Process], *, within_s: float) -> None:
-    """Wait until the pilots have ended, and the shells around them have said how."""
+    """Wait until the pilots have ended, and the shells around them have recorded their exit codes."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up and any(process.lives for process in pilots):
         time.sleep(_POLL_S)
 
 
 def _unpacked(place: Path) -> Path:
-    """Return the directory of the agent, in which Python keeps it compiled, so that only the first start is slow.
+    """Return the directory of the unpacked agent; Python keeps it compiled there, so that later starts are fast.
 
-    Its name is of its content: pilots that were started before an upgrade may still load parts of theirs.
+    Its name depends on its content: pilots started before an upgrade may still load modules of theirs.
 
     Raises:
         BackendError: it cannot be written.
@@ -135,6 +135,7 @@ def _unpacked(place: Path) -> Path:
 
 def _python_of(options: Mapping[str, object]) -> str:
     python = read.text(options, "python", default=sys.executable)
-    if (found := shutil.which(python)) is None:
+    interpreter = shutil.which(python)
+    if interpreter is None:
         raise BackendError(f"The option python must name an interpreter; {python!r} is none.")
-    return found
+    return interpreter

@@ -1,4 +1,4 @@
-"""Reads the ``options`` of computing elements, which came from a configuration file or from the admin as they were."""
+"""Checks of the ``options`` of computing elements, which come unchecked from the configuration file or the admin."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,10 +7,10 @@ from wms.kernel.names import did_you_mean
 
 
 def text(options: Mapping[str, object], name: str, *, default: str = "") -> str:
-    """Return an option that is a text in one line.
+    """Return an option that is a text of one line.
 
     Raises:
-        BackendError: it is something else, or empty though given.
+        BackendError: it is something else, or empty.
     """
     value = options.get(name, default)
     if not isinstance(value, str) or (name in options and not value.strip()) or not (value.isprintable() or not value):
@@ -31,15 +31,15 @@ def number(options: Mapping[str, object], name: str, *, default: int, at_least: 
 
 
 def refuse_unknown(options: Collection[str], *, known: Collection[str], kind: str) -> None:
-    """Refuse options that a CE of this kind does not have.
+    """Refuse options that CEs of this kind do not have.
 
     Args:
-        options: names of those that were given.
-        known: names of those that there are.
+        options: names of the configured ones.
+        known: names of all that exist.
         kind: type of the CE.
 
     Raises:
-        BackendError: there is one; with the nearest name.
+        BackendError: an unknown one; with the nearest name.
     """
     for name in sorted(set(options) - set(known)):
         raise BackendError(
@@ -48,14 +48,14 @@ def refuse_unknown(options: Collection[str], *, known: Collection[str], kind: st
 
 
 def node_processors(options: Mapping[str, object]) -> int | None:
-    """Return the cores of a node, where the site names them.
+    """Return the configured cores of a node, or None.
 
     Raises:
-        BackendError: it is no whole number, or less than 1.
+        BackendError: the option is not a whole number of at least 1.
     """
     return number(options, "node_processors", default=1) if "node_processors" in options else None
 
 
 def words_of_node(processors: int | None) -> tuple[str, ...]:
-    """Return the agent's options that say what the node has."""
+    """Return the arguments of the agent for the configured cores."""
     return () if processors is None else ("--node-processors", str(processors))

@@ -1,7 +1,7 @@
-"""Pilots as processes of a plain host, which has no batch system; what ``local`` and ``ssh`` have in common.
+"""Pilots as processes of a plain host without a batch system: the common part of ``local`` and ``ssh``.
 
-A pilot outlives whoever started it, and what became of it is in its directory on the host (see ``host.py``), so any
-process of the server may look. A host that ends what a user leaves behind when the last session is over (systemd's
+A pilot outlives the process that started it, and its state is in its directory on the host (``host.py``), so any
+process of the server can read it. A host that kills a user's processes after the last session (systemd's
 KillUserProcesses) needs ``loginctl enable-linger`` for the user.
 """
 
@@ -16,7 +16,7 @@ from pilots.backends.interface import BatchState, Handle, PilotOrder, Presence, 
 
 logger = logging.getLogger(__name__)
 
-#: In the directory of each pilot, where its script starts.
+#: Names in the directory of each pilot, where its script starts.
 SECRET_FILE, WORK_DIRECTORY = "secret", "work"
 _OUTPUT_BYTES = 2**20
 
@@ -25,10 +25,10 @@ class PlainHostBackend(ABC):
     """One plain host.
 
     Args:
-        commands: reach it.
-        directory: there, for pilots of this CE alone.
-        python: interpreter there, for what has to be done on the host.
-        max_processes: pilots at once, all queues of the CE together; None: one for each processor.
+        commands: execution on the host.
+        directory: on the host, for pilots of this CE alone.
+        python: interpreter on the host for ``host.py``.
+        max_processes: the most pilots of all queues of the CE together; None: one per processor.
     """
 
     def __init__(self, commands: Commands, *, directory: str, python: str, max_processes: int | None) -> None:
@@ -39,10 +39,10 @@ class PlainHostBackend(ABC):
 
     @abstractmethod
     def script(self, order: PilotOrder) -> str:
-        """Return the shell script that becomes the pilot."""
+        """Return the pilot's shell script."""
 
     def capacity(self) -> int:
-        """Return how many pilots it could take now."""
+        """Return how many further pilots the host can take."""
         counted = self._ask("count")
         most = self._max_processes or int(counted["processors"])
         return max(0, most - int(counted["living"]))
@@ -60,7 +60,7 @@ class PlainHostBackend(ABC):
         return [SubmitResult(stamp=order.stamp, **answers.get(order.stamp, {})) for order in orders]
 
     def status(self, handles: Collection[Handle]) -> Mapping[str, BatchState]:
-        """Return where the pilots are."""
+        """Return the states of the pilots."""
         states = self._ask("look", stamps=[handle.stamp for handle in handles])
         return {
             stamp: BatchState(**{**state, "presence": Presence(state["presence"])}) for stamp, state in states.items()
@@ -71,12 +71,12 @@ class PlainHostBackend(ABC):
         self._ask("kill", stamps=[handle.stamp for handle in handles])
 
     def output(self, handle: Handle) -> str:
-        """Return what the pilot wrote."""
+        """Return the output of the pilot."""
         path = f"{self._directory}/{handle.stamp}/{host.LOG}"
         return str(ask_host(self._commands, {"do": "tail", "path": path, "size": _OUTPUT_BYTES}, python=self._python))
 
     def clean(self, handles: Collection[Handle]) -> None:
-        """Remove all but the logs of the pilots that have ended, and the logs of those that did 30 days ago."""
+        """Remove the files of ended pilots except logs, and logs of pilots that ended 30 days ago."""
         self._ask("clean", stamps=[handle.stamp for handle in handles])
 
     def _ask(self, do: str, **arguments: object) -> Any:  # noqa: ANN401 - as many kinds of answers as requests

@@ -1,17 +1,17 @@
-"""The few lines by which a pilot installs itself: find a Python, fetch the agent, verify it, become it (PIL §2.1)."""
+"""The script of a pilot: finds a Python and runs the installer of the agent (PIL §2.1)."""
 
 import shlex
 from pathlib import Path
 
 from pilots.backends.interface import PilotOrder
 
-#: In the directory where a batch system starts a pilot, next to its script.
+#: Name of the file with the secret, in the directory where a batch system starts a pilot.
 SECRET_FILE = "secret"  # noqa: S105 - its name
-#: Tried one after the other; on systems whose own Python is too old a newer one often has a name of its own.
+#: Interpreters in the order of trial; where the system's own Python is too old, a newer one often has its own name.
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in (13, 12, 11, 10, 9, 14)), "python")
 _INSTALLER = (Path(__file__).parent / "install.py").read_text(encoding="utf-8")
-# A function, so that a script that arrives cut off by "curl | sh" does nothing. The Python that is tried must not read
-# standard input, which may hold the secret.
+# A function, so that a script truncated in "curl | sh" does nothing. The trial of an interpreter must not read standard
+# input, which may contain the secret.
 _SCRIPT = """\
 #!/bin/sh
 # A pilot of a workload management system: fetches its program, verifies it, and becomes it.
@@ -34,25 +34,25 @@ main "$@"
 def pilot_script(
     order: PilotOrder, *, server_url: str, secret_file: str, more: tuple[str, ...] = (), python: str = ""
 ) -> str:
-    """Return the shell script of one pilot; there is no secret in it. Its program is put where the script starts.
+    """Return the shell script of one pilot; it contains no secret. The agent is stored where the script starts.
 
     Args:
         order: of the pilot.
-        server_url: where pilots reach the server.
-        secret_file: path on the node, or relative to where the script starts; the agent removes it once it was read.
+        server_url: address of the server for pilots.
+        secret_file: path on the node, or relative to where the script starts; the agent removes it after reading it.
         more: further arguments of the agent.
-        python: the interpreter to be tried first.
+        python: the interpreter to try first.
     """
     place = ("--vo", order.vo, "--site", order.site, "--ce", order.ce, "--queue", order.queue, "--stamp", order.stamp)
-    # Beside the directory where it starts are those of other pilots, with the secrets of those that still wait.
+    # The directory beside it contains other pilots' directories, with the secrets of those that still wait.
     hidden = ("--hide", "..")
-    given = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *more, *hidden)
+    words = ("--server", server_url, "--token-file", secret_file, "--remove-token-file", *place, *more, *hidden)
     program = f'"$PWD"/{shlex.quote(f"agent-{order.stamp}.pyz")}'
-    return _script(program=program, arguments=shlex.join(given), first=(python,) if python else ())
+    return _script(program=program, arguments=shlex.join(words), first=(python,) if python else ())
 
 
 def site_script(*, server_url: str) -> str:
-    """Return the script by which a site or a virtual machine starts a pilot of its own; the agent's arguments are its.
+    """Return the script by which a site or a virtual machine starts a pilot; its arguments go to the agent.
 
     ``curl -s https://wms.example.org/api/pilots/pilot.sh | sh -s -- --vo V --site S --ce C --queue Q --token-file F``
     """

@@ -1,4 +1,4 @@
-"""What Slurm says of its nodes: how many pilots could start on them, and how long its partitions let them run."""
+"""Free slots and time limits of Slurm's nodes and partitions."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -11,31 +11,31 @@ _FIELDS = (
     "NodeHost", "PartitionName", "Available", "StateCompact", "CPUsState", "Memory", "AllocMem", "Disk",
     "features_act", "Gres", "GresUsed", "OverSubscribe", "Time", "DefaultTime",
 )  # fmt: skip
-#: Of ``sinfo --Node``: a line for each node in each of its partitions.
+#: Format of ``sinfo --Node``, which prints a line for each node in each of its partitions.
 FORMAT = ",".join(f"{name}:|" for name in _FIELDS)
-#: With some cores free, and with a node that answers and nobody has set apart.
+#: States of a node with free cores that responds and is not reserved by anybody.
 _OPEN = re.compile(r"(idle|mix|comp)[~#+-]?")
 _GPUS = re.compile(r"\bgpu(?::[^:,(]+)?:([0-9]+)")
 _TIME = re.compile(r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+)")
 _FEATURE = re.compile(r"[\w.-]+")
-#: A core may be faster than the reference by a little, and what is measured there is no exact number.
+#: Tolerance: a core may be a little faster than the reference, whose measurement is not exact.
 _ENOUGH = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node in one of its partitions; what is free, as Slurm counts it.
+    """A node in one of its partitions, with the resources that Slurm counts as free.
 
     Args:
-        name, partition: of which it is listed in each.
+        name, partition: a node is listed once per partition.
         is_open: whether jobs start there.
-        is_whole: whether nobody has anything of it.
-        exclusive: whether each job gets the whole of it.
+        is_whole: whether nothing of it is allocated.
+        exclusive: whether each job gets the whole node.
         cpus, gpus, memory_mb: free.
-        disk_mb: all of it, which Slurm gives to each job.
-        features: words for it.
-        limit_s: the longest that its partition lets jobs run; None: for ever.
-        usual_s: what it gives to jobs that do not say how long; None: for ever.
+        disk_mb: total, which Slurm grants to each job.
+        features: its active features.
+        limit_s: the time limit of its partition; None: no limit.
+        usual_s: the default time of its partition; None: no limit.
     """
 
     name: str
@@ -53,32 +53,32 @@ class Node:
 
 
 def nodes_in(answer: str) -> Iterator[Node]:
-    """Yield the nodes of an answer of ``sinfo`` in ``FORMAT``."""
+    """Yield the nodes in an output of ``sinfo`` with ``FORMAT``."""
     for line in answer.split("\n"):
         values = line.split("|")
         if len(values) != len(_FIELDS) + 1:
             continue
-        said = dict(zip(_FIELDS, values, strict=False))
-        allocated, idle, *_ = (int(number) for number in said["CPUsState"].split("/"))
-        limit_s, usual_s = _seconds(said["Time"]), _seconds(said["DefaultTime"])
+        fields = dict(zip(_FIELDS, values, strict=False))
+        allocated, idle, *_ = (int(number) for number in fields["CPUsState"].split("/"))
+        limit_s, usual_s = _seconds(fields["Time"]), _seconds(fields["DefaultTime"])
         yield Node(
-            name=said["NodeHost"],
-            partition=said["PartitionName"],
-            is_open=said["Available"] == "up" and _OPEN.fullmatch(said["StateCompact"]) is not None,
+            name=fields["NodeHost"],
+            partition=fields["PartitionName"],
+            is_open=fields["Available"] == "up" and _OPEN.fullmatch(fields["StateCompact"]) is not None,
             is_whole=allocated == 0,
-            exclusive=said["OverSubscribe"].startswith("EXCLUSIVE"),
+            exclusive=fields["OverSubscribe"].startswith("EXCLUSIVE"),
             cpus=idle,
-            gpus=_gpus(said["Gres"]) - _gpus(said["GresUsed"]),
-            memory_mb=_number(said["Memory"]) - _number(said["AllocMem"]),
-            disk_mb=_number(said["Disk"]),
-            features=frozenset(said["features_act"].split(",")),
+            gpus=_gpus(fields["Gres"]) - _gpus(fields["GresUsed"]),
+            memory_mb=_number(fields["Memory"]) - _number(fields["AllocMem"]),
+            disk_mb=_number(fields["Disk"]),
+            features=frozenset(fields["features_act"].split(",")),
             limit_s=limit_s,
-            usual_s=limit_s if said["DefaultTime"] == "n/a" else usual_s,
+            usual_s=limit_s if fields["DefaultTime"] == "n/a" else usual_s,
         )
 
 
 def free_slots(nodes: Iterable[Node], queues: Collection[BatchQueue], *, options: SlurmOptions) -> int:
-    """Return how many pilots could start now: on each node as many as it can take of the queue that fits it best."""
+    """Return how many pilots could start now: on each node, as many as it can take for the queue that fits it best."""
     wanted = [(queue.slot, options.partitions_for(queue.slot)) for queue in queues]
     best: dict[str, int] = {}
     for node in nodes:
@@ -89,26 +89,26 @@ def free_slots(nodes: Iterable[Node], queues: Collection[BatchQueue], *, options
 
 
 def doubts(nodes: Sequence[Node], queues: Iterable[BatchQueue], *, options: SlurmOptions) -> Iterator[str]:
-    """Yield a sentence for each queue whose pilots Slurm gives less time than their queue promises to jobs."""
+    """Yield a sentence for each queue whose pilots get less time from Slurm than the queue promises to jobs."""
     limits = {node.partition: (node.limit_s, node.usual_s) for node in nodes}
     for queue in queues:
         slot, partitions = queue.slot, options.partitions_for(queue.slot)
-        there = [limits[name] for name in partitions if name in limits]
-        if not there:
+        limits_there = [limits[name] for name in partitions if name in limits]
+        if not limits_there:
             yield f"Slurm shows no node of {_named(partitions)}, where pilots of the queue {slot.queue} are to go."
             continue
-        limit_s = _longest(limit for limit, _ in there)
+        limit_s = _longest(limit for limit, _ in limits_there)
         if slot.wall_time_s is not None and limit_s is not None and slot.wall_time_s > limit_s:
             yield (
                 f"Pilots of the queue {slot.queue} never start: its wall_time_s is {slot.wall_time_s}, and "
                 f"{_named(partitions)} gives at most {limit_s} s."
             )
             continue
-        given_s = slot.wall_time_s or _longest(usual for _, usual in there)
-        if given_s is not None and given_s < _ENOUGH * queue.cpu_time_s:
+        granted_s = slot.wall_time_s or _longest(usual for _, usual in limits_there)
+        if granted_s is not None and granted_s < _ENOUGH * queue.cpu_time_s:
             yield (
                 f"The queue {slot.queue} promises {queue.cpu_time_s} s of CPU time (cpu_time_s), and its pilots may "
-                f"run {given_s} s in {_named(partitions)}: unless its cores are that much faster than the reference, "
+                f"run {granted_s} s in {_named(partitions)}: unless its cores are that much faster than the reference, "
                 "longer jobs wait for it in vain."
             )
 
@@ -117,15 +117,15 @@ def _fitting(node: Node, slot: BatchRequest, *, options: SlurmOptions) -> int:
     """Return how many pilots with such a slot could start on the node now."""
     if not node.is_open or node.disk_mb < slot.disk_mb or not _has(node.features, options.features_for(slot)):
         return 0
-    asked = ((node.cpus, slot.processors), (node.memory_mb, slot.memory_mb), (node.gpus, slot.gpus))
-    fitting = max(0, min(free // wanted for free, wanted in asked if wanted))
+    needs = ((node.cpus, slot.processors), (node.memory_mb, slot.memory_mb), (node.gpus, slot.gpus))
+    fitting = max(0, min(free // needed for free, needed in needs if needed))
     if node.exclusive or options.is_exclusive:
         return min(fitting, 1) if node.is_whole else 0
     return fitting
 
 
 def _has(features: Collection[str], expression: str) -> bool:
-    """Tell whether a node may be one that is asked for; of counts and the like only Slurm itself can tell."""
+    """Return whether a node may fulfil a constraint; only Slurm itself can evaluate counts and the like."""
     alternatives = [part.removeprefix("(").removesuffix(")").split("|") for part in expression.split("&")]
     if not expression or not all(_FEATURE.fullmatch(word) for words in alternatives for word in words):
         return True
@@ -141,17 +141,17 @@ def _number(text: str) -> int:
 
 
 def _seconds(time: str) -> int | None:
-    """Return the seconds of days-hours:minutes:seconds; None when it is none, for there is no limit."""
-    found = _TIME.fullmatch(time)
-    if found is None:
+    """Return the seconds of days-hours:minutes:seconds; None if the text is something else, which means no limit."""
+    match = _TIME.fullmatch(time)
+    if match is None:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _longest(times_s: Iterable[int | None]) -> int | None:
-    known = list(times_s)
-    return None if None in known else max(time_s for time_s in known if time_s is not None)
+    times = list(times_s)
+    return None if None in times else max(time_s for time_s in times if time_s is not None)
 
 
 def _named(partitions: Collection[str]) -> str:

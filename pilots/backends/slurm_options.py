@@ -1,4 +1,4 @@
-"""What a CE of type slurm can be told, and a slot rewritten as options of sbatch (PIL §2.3 (iii))."""
+"""Options of a CE of type slurm, and the options of sbatch for a slot (PIL §2.3 (iii))."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from pilots.backends import options as read
 from pilots.backends.commands import COMMON_OPTIONS
 from pilots.backends.interface import BackendError, BatchRequest
 
-#: Between telling a pilot to leave and the end of its slot; Slurm may tell it up to a minute sooner.
+#: Seconds between the signal to a pilot and the end of its slot; Slurm may send it up to a minute earlier.
 NOTICE_S = 60
 _MAX_IDLE_S = 300
-#: Options of sbatch that have an option of the CE, or a field of the queue, for them.
-_ASKED_ELSEWHERE = {
+#: Options of sbatch for which the CE has an option, or the queue a field.
+_SET_ELSEWHERE = {
     "account": "the option account",
     "constraint": "the option constraint",
     "cpus-per-task": "the queue's processors",
@@ -22,7 +22,7 @@ _ASKED_ELSEWHERE = {
     "time": "the queue's wall_time_s",
     "tmp": "the queue's disk_mb",
 }
-#: With one of these a pilot would not start as it should, or could not be found again.
+#: Options of sbatch that would keep pilots from starting or from being found again.
 _BREAKING = frozenset(
     {
         "array", "chdir", "clusters", "error", "export", "export-file", "get-user-env", "help", "hold", "input",
@@ -34,18 +34,18 @@ _BREAKING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmOptions:
-    """``options`` of a CE of type slurm, beside those of every CE that is reached by commands.
+    """Options of a CE of type slurm, without COMMON_OPTIONS.
 
     Args:
-        directory: on the host, for what pilots need.
-        python: the interpreter of the host that does what has to be done there; pilots look for one of their node.
-        partition: empty: the one named as the slot's queue.
+        directory: on the host, for the pilots' files.
+        python: the interpreter for ``host.py``; pilots search for one on their node.
+        partition: empty: the one with the name of the slot's queue.
         account, qos: empty: the user's default.
         constraint: features that every node must have; empty: none.
         features: {platform or tag: feature of the nodes that have it}.
-        max_pending: so many pilots may wait in Slurm beyond those for which a slot is free.
-        max_idle_s: after which a pilot that got no job leaves.
-        node_processors: cores of a node; None: as its pilots find.
+        max_pending: pilots that may wait in Slurm beyond those for which a slot is free.
+        max_idle_s: seconds without a job after which a pilot ends.
+        node_processors: cores of a node; None: detected by the pilot.
         submit_arguments: further options of sbatch.
     """
 
@@ -62,12 +62,12 @@ class SlurmOptions:
     node_processors: int | None = None
 
     def arguments_for(self, slot: BatchRequest) -> list[str]:
-        """Return the options of sbatch that ask for the slot.
+        """Return the options of sbatch that request the slot.
 
-        A slot's time is not lengthened by anything: as a rule it is the partition's limit, and a job that asks for more
-        than that waits forever.
+        Nothing is added to the slot's time: mostly it is the partition's limit, and a job that requests more waits
+        forever.
         """
-        asked = {
+        settings = {
             "partition": self.partition or slot.queue,
             "account": self.account,
             "qos": self.qos,
@@ -78,19 +78,23 @@ class SlurmOptions:
             "gres": f"gpu:{slot.gpus}" if slot.gpus else "",
             "tmp": slot.disk_mb,  # MB
         }
-        return [*self.submit_arguments, "--ntasks=1", *(f"--{name}={value}" for name, value in asked.items() if value)]
+        return [
+            *self.submit_arguments,
+            "--ntasks=1",
+            *(f"--{name}={value}" for name, value in settings.items() if value),
+        ]
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether each pilot gets whole nodes."""
+        """Return whether each pilot gets whole nodes."""
         return any(argument.partition("=")[0] == "--exclusive" for argument in self.submit_arguments)
 
     def partitions_for(self, slot: BatchRequest) -> Sequence[str]:
-        """Return the names of the partitions to one of which a pilot with this slot goes; none: to any."""
+        """Return the partitions of which a pilot with this slot may use any; empty: all."""
         return [name for name in (self.partition or slot.queue).split(",") if name]
 
     def features_for(self, slot: BatchRequest) -> str:
-        """Return what is asked of the node: one of the platforms, and all tags, as far as they are features here."""
+        """Return the constraint on the node: one of the platforms, and all tags, as far as they are features here."""
         platforms = "|".join(self._features_of(slot.platforms))
         parts = [part for part in (self.constraint, platforms, *self._features_of(slot.tags)) if part]
         if len(parts) == 1:
@@ -102,10 +106,10 @@ class SlurmOptions:
 
 
 def parse_options(options: Mapping[str, object]) -> SlurmOptions:
-    """Return the options with their defaults.
+    """Return the options, with defaults.
 
     Args:
-        options: without those of every CE that is reached by commands.
+        options: without COMMON_OPTIONS.
 
     Raises:
         BackendError: one is unknown or wrong.
@@ -130,8 +134,8 @@ def parse_options(options: Mapping[str, object]) -> SlurmOptions:
 def _directory(options: Mapping[str, object]) -> str:
     directory = read.text(options, "directory", default="wms-pilots")
     if "%" in directory or "\\" in directory:
-        # Slurm would put the number of the job, or something else of it, in their place.
-        raise BackendError(f"The option directory must have neither % nor \\ in it; it is {directory!r}.")
+        # Slurm would replace these patterns, for example by the number of the job.
+        raise BackendError(f"The option directory must not contain % or \\; it is {directory!r}.")
     return directory
 
 
@@ -153,16 +157,16 @@ def _submit_arguments(value: object) -> tuple[str, ...]:
 
 
 def _check_argument(argument: str) -> None:
-    """Refuse what sbatch would not take for one option, and options that are this backend's own.
+    """Refuse an argument that is not one option of sbatch, or an option that the backend sets itself.
 
     Raises:
-        BackendError: it is one of these.
+        BackendError: it is refused.
     """
     name = argument.removeprefix("--").partition("=")[0]
     if not argument.startswith("--") or not name:
-        # A short option's value would be taken for the name of the script, and the pilot for its argument.
+        # The value of a short option would be taken as the name of the script, and the pilot's script as its argument.
         raise BackendError(f"The submit argument {argument!r} must be one text such as --name=value or --name.")
-    # Abbreviations are taken by sbatch as well.
-    for whole in sorted(name_of for name_of in {*_BREAKING, *_ASKED_ELSEWHERE} if name_of.startswith(name)):
-        instead = f"; use {_ASKED_ELSEWHERE[whole]} instead" if whole in _ASKED_ELSEWHERE else ""
+    # sbatch accepts abbreviations as well.
+    for whole in sorted(option for option in {*_BREAKING, *_SET_ELSEWHERE} if option.startswith(name)):
+        instead = f"; use {_SET_ELSEWHERE[whole]} instead" if whole in _SET_ELSEWHERE else ""
         raise BackendError(f"The submit argument {argument} is not possible: --{whole} is the pilot's own{instead}.")

@@ -1,4 +1,4 @@
-"""A plain host that is reached by SSH: each pilot is a process there, and fetches its program from the server."""
+"""The backend of a plain host behind SSH: each pilot is a process there and fetches the agent from the server."""
 
 from pilots.backends import options as read
 from pilots.backends.commands import COMMON_OPTIONS, commands_of
@@ -15,11 +15,11 @@ _MAX_IDLE_S = 300
 class SSHBackend(PlainHostBackend):
     """One plain host behind an sshd.
 
-    Options: ``host``, ``port``, ``user``, ``identity_file``, ``known_hosts`` as in ``ssh_connection.py``;
-    ``directory`` there, below which pilots of this CE have theirs; ``max_processes``, pilots at once, all queues of the
-    CE together, by default one for each of its processors; ``max_idle_s``, after which a pilot that got no job leaves;
-    ``node_processors``, cores that a pilot may offer, in place of those that it finds; ``python``, an interpreter
-    there; ``environment``, variables for pilots; ``programs``, a directory for their path.
+    Options: ``host``, ``port``, ``user``, ``identity_file``, ``known_hosts`` as in ``ssh_connection.py``; ``directory``
+    there, for the directories of pilots; ``max_processes``, the most pilots of all queues of the CE together, by
+    default one per processor; ``max_idle_s``, seconds without a job after which a pilot ends; ``node_processors``,
+    cores that a pilot may offer, instead of those that it detects; ``python``, an interpreter there; ``environment``,
+    the pilots' variables; ``programs``, a directory for their path.
     """
 
     def __init__(self, description: CEDescription) -> None:
@@ -35,14 +35,14 @@ class SSHBackend(PlainHostBackend):
         self._server_url = description.server_url
         super().__init__(
             commands,
-            # Two CEs may share a host; each counts its own.
+            # Two CEs may share a host; each counts its own pilots.
             directory=f"{read.text(options, 'directory', default=_DIRECTORY)}/{description.site}/{description.ce}",
             python=self._own_python or _PYTHON,
             max_processes=read.number(options, "max_processes", default=1) if "max_processes" in options else None,
         )
 
     def script(self, order: PilotOrder) -> str:
-        """Return the script by which a pilot installs itself."""
+        """Return the script that installs and starts a pilot."""
         life = ("--max-idle-s", str(self._max_idle_s), "--work-dir", WORK_DIRECTORY, *self._node)
         return pilot_script(
             order, server_url=self._server_url, secret_file=SECRET_FILE, more=life, python=self._own_python

@@ -1,4 +1,4 @@
-"""How a host is reached by OpenSSH: the command line, and what its complaints mean."""
+"""Connections by OpenSSH: its command line, and the meaning of its errors."""
 
 import hashlib
 import os
@@ -12,41 +12,41 @@ from pathlib import Path
 from pilots.backends import options as read
 from pilots.backends.interface import BackendError
 
-#: Further options make no sense without a host.
+#: Options that need the option host.
 _NEED_HOST = ("port", "user", "identity_file", "known_hosts")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-#: Written between the quotes, after a backslash each.
+#: Characters that are written outside of the quotes, after a backslash each.
 _SPECIAL_IN_QUOTES = re.compile(r"(['!\\])")
 _PORT = 22
 _LAST_PORT = 65535
-#: A socket's path has 107 bytes, of which OpenSSH takes 17 while it makes one.
+#: Longest path of a socket: it has 107 bytes, of which OpenSSH uses 17 while it creates one.
 _LONGEST_SOCKET = 90
-#: Nothing of these may wait for a person, ask one, or leave something of this machine on the other.
+#: Settings against prompts, and against anything of this machine reaching the other.
 _ALWAYS = {
     "BatchMode": "yes", "ConnectTimeout": "10", "StrictHostKeyChecking": "yes", "UpdateHostKeys": "no",
     "ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no",
     "RemoteCommand": "none", "RequestTTY": "no", "EscapeChar": "none", "LogLevel": "ERROR",
-    # A host that vanished is noticed within a command's time, or the connection would keep those after it waiting.
+    # A vanished host is detected within the timeout of a command; else the connection would block later commands.
     "ServerAliveInterval": "5", "ServerAliveCountMax": "3",
 }  # fmt: skip
-#: From one round at the CE to the next.
+#: Seconds that an unused connection stays open: from one round at the CE to the next.
 _PERSIST_S = 90
 _SOCKET = "ssh-"
 
 
 class SSHConnection:
-    """A host, and how one gets there; connections are made by the commands, and shared by those of a minute.
+    """A host and how to reach it; commands open the connection, and those of a minute share it.
 
-    The user's own configuration of OpenSSH is read, for instance for a host behind another; what is set here wins.
+    The user's own configuration of OpenSSH applies, for instance a jump host; the settings here take precedence.
 
     Args:
         host: name or address.
-        user: there; empty: as here.
+        user: on the host; empty: as on this machine.
         port: of its sshd.
-        identity_file: private key; empty: as the user's configuration says.
-        known_hosts: path of a file of host keys, or its lines; empty: as the user's configuration says.
-        directory: of this CE alone; made when it is needed.
+        identity_file: private key; empty: by the user's configuration.
+        known_hosts: path of a file of host keys, or its lines; empty: by the user's configuration.
+        directory: for this CE alone; created when needed.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SSHConnection:
         """Return the command line that runs *argv* on the host.
 
         Raises:
-            BackendError: the directory of this CE cannot be made.
+            BackendError: the directory of this CE cannot be created.
         """
         try:
             _make_private(self._directory)
@@ -76,17 +76,17 @@ class SSHConnection:
             settings["Port"] = str(self._port)
         if self._user:
             settings["User"] = self._user
-        given = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-        return ["ssh", *given, "--", self.host, " ".join(map(_word, argv))]
+        options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+        return ["ssh", *options, "--", self.host, " ".join(map(_word, argv))]
 
     def forget(self) -> None:
-        """Let the next command make a connection of its own, which those after it share."""
+        """Make the next command open a new connection, which later ones share."""
         if (socket := self._socket()) is not None:
             with suppress(OSError):
                 socket.unlink()
 
     def trouble(self, stderr: str) -> str:
-        """Return a sentence for what ssh complained about."""
+        """Return a sentence for an error of ssh."""
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in stderr:
             return (
                 f"{self.host} shows another host key than the known one: ask its operators whether that is right, "
@@ -99,8 +99,8 @@ class SSHConnection:
                 "option known_hosts, when its operators have confirmed them."
             )
         if "Permission denied" in stderr:
-            return f"{self.host} does not let us in: check the options user and identity_file, and the key there."
-        # The last line, for lines of the host's own may come before.
+            return f"{self.host} denies access: check the options user and identity_file, and the key there."
+        # The last line, because lines of the host may come before it.
         reason = (stderr.strip().splitlines() or ["ssh gave no reason"])[-1].strip()
         return f"{self.host} cannot be reached, or the connection broke: {reason}"
 
@@ -120,7 +120,7 @@ class SSHConnection:
         return {"UserKnownHostsFile": _quoted(path), "GlobalKnownHostsFile": "/dev/null"}
 
     def _sharing(self) -> Mapping[str, str]:
-        """Return the settings of a shared connection; without a place for its socket each command has its own."""
+        """Return the settings of a shared connection; without a path for its socket, each command opens its own."""
         socket = self._socket()
         if socket is None:
             return {"ControlMaster": "no", "ControlPath": "none"}
@@ -128,8 +128,8 @@ class SSHConnection:
         return {"ControlMaster": "auto", "ControlPath": _quoted(str(socket)), "ControlPersist": str(_PERSIST_S)}
 
     def _socket(self) -> Path | None:
-        known = (self.host, self._user, str(self._port), self._identity_file, self._known_hosts)
-        name = f"{_SOCKET}{_digest(*known)}"
+        identity = (self.host, self._user, str(self._port), self._identity_file, self._known_hosts)
+        name = f"{_SOCKET}{_digest(*identity)}"
         for place in _places_of_sockets(self._directory):
             if len(os.fsencode(place / name)) <= _LONGEST_SOCKET and "%" not in str(place):
                 return place / name
@@ -137,18 +137,18 @@ class SSHConnection:
 
 
 def commands_that_stop_sharing(directory: Path) -> Iterator[Sequence[str]]:
-    """Yield the commands that have shared connections end with the last command on them.
+    """Yield the commands that close shared connections after their last command.
 
     Args:
-        directory: of a CE.
+        directory: that of a CE.
     """
     for socket in (path for place in _places_of_sockets(directory) for path in place.glob(f"{_SOCKET}*")):
-        # The name of a host is asked for, and not used.
+        # ssh requires the name of a host here and does not use it.
         yield ["ssh", "-F", "none", "-O", "stop", "-o", f"ControlPath={_quoted(str(socket))}", "--", "host"]
 
 
 def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConnection | None:
-    """Return the connection that the options of a CE describe; None: it is this machine.
+    """Return the connection that the options of a CE describe; None: this machine.
 
     Raises:
         BackendError: an option is wrong.
@@ -177,38 +177,40 @@ def connection_of(options: Mapping[str, object], *, directory: Path) -> SSHConne
 
 
 def _places_of_sockets(directory: Path) -> tuple[Path, Path]:
-    """Return the directory of a CE, and the one that serves where that has too long a name."""
+    """Return the directory of a CE, and the one for sockets if its path is too long."""
     return directory, Path(tempfile.gettempdir(), f"wms-ssh-{os.getuid()}-{_digest(str(directory))}")
 
 
 def _known_hosts_of(options: Mapping[str, object]) -> str:
-    given = options.get("known_hosts", "")
-    return given if isinstance(given, str) and _are_lines(given) else _path_of(options, "known_hosts")
+    known_hosts = options.get("known_hosts", "")
+    if isinstance(known_hosts, str) and _are_lines(known_hosts):
+        return known_hosts
+    return _path_of(options, "known_hosts")
 
 
 def _are_lines(known_hosts: str) -> bool:
-    """Tell lines (host, type, key) from a path."""
+    """Return whether the text is lines (host, type, key) and not a path."""
     is_path = known_hosts.startswith(("/", "~"))
     return not is_path and any(len(line.split()) >= 3 for line in known_hosts.splitlines())
 
 
 def _path_of(options: Mapping[str, object], name: str) -> str:
-    given = read.text(options, name)
-    if not given:
+    text = read.text(options, name)
+    if not text:
         return ""
-    path = Path(given).expanduser()
+    path = Path(text).expanduser()
     if not path.is_absolute() or not path.is_file():
-        raise BackendError(f"The option {name} must be the path, from / or ~ on, of a file; {given} is none.")
+        raise BackendError(f"The option {name} must be the path of a file, from / or ~ on; {text} is none.")
     return str(path)
 
 
 def _word(argument: str) -> str:
-    """Return the argument as any login shell reads it: ``!`` in quotes is special to csh, a backslash to fish."""
+    """Return the argument quoted for any login shell: csh expands ``!`` in quotes, fish reads backslashes there."""
     return "'{}'".format(_SPECIAL_IN_QUOTES.sub(r"'\\\1'", argument))
 
 
 def _quoted(path: str) -> str:
-    """Return the path as OpenSSH reads it in a setting, where blanks separate and ``%`` begins a token."""
+    """Return the path quoted for a setting of OpenSSH, where blanks separate and ``%`` begins a token."""
     return f'"{path.replace("%", "%%")}"'
 
 
@@ -217,11 +219,11 @@ def _digest(*texts: str) -> str:
 
 
 def _make_private(directory: Path) -> None:
-    """Make the directory, for its owner alone.
+    """Create the directory, for its owner alone.
 
     Raises:
-        OSError: that failed.
-        BackendError: it is another user's.
+        OSError: it failed.
+        BackendError: it belongs to another user.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.lstat()

@@ -106,8 +106,7 @@ def allocate(
     """Return where each wanted pilot goes; a pilot without capacity for it is left out.
 
     If capacity is short, task queues get parts of it in proportion to what they want. Each pilot goes to the batch
-    queue
-    with the most capacity left.
+    queue with the most capacity left.
 
     Args:
         wanted: pilots by task queue.

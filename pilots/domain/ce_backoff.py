@@ -55,8 +55,7 @@ def stalled_until(stalls: Sequence[StalledPilot], *, first: timedelta, longest: 
     """Return until when a batch queue gets no pilots because some did not start; None: it has no pause.
 
     The pause begins with the newest stalled pilot, and doubles with each consecutive pilot that was sent after an
-    earlier
-    one had stalled. Pilots that waited at the same time count once.
+    earlier one had stalled. Pilots that waited at the same time count once.
 
     Args:
         stalls: the batch queue's stalled pilots since one last started there, in any order.

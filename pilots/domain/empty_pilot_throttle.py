@@ -39,8 +39,7 @@ def throttle_of(found_nothing_at: Sequence[float | None]) -> EmptyPilotThrottle:
     """Return the throttle of a batch queue.
 
     A rising share of empty pilots first halves, then stops the submission. Only recent pilots count, so the throttle
-    ends
-    by itself.
+    ends by itself.
 
     Args:
         found_nothing_at: of each recent pilot: None if it matched, else when it found no job.

@@ -72,7 +72,7 @@ def wanted_pilots(
         rate: of the director.
         chance: of the draws.
 
-    Source: docs/architecture.md, Pilots and directors.
+    Source: PIL §2.3 (ii).
     """
     means = expected_pilots(demands, rate=rate)
     return {

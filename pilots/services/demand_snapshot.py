@@ -34,8 +34,7 @@ class DemandSnapshot:
         waiting_since: by task queue, in seconds since the epoch.
         queues: the batch queues.
         serves: shape (batch queues, task queues): whether a pilot at the batch queue, generic or of the owner, could
-            run
-            jobs of the task queue.
+            run jobs of the task queue.
         of_kind: same shape: whether the CE of the batch queue has a grid middleware that the jobs ask for, or they ask
             for none. The match does not compare it (TQM), so a pilot at another CE could run them too.
         sends: ``serves`` and ``of_kind``: where pilots for the task queue are sent.

@@ -32,8 +32,7 @@ def run_cycle(*, closings: ReadClosings, chance: Random, now: datetime) -> Colle
     """Commit the pilots that are wanted now, to be submitted; return the primary keys of their CEs.
 
     The row of a pilot is committed before its CE gets it: after a crash in between, at most a row is left whose pilot
-        the
-    CE does not have, and the status agent ends that.
+    the CE does not have, and the status agent ends that.
 
     Args:
         closings: reads what throttles and limits leave; handed in, because the jobs at a site are counted above this

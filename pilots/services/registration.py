@@ -151,7 +151,7 @@ def _refuse_beyond_limit(queue: Queue) -> None:
 def register_sent(request: Registration, *, pilot_id: int, now: datetime) -> RegisteredPilot:
     """Register a pilot that a director sent, in exchange for its secret; its status is Running at once.
 
-    A stalled pilot may still register (docs/architecture.md, Pilots and directors).
+    A stalled pilot may still register.
 
     Args:
         request: the pilot's own data.
@@ -205,8 +205,7 @@ def make_by_hand(
     """Make a pilot without a director; it is private when a group is named.
 
     Its token fixes its place: its offers may name no other. A pilot for a queue counts as started with its first
-        request
-    for a job.
+    request for a job.
 
     Raises:
         UnknownVOError, ImpossiblePilotError: the VO, group or owner does not exist, or they do not belong together; a

@@ -60,8 +60,7 @@ def note_silence(ce: ComputingElement, *, now: datetime) -> None:
     """Check the pilots of a CE that does not answer.
 
     Started pilots that fall silent end. Revoked ones end when their tokens and leases are no longer valid; otherwise
-    the
-    pilots of a CE that is gone for good would stay forever.
+    the pilots of a CE that is gone for good would stay forever.
     """
     # Uses index: pilot_alive_at_queue
     living = Pilot.objects.filter(ended_at=None, queue__ce=ce)
