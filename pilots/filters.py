@@ -8,7 +8,7 @@ from wms.kernel.filters import NameFilter
 
 
 class PilotFilterSet(FilterSet):
-    """Which pilots are asked for; names are whole ones."""
+    """Filters of pilots; names must be complete."""
 
     status = ChoiceFilter(
         label="Status", choices=[(status, status) for status in PilotStatus], empty_label="any", method="of_status"
@@ -23,5 +23,5 @@ class PilotFilterSet(FilterSet):
     def of_status(self, pilots: PilotQuerySet, _: str, status: str) -> PilotQuerySet:
         """Return the pilots in this status."""
         pilots = pilots.filter(status=status)
-        # The end as well: the index of those that live is small, and most pilots have ended.
+        # Also the end: the index of living pilots is small, and most pilots have ended.
         return pilots if status in MAY_END - ENDED else pilots.filter(ended_at__isnull=status not in ENDED)

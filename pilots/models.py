@@ -1,4 +1,4 @@
-"""The supply: pilots, their secrets and logs, and the directors that send them."""
+"""Models of the supply: pilots, their secrets and logs, and the directors that send them."""
 
 from datetime import datetime
 from typing import Self
@@ -17,12 +17,12 @@ from wms.kernel.validators import valid_name
 
 
 class PilotQuerySet(models.QuerySet["Pilot"]):
-    """Which pilots one may see."""
+    """Querysets of pilots by who may see them."""
 
     def visible_to(self, actor: User) -> Self:
-        """Keep the pilots of the VOs that the actor manages, and private ones made for nobody but whose jobs it sees.
+        """Keep the pilots of VOs that the actor manages, and private pilots whose jobs the actor may see.
 
-        A generic pilot's log and jobs are those of many users: it is for managers and operators only.
+        A generic pilot's log and jobs are those of many users, so only managers and operators may see it.
         """
         if actor.is_operator:
             return self
@@ -34,12 +34,12 @@ class PilotQuerySet(models.QuerySet["Pilot"]):
 def kept_by_living_pilots(
     collector: Collector, field: "models.ForeignKey[models.Model, models.Model]", pilots: PilotQuerySet, using: str
 ) -> None:
-    """Refuse to delete a queue, or what it belongs to, while pilots live there; those that have ended forget it.
+    """Refuse to delete a queue, or its CE or site, while pilots live there; ended pilots lose the reference.
 
-    Without a queue a pilot's place is not known, as if made by hand; and nobody would look whether it still lives.
+    A pilot without a queue has no known place, as if made by hand, and its state would not be checked any more.
 
     Raises:
-        ProtectedError: with some of them; kill them, or wait until they have ended.
+        ProtectedError: with some of these pilots; kill them, or wait until they have ended.
     """
     living = pilots.filter(ended_at=None)
     if living.exists():
@@ -47,7 +47,7 @@ def kept_by_living_pilots(
     models.SET_NULL(collector, field, pilots, using)
 
 
-# There may be millions that have ended: Django need not read them to ask.
+# Millions of pilots may have ended; Django need not read them first.
 kept_by_living_pilots.lazy_sub_objs = True  # type: ignore[attr-defined]
 
 
@@ -68,9 +68,9 @@ class Pilot(models.Model):
         blank=True,
         related_name="pilots",
         db_index=False,
-        help_text="Where it runs; none: made by hand, and what is not known of its place can only narrow its offers.",
+        help_text="Where it runs; none: made by hand, and unknown properties of its place only narrow its offers.",
     )
-    # Without an index on the many that have neither: see Meta.
+    # Not indexed for all, because few pilots have one: see Meta.
     site = models.ForeignKey(
         Site,
         kept_by_living_pilots,
@@ -78,7 +78,7 @@ class Pilot(models.Model):
         blank=True,
         related_name="+",
         db_index=False,
-        help_text="Of a pilot made by hand without a queue, where it is; none: at any site that serves its VO.",
+        help_text="Site of a pilot made by hand without a queue; none: any site that serves its VO.",
     )
     ce = models.ForeignKey(
         ComputingElement,
@@ -88,21 +88,21 @@ class Pilot(models.Model):
         related_name="+",
         db_index=False,
         verbose_name="computing element",
-        help_text="The same, if it is known.",
+        help_text="Computing element of such a pilot, if known.",
     )
-    stamp = models.CharField(max_length=128, blank=True, help_text="Name that its submitter or batch system gave it.")
+    stamp = models.CharField(max_length=128, blank=True, help_text="Name given by its submitter or batch system.")
     batch_id = models.CharField(
-        max_length=255, blank=True, help_text="By which its batch system knows it; empty until it has accepted it."
+        max_length=255, blank=True, help_text="Id in its batch system; empty until accepted there."
     )
     status = models.CharField(max_length=16, choices=[(s, s) for s in PilotStatus], default=PilotStatus.SUBMITTED)
     status_reason = models.CharField(max_length=255, blank=True)
     host_name = models.CharField(max_length=255, blank=True)
-    node = models.JSONField(default=dict, blank=True, help_text="What the check of the node found.")
-    slot = models.JSONField(default=dict, blank=True, help_text="What was asked of the batch system for it.")
+    node = models.JSONField(default=dict, blank=True, help_text="Result of the node check.")
+    slot = models.JSONField(default=dict, blank=True, help_text="Resources requested from the batch system.")
     submitted_at = models.DateTimeField()
-    tried_at = models.DateTimeField(null=True, blank=True, help_text="When its CE was first asked to take it.")
+    tried_at = models.DateTimeField(null=True, blank=True, help_text="First attempt to submit it to its CE.")
     stalled_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was declared stalled: it had not started in time."
+        null=True, blank=True, help_text="When its status became Stalled: it had not started in time."
     )
     started_at = models.DateTimeField(null=True, blank=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
@@ -110,24 +110,24 @@ class Pilot(models.Model):
     matched_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cleaned_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When what it had left at its CE was removed."
+        null=True, blank=True, editable=False, help_text="When its files at the CE were removed."
     )
-    revoked_at = models.DateTimeField(null=True, blank=True, help_text="From then on its token opens nothing.")
+    revoked_at = models.DateTimeField(null=True, blank=True, help_text="Since then its token is not valid.")
     died = models.BooleanField(
         default=False,
         db_default=False,
         editable=False,
-        help_text="Whether it ended as if it was killed, and not by its batch system, nor as the server wished.",
+        help_text="Whether it ended as if killed, though neither its batch system nor the server killed it.",
     )
     drained_at = models.DateTimeField(
-        null=True, blank=True, help_text="From then on it gets no new job; it leaves after those that it has."
+        null=True, blank=True, help_text="Since then it gets no new job; it ends after those that it has."
     )
     drain_reason = models.CharField(max_length=255, blank=True)
     drain_told_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When the orders to drain were written, if it had jobs."
+        null=True, blank=True, editable=False, help_text="When its drain commands were written, if it had jobs."
     )
-    # No index, which every report of the pilot would write to: those of a host are found by its site. No constraint,
-    # which the claim would not need either; rows of black holes stay.
+    # No index, because every report of the pilot would write to it; the pilots of a host are found by its site. No
+    # constraint, because the claim would check it; rows of black holes are never deleted.
     black_hole = models.ForeignKey(
         "BlackHole",
         models.SET_NULL,
@@ -136,14 +136,17 @@ class Pilot(models.Model):
         related_name="+",
         db_index=False,
         db_constraint=False,
-        help_text="Its host gets no jobs now, and so it gets none.",
+        help_text="Its host is a black hole, so it gets no jobs.",
     )
     answered_request_id = models.UUIDField(
-        null=True, blank=True, editable=False, help_text="Of the last offer that got fewer jobs than it had room for."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Request id of the last offer that got fewer jobs than it had room for.",
     )
-    nothing_at = models.DateTimeField(null=True, blank=True, help_text="When it last asked for a job and got none.")
+    nothing_at = models.DateTimeField(null=True, blank=True, help_text="Last empty match.")
     nothing_left = models.JSONField(
-        null=True, blank=True, help_text="Task queues that were left then after each condition and all before it."
+        null=True, blank=True, help_text="Number of task queues left by each condition at the last empty match."
     )
 
     objects = PilotQuerySet.as_manager()
@@ -160,20 +163,20 @@ class Pilot(models.Model):
             ),
         ]
         indexes = [
-            # Serves directors: pilots of a queue that have not ended.
+            # Serves directors: living pilots of a queue.
             models.Index(name="pilot_alive_at_queue", fields=["queue"], condition=Q(ended_at__isnull=True)),
-            # Serves the status agent: pilots that may have left something at their CE.
+            # Serves the status agent: pilots whose files may still be at their CE.
             models.Index(name="pilot_not_cleaned_at_queue", fields=["queue", "ended_at"], condition=Q(cleaned_at=None)),
-            # Serves directors: those of the last hours.
+            # Serves directors: pilots of the last hours.
             models.Index(name="pilot_submitted_at", fields=["submitted_at"]),
-            # Serves directors: what became of the latest pilots of a queue.
+            # Serves directors: outcomes of the latest pilots of a queue.
             models.Index(name="pilot_latest_at_queue", fields=["queue", "-id"]),
-            # Serves directors: batch queues at which pilots did not start in time.
+            # Serves directors: batch queues with stalled pilots.
             models.Index(name="pilot_stalled_at", fields=["stalled_at"], condition=Q(stalled_at__isnull=False)),
-            # Serves the deletion of a site or CE: the few pilots that were made for one.
+            # Serves the deletion of a site or CE: the few pilots made for one.
             models.Index(name="pilot_made_for_site", fields=["site"], condition=Q(site__isnull=False)),
             models.Index(name="pilot_made_for_ce", fields=["ce"], condition=Q(ce__isnull=False)),
-            # Serves the list of pilots: what ran on one host, the latest first.
+            # Serves the list of pilots: those of one host, the latest first.
             models.Index(name="pilot_latest_on_host", fields=["host_name", "-id"], condition=~Q(host_name="")),
         ]
 
@@ -182,12 +185,12 @@ class Pilot(models.Model):
 
     @property
     def pilot_type(self) -> PilotType:
-        """Private when bound to a group (PIL §3.1)."""
+        """Return the type: private when bound to a group (PIL §3.1)."""
         return PilotType.GENERIC if self.group_id is None else PilotType.PRIVATE
 
 
 class PilotSecret(models.Model):
-    """One row is the single-use secret that a director hands over to one pilot; only its SHA-256 is stored.
+    """One row is the single-use secret that a director gives to one pilot; only its SHA-256 is stored.
 
     A pilot without one was not sent by a director: it registered itself, or was made by hand.
     """
@@ -202,30 +205,35 @@ class PilotSecret(models.Model):
 
 
 class CEHealth(models.Model):
-    """One row is what the rounds of the directors know of one computing element."""
+    """One row is the state of one computing element, as its rounds found it."""
 
     ce = models.OneToOneField(ComputingElement, models.CASCADE, related_name="health", primary_key=True)
     busy_until = models.DateTimeField(
-        null=True, blank=True, help_text="A round is under way, or has died; after this another may begin."
+        null=True, blank=True, help_text="Until then a round is marked as under way; afterwards another may begin."
     )
-    asked_at = models.DateTimeField(null=True, blank=True, help_text="When it last answered.")
-    free_slots = models.PositiveIntegerField(null=True, blank=True, help_text="Pilots that it could take then.")
-    failures = models.PositiveIntegerField(default=0, help_text="Rounds in a row that it did not answer.")
-    ask_after = models.DateTimeField(null=True, blank=True, help_text="Until then it is not asked again.")
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="Last answer.")
+    free_slots = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Pilots that it could take at its last answer."
+    )
+    failures = models.PositiveIntegerField(default=0, help_text="Consecutive failed rounds.")
+    ask_after = models.DateTimeField(null=True, blank=True, help_text="Until then it has no rounds.")
     send_after = models.DateTimeField(null=True, blank=True, help_text="Until then no pilots are sent.")
-    trouble = models.CharField(max_length=500, blank=True, help_text="Why it is left alone.")
+    trouble = models.CharField(max_length=500, blank=True, help_text="Why it has no rounds, or gets no pilots.")
     stalls = models.TextField(
-        blank=True, help_text="Which of its queues get no pilots now, as some did not start there."
+        blank=True, help_text="Which of its queues get no pilots now, because some did not start there."
     )
     described_as = models.CharField(
-        max_length=64, blank=True, editable=False, help_text="Digest of its options, state and queues at the last look."
+        max_length=64,
+        blank=True,
+        editable=False,
+        help_text="Digest of its options, state and queues at the last check.",
     )
     judged_from = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="Pilots submitted before are not held against it: it was changed, or an operator had it asked again.",
+        help_text="Failures of pilots submitted earlier do not count: it was changed, or an operator ended the pause.",
     )
-    doubts = models.TextField(blank=True, help_text="Where it cannot give to pilots what its queues promise.")
+    doubts = models.TextField(blank=True, help_text="Promises of its queues that it cannot keep.")
 
     class Meta:
         verbose_name = "health of a computing element"
@@ -236,27 +244,27 @@ class CEHealth(models.Model):
 
 
 class BlackHoleQuerySet(models.QuerySet["BlackHole"]):
-    """Which of them still matter."""
+    """Querysets of black holes by their validity."""
 
     def in_force(self, *, now: datetime) -> Self:
-        """Keep those whose hosts get no jobs at *now*."""
+        """Keep those in force at *now*."""
         return self.filter(lifted_at=None, until__gt=now)
 
 
 class BlackHole(models.Model):
-    """One row is one time that jobs ended badly and fast on a host, which got none for a while then."""
+    """One row is one period in which a host gets no jobs, because jobs ended badly and fast there."""
 
     site = models.ForeignKey(Site, models.CASCADE, related_name="black_holes", db_index=False)
     host_name = models.CharField(max_length=255)
     found_at = models.DateTimeField()
-    until = models.DateTimeField(help_text="Then it gets jobs again, and is looked at anew.")
+    until = models.DateTimeField(help_text="End of the period without jobs.")
     fetched = models.PositiveIntegerField(help_text="Leases that had ended there within the hour.")
-    failed = models.PositiveIntegerField(help_text="Of these, those that had ended badly and fast.")
+    failed = models.PositiveIntegerField(help_text="Those of them that had ended badly and fast.")
     reason = models.CharField(max_length=255)
     lifted_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it got jobs again: its time was over, or somebody said so."
+        null=True, blank=True, help_text="When it got jobs again: its time was over, or somebody lifted it."
     )
-    lifted_by = models.CharField(max_length=150, blank=True, help_text="Who said so; empty: its time was over.")
+    lifted_by = models.CharField(max_length=150, blank=True, help_text="Who lifted it; empty: its time was over.")
 
     objects = BlackHoleQuerySet.as_manager()
 
@@ -275,7 +283,7 @@ class BlackHole(models.Model):
             ),
         ]
         indexes = [
-            # Serves the detection: what a host was before, the latest first.
+            # Serves the detection: earlier black holes of a host, the latest first.
             models.Index(name="black_hole_of_host", fields=["site", "host_name", "-found_at"]),
         ]
 
@@ -284,9 +292,9 @@ class BlackHole(models.Model):
 
 
 class DirectorRun(models.Model):
-    """The one row says when the directors last had a cycle, and since when they have had one after the other.
+    """The one row is the time of the last director cycle, and since when cycles have run without a break.
 
-    While they stood still, so did perhaps all of the server, and pilots could not be heard.
+    While no cycles ran, the server may have been down, so the silence of pilots does not count.
     """
 
     ran_at = models.DateTimeField()
@@ -297,17 +305,17 @@ class DirectorRun(models.Model):
 
 
 class PilotLog(models.Model):
-    """One row is what is kept of one pilot's log beside its parts; it goes some time after its last change."""
+    """One row is the stored log of one pilot, without its parts; it is removed some time after its last change."""
 
     pilot = models.OneToOneField(Pilot, models.CASCADE, related_name="log", primary_key=True)
-    received = models.BigIntegerField(default=0, help_text="Characters that the pilot has sent, or told to be lost.")
+    received = models.BigIntegerField(default=0, help_text="Characters received, plus those the pilot reported lost.")
     batch_output = models.TextField(
-        blank=True, help_text="What its batch system kept of its output, for a pilot that could not say it itself."
+        blank=True, help_text="Output kept by its batch system, of a pilot that could not send its log."
     )
     changed_at = models.DateTimeField()
 
     class Meta:
-        # Serves the removal of old ones.
+        # Serves the removal of old logs.
         indexes = [models.Index(name="pilot_log_by_age", fields=["changed_at"])]
 
     def __str__(self) -> str:
@@ -315,7 +323,7 @@ class PilotLog(models.Model):
 
 
 class PilotLogPart(models.Model):
-    """One row is some lines of a pilot's log, from an offset in characters on."""
+    """One row is a part of a pilot's log, from an offset in characters on."""
 
     log = models.ForeignKey(PilotLog, models.CASCADE, related_name="parts", db_index=False)
     offset = models.BigIntegerField()
@@ -331,13 +339,16 @@ class PilotLogPart(models.Model):
 
 
 class Director(models.Model):
-    """One row is one director: which resources it fills with pilots, for which jobs and how eagerly (PIL §2.3)."""
+    """One row is one director: the sites that it fills with pilots, for which jobs and at which rate (PIL §2.3)."""
 
     name = models.CharField(max_length=64, unique=True, validators=[valid_name])
     kind = models.CharField(max_length=16, choices=[("site", "site"), ("taskqueue", "taskqueue")], default="site")
     sites = models.ManyToManyField(Site, blank=True, related_name="directors", help_text="None chosen: all.")
     job_types = ArrayField(
-        models.CharField(max_length=255), default=list, blank=True, help_text="Of a dedicated facility; empty: all."
+        models.CharField(max_length=255),
+        default=list,
+        blank=True,
+        help_text="Job types of a dedicated facility; empty: all.",
     )
     pilots_per_cycle = models.PositiveIntegerField(default=40, validators=[MinValueValidator(1)])
     private_fraction = models.FloatField(default=0.0, validators=[MinValueValidator(0.0), MaxValueValidator(1.0)])

@@ -1,4 +1,4 @@
-"""Pages for pilots, for what the server learns of nodes and computing elements, and for directors."""
+"""Admin pages of pilots, of the health of computing elements and hosts, and of directors."""
 
 from pilots.admin import health, pilots
 

@@ -1,4 +1,4 @@
-"""Pages for what the server learns of computing elements and of their nodes."""
+"""Admin pages of the health of computing elements, and of black holes."""
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -15,7 +15,7 @@ from wms.kernel.after_commit import send_after_commit
 
 @admin.register(CEHealth)
 class CEHealthAdmin(VOLevelLedger[CEHealth]):
-    """For operators and managers who ask why a computing element gets no pilots."""
+    """Health of computing elements: why one gets no pilots; for operators and managers."""
 
     list_display = (
         "ce",
@@ -54,7 +54,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
 
     @admin.action(description="Ask selected computing elements again now")
     def ask_again(self, request: HttpRequest, queryset: QuerySet[CEHealth]) -> None:
-        """Forget until when they were to be left alone."""
+        """End the back-off of the computing elements."""
         ce_ids = ce_cycle.ask_again(self.changeable(request, queryset), now=timezone.now())
         for ce_id in ce_ids:
             send_after_commit(serve_ce, ce_id=ce_id)
@@ -63,7 +63,7 @@ class CEHealthAdmin(VOLevelLedger[CEHealth]):
 
 @admin.register(BlackHole)
 class BlackHoleAdmin(VOLevelLedger[BlackHole]):
-    """For operators and managers who ask why a host gets no jobs, and who have had it repaired."""
+    """Hosts that get no jobs, which operators and managers may lift after a repair."""
 
     list_display = (
         "host_name",
@@ -91,12 +91,12 @@ class BlackHoleAdmin(VOLevelLedger[BlackHole]):
         return Q(site__in=sites_serving_only(vos))
 
     @admin.display(description="gets no jobs", boolean=True)
-    def is_in_force(self, found: BlackHole) -> bool:
+    def is_in_force(self, black_hole: BlackHole) -> bool:
         """Return whether the host gets no jobs now."""
-        return found.lifted_at is None and found.until > timezone.now()
+        return black_hole.lifted_at is None and black_hole.until > timezone.now()
 
     @admin.action(description="Let selected hosts get jobs again")
     def lift(self, request: HttpRequest, queryset: QuerySet[BlackHole]) -> None:
-        """End the time without jobs; what ended there before is not looked at again."""
+        """Lift the black holes; leases that ended there before count no more."""
         lifted = exclusions.lift(self.changeable(request, queryset), by=str(request.user), now=timezone.now())
         self.message_user(request, f"{lifted} hosts get jobs again.")

@@ -1,4 +1,4 @@
-"""Pages for pilots, to look at, and for the directors that send them."""
+"""Admin pages of pilots (read-only) and of directors."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -22,9 +22,9 @@ from wms.accounts.admin.rights import VOLevelAdmin, VOLevelLedger
 from wms.kernel.admin import SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
-#: Characters of a log; the portal shows more.
+#: Characters of a log on a page; the portal shows more.
 _NEWEST_LENGTH = 16 * 1024
-#: What Django writes for it in a row it writes as "None" on a page.
+#: Shown for a missing value; Django shows this in rows, but "None" on pages.
 _NONE = "–"
 _MOMENTS = {
     "submitted_at": "submitted",
@@ -41,7 +41,7 @@ _MOMENTS = {
 
 @admin.register(Pilot)
 class PilotAdmin(VOLevelLedger[Pilot]):
-    """For operators and managers who ask where pilots are, and why they failed."""
+    """Pilots: where they are, and why they failed; for operators and managers."""
 
     list_display = (
         "id",
@@ -90,14 +90,14 @@ class PilotAdmin(VOLevelLedger[Pilot]):
 
     @admin.action(description="Drain selected pilots: no new jobs")
     def drain(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
-        """Let pilots finish the jobs that they have, and leave."""
+        """Drain the pilots: they end after the jobs that they have."""
         rows = self.changeable(request, queryset)
         drained = exclusions.drain(rows, reason=f"drained by {request.user}", now=timezone.now())
         self.message_user(request, f"{drained} pilots get no new jobs; they leave after those that they have.")
 
     @admin.action(description="Kill selected pilots: revoke them, and end them at their CE")
     def kill(self, request: HttpRequest, queryset: QuerySet[Pilot]) -> None:
-        """Take their credentials from pilots at once; their jobs wait again when they are gone."""
+        """Revoke the pilots' credentials; their jobs wait again when the pilots have ended."""
         rows = self.changeable(request, queryset)
         revoked = exclusions.revoke(rows, by=str(request.user), now=timezone.now())
         for ce_id in sorted(revoked.ce_ids):
@@ -113,51 +113,51 @@ class PilotAdmin(VOLevelLedger[Pilot]):
 
     @admin.display(description="got nothing at", ordering="nothing_at", empty_value="–")
     def got_nothing_at(self, pilot: Pilot) -> datetime | None:
-        """Return when it last asked for a job and got none."""
+        """Return the time of its last request for a job that got none."""
         return pilot.nothing_at
 
     @admin.display(description="task queues left after each condition")
     def left_by_condition(self, pilot: Pilot) -> SafeString | str:
-        """Return, in the order of the match, how many were left when it got nothing: where it falls to 0 is why."""
+        """Return how many task queues each condition left at that request, in order: a fall to 0 is the cause."""
         left = pilot.nothing_left or {}
-        # The database keeps the names in an order of its own; a condition that came later was not counted then.
+        # The database sorts the names by itself; a condition added later was not counted then.
         counts = [(name, left[name]) for name in CONDITIONS if name in left]
         return format_html_join("\n", "<div>{}: {}</div>", counts) or _NONE
 
     @admin.display(description="times (UTC)")
     def times(self, pilot: Pilot) -> SafeString | str:
-        """Return when what happened, in the order of a pilot's life."""
+        """Return the times of a pilot's life, in their usual order."""
         moments = {name: getattr(pilot, name) for name in _MOMENTS}
         return _table((_MOMENTS[name], f"{at:%Y-%m-%d %H:%M:%S}") for name, at in moments.items() if at is not None)
 
     @admin.display(description="asked for")
     def asked_for(self, pilot: Pilot) -> SafeString | str:
-        """Return what was asked of the batch system for it."""
+        """Return what was requested from the batch system."""
         return _table(asked(pilot.slot))
 
     @admin.display(description="checks")
     def checked(self, pilot: Pilot) -> SafeString | str:
-        """Return what the pilot looked at before it had any job (PIL §2.1)."""
+        """Return the items of the node check, made before the first job (PIL §2.1)."""
         return _table((name, "fit" if fit else "not fit", detail) for name, fit, detail in checks(pilot.node))
 
     @admin.display(description="properties")
     def node_properties(self, pilot: Pilot) -> SafeString | str:
-        """Return what else the pilot told of its node."""
+        """Return the other properties of the node."""
         return _table((label, value or _NONE) for label, value in properties(pilot.node))
 
     @admin.display(description="not found by jobs")
     def missed_there(self, pilot: Pilot) -> SafeString | str:
-        """Return what jobs did not find on the node, and when."""
+        """Return what jobs did not find on the node, with times."""
         return _table((at, name, detail) for name, detail, at in missed(pilot.node))
 
     @admin.display(description="newest lines")
     def newest_lines(self, pilot: Pilot) -> SafeString | str:
-        """Return the end of what the pilot sent."""
+        """Return the end of the log."""
         return _lines(kept_log(pilot, newest=_NEWEST_LENGTH).text)
 
     @admin.display(description="output in the batch system")
     def batch_output(self, pilot: Pilot) -> SafeString | str:
-        """Return what the batch system kept of the output of a pilot that could not say it itself."""
+        """Return the output that the batch system kept of a pilot that could not send its log."""
         return _lines(kept_log(pilot, newest=0).batch_output)
 
 
@@ -176,7 +176,7 @@ def _table(rows: Iterable[tuple[str, ...]]) -> SafeString | str:
 
 @admin.register(Director)
 class DirectorAdmin(VOLevelAdmin[Director]):
-    """Operators decide which resources are filled with pilots, and how eagerly; managers look."""
+    """Directors: operators edit them, managers only see them."""
 
     constraint_words = MappingProxyType(
         {"director_private_fraction_is_0_to_1": ("private_fraction", "Give a number from 0 to 1.")}
@@ -189,7 +189,7 @@ class DirectorAdmin(VOLevelAdmin[Director]):
     filter_horizontal = ("sites",)
 
     def seen(self, vos: frozenset[int]) -> Q:
-        """Return those of a site that serves the VOs, and those of all sites."""
+        """Return those with a site that serves the VOs, and those for all sites."""
         chosen = Director.sites.through.objects.filter(director=OuterRef("pk"))
         return Q(Exists(chosen.filter(site__in=sites_serving(vos))) | ~Exists(chosen))
 
@@ -199,5 +199,5 @@ class DirectorAdmin(VOLevelAdmin[Director]):
 
     @admin.display(description="sites")
     def site_names(self, director: Director) -> str:
-        """Return the sites that it fills."""
+        """Return the sites of the director."""
         return ", ".join(sorted(site.name for site in director.sites.all())) or "all"

@@ -1,4 +1,4 @@
-"""The program of the pilots, for whoever is about to become one."""
+"""Download of the pilot agent, and of the script that starts it."""
 
 from http import HTTPStatus
 
@@ -19,9 +19,9 @@ SCRIPT_NAME = "pilot.sh"
 
 
 class AgentView(APIView):
-    """The pilot agent.
+    """The program of the pilots.
 
-    Open to everybody: a pilot that is about to install itself has no token yet, and there is no secret in it.
+    No authentication: a pilot that installs itself has no token yet, and the program contains no secret.
     """
 
     authentication_classes = ()
@@ -50,20 +50,20 @@ class AgentView(APIView):
         """Fetch the agent, a Python zipapp of one file: `python3 agent.pyz --help`."""
         package = agent_package()
         tag = f'"{package.sha256}"'
-        given = [each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")]
-        if tag in given or "*" in given:
+        tags = [each.strip().removeprefix("W/") for each in request.headers.get("If-None-Match", "").split(",")]
+        if tag in tags or "*" in tags:
             response = HttpResponse(status=HTTPStatus.NOT_MODIFIED)
         else:
             response = HttpResponse(package.content, content_type="application/zip")
             response["Content-Disposition"] = f'attachment; filename="{FILE_NAME}"'
         response["ETag"] = tag
-        response["Cache-Control"] = "public, no-cache"  # kept, but asked for whether it is still the same
+        response["Cache-Control"] = "public, no-cache"  # stored, but checked for changes at each use
         response[SHA256_HEADER] = package.sha256
         return response
 
 
 class ScriptView(APIView):
-    """The script that starts a pilot; open to everybody, for there is no secret in it."""
+    """The script that starts a pilot; without authentication, because it contains no secret."""
 
     authentication_classes = ()
     permission_classes = (AllowAny,)

@@ -1,4 +1,4 @@
-"""How pilots are recognised: by a signed token that names one pilot, and before that by their director's secret."""
+"""Authentication of pilots: by the signed token of one pilot, or by a director's secret at its registration."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class PilotPrincipal:
 class PilotTokenAuthentication(BearerAuthentication):
     """Bearer tokens of pilots; the signature is checked without a query.
 
-    Whether the pilot is revoked or ended is seen where its row is read anyway.
+    Whether the pilot is revoked or has ended is checked where its row is read.
     """
 
     prefix = PREFIXES[TokenKind.PILOT]
@@ -37,10 +37,10 @@ class PilotTokenAuthentication(BearerAuthentication):
     scheme_description = "Token of one pilot, from POST /api/pilots/register/ or `manage.py pilot_token`."
 
     def principal_of(self, token: str) -> tuple[PilotPrincipal, PilotCredential]:
-        """Return the pilot that *token* names.
+        """Return the pilot of *token*.
 
         Raises:
-            AuthenticationFailed: it was not signed here, or has expired.
+            AuthenticationFailed: the token was not signed here, or has expired.
         """
         try:
             credential = credential_of(token)
@@ -50,17 +50,17 @@ class PilotTokenAuthentication(BearerAuthentication):
 
 
 class PilotSecretAuthentication(BearerAuthentication):
-    """Single-use secrets of pilots, looked up by their SHA-256; they open nothing but the registration."""
+    """Single-use secrets of pilots, looked up by their SHA-256; they are valid for the registration only."""
 
     prefix = PILOT_SECRET_PREFIX
     scheme_name = "PilotSecret"
-    scheme_description = "Single-use secret that a director hands over to the pilot that it sends."
+    scheme_description = "Single-use secret that a director gives to the pilot that it sends."
 
     def principal_of(self, token: str) -> tuple[PilotPrincipal, SecretCredential]:
-        """Return the pilot that the secret was made for.
+        """Return the pilot of the secret.
 
         Raises:
-            AuthenticationFailed: it was not made here, or has expired.
+            AuthenticationFailed: the secret is unknown here, or has expired.
         """
         credential = secret_credential(token, now=timezone.now())
         if credential is None:

@@ -18,7 +18,7 @@ from pilots.services import logs
 from wms.accounts.api.permissions import IsUser, user_of
 from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
-#: A log of so many characters has been written for years; a larger offset is a mistake.
+#: Largest offset: a log of so many characters takes years, so a larger offset is a mistake.
 MAX_OFFSET = 10**12
 
 
@@ -41,13 +41,13 @@ class ChunkIn(StrictSerializer):
 
 
 class ReceivedOut(serializers.Serializer[int]):
-    """How far the log has come."""
+    """The received part of a log."""
 
     received = serializers.IntegerField(help_text="Characters received; the offset of the next chunk.")
 
 
 class LogOut(serializers.Serializer[KeptLog]):
-    """What is kept of the log of a pilot."""
+    """The stored log of a pilot."""
 
     pilot = serializers.IntegerField(source="pilot_id", help_text="Id of the pilot.")
     received = serializers.IntegerField(help_text="Characters that the pilot has sent.")
@@ -57,7 +57,7 @@ class LogOut(serializers.Serializer[KeptLog]):
 
 
 class LogView(APIView):
-    """What a pilot writes to its standard error, in chunks."""
+    """The log of a pilot: lines of its standard error, in chunks."""
 
     #: 64 Ki characters, each of which may be written as two escapes.
     most_body_bytes = 1024 * 1024
@@ -71,7 +71,7 @@ class LogView(APIView):
         responses={HTTPStatus.OK: ReceivedOut, **error_responses(400, 401, 403, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Keep what of the chunk has not come before; sending it again changes nothing."""
+        """Store the new part of the chunk; a repeated chunk changes nothing."""
         pilot_id = pilot_of(request).pilot_id
         received = logs.append(ChunkIn.parse(request.data), pilot_id=pilot_id, now=timezone.now())
         return Response({"received": received})
@@ -89,6 +89,6 @@ class PilotLogView(APIView):
         responses={HTTPStatus.OK: LogOut, **error_responses(401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:
-        """Return the log; a pilot that the caller may not see does not exist."""
+        """Return the log; pilots that the caller may not see give 404."""
         pilot = get_object_or_404(Pilot.objects.visible_to(user_of(request)), pk=pk)
         return Response(LogOut(kept_log(pilot)).data)

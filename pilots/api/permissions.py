@@ -1,4 +1,4 @@
-"""Who may call the addresses of pilots."""
+"""Permissions for the addresses of pilots."""
 
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,11 @@ from resources.api.authentication import SiteCredential
 from resources.domain.enums import SiteTokenPurpose
 
 if TYPE_CHECKING:
-    from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name our authentication
+    from rest_framework.views import APIView  # NB: at run time a cycle, because the settings name our authentication
 
 
 class IsPilot(BasePermission):
-    """Pilots; people, jobs and sites are refused (403)."""
+    """Pilots only; people, jobs and sites get 403."""
 
     message = "This address is for pilots; no other token opens it."
 
@@ -25,7 +25,7 @@ class IsPilot(BasePermission):
 
 
 class MayRegisterPilots(BasePermission):
-    """The registration token of a site, or the single-use secret of a director."""
+    """Callers with the registration token of a site, or the single-use secret of a director."""
 
     message = "This address opens only with the registration token of a site or the secret of a director."
 
@@ -37,10 +37,10 @@ class MayRegisterPilots(BasePermission):
 
 
 def pilot_of(request: Request) -> PilotCredential:
-    """Return the credential of the pilot that calls, in a view that IsPilot guards.
+    """Return the credential of the calling pilot, in a view that IsPilot guards.
 
     Raises:
-        NotAuthenticated: somebody else; only in a view that forgot its guard.
+        NotAuthenticated: another caller; only in a view without that guard.
     """
     if not isinstance(request.auth, PilotCredential):
         raise NotAuthenticated
@@ -48,10 +48,10 @@ def pilot_of(request: Request) -> PilotCredential:
 
 
 def registrar_of(request: Request) -> SiteCredential | SecretCredential:
-    """Return by what right a pilot registers, in a view that MayRegisterPilots guards.
+    """Return the credential of a registration, in a view that MayRegisterPilots guards.
 
     Raises:
-        NotAuthenticated: somebody else; only in a view that forgot its guard.
+        NotAuthenticated: another caller; only in a view without that guard.
     """
     if not isinstance(request.auth, SiteCredential | SecretCredential):
         raise NotAuthenticated

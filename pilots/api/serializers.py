@@ -1,4 +1,4 @@
-"""What pilots send and what they are answered."""
+"""Bodies and responses of the endpoints for pilots."""
 
 import json
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from resources.domain.ce_options import payload_users
 from resources.models import Queue
 from wms.kernel.rest import Flag, StrictSerializer, Text
 
-#: Of all that a pilot tells about its node; it is kept as it came.
+#: Size of a node report as JSON; it is stored as received.
 MAX_NODE_BYTES = 16 * 1024
 MAX_CHECKS = 100
-#: Kept with what the node has and is, but told otherwise.
+#: Keys of the stored node report that other fields of the report fill.
 NODE_WORDS = frozenset({"ok", "batch_id", "checks", "flaws"})
 
 
@@ -36,7 +36,7 @@ class RegistrationIn(StrictSerializer):
 
     @classmethod
     def parse(cls, data: object) -> Registration:
-        """Return what the pilot says of itself."""
+        """Return the registration request."""
         return Registration(**cls.checked(data))
 
 
@@ -49,7 +49,7 @@ class RegisteredPilotOut(serializers.Serializer[RegisteredPilot]):
 
 
 class LastWords(NamedTuple):
-    """Why a pilot leaves, and whether that is a failure."""
+    """The last report of a pilot: why it ends, and whether that is a failure."""
 
     reason: str
     failed: bool
@@ -64,14 +64,14 @@ class CheckIn(StrictSerializer):
 
 
 class FlawIn(StrictSerializer):
-    """What a job met on the node."""
+    """Something that a job did not find on the node."""
 
     name = Text(max_length=64, help_text="What it is about: software, container, identity.")
     detail = Text(max_length=1000, required=False, allow_blank=True, help_text="For people.")
 
 
 class ReportIn(StrictSerializer):
-    """Body of POST /api/pilots/report/: what the check of the node found, what a job met there, or the last words."""
+    """Body of POST /api/pilots/report/: the result of the node check, a flaw that a job found, or the last report."""
 
     host_name = Text(max_length=255, required=False, help_text="Of the node; required with ok.")
     batch_id = Text(max_length=255, required=False, allow_blank=True, help_text="Of the pilot in its batch system.")
@@ -89,15 +89,15 @@ class ReportIn(StrictSerializer):
     failed = Flag(required=False, help_text="With leaving: the pilot could not work; it is then Failed, else Done.")
 
     def validate_node(self, node: Mapping[str, object]) -> Mapping[str, object]:
-        """Refuse what is too much to be kept, and what would be taken for words of others."""
-        if taken := sorted(NODE_WORDS & node.keys()):
-            raise serializers.ValidationError(f"Not among its names: {', '.join(taken)}, which are told beside it.")
+        """Refuse a report that is too large, or that uses reserved keys."""
+        if reserved := sorted(NODE_WORDS & node.keys()):
+            raise serializers.ValidationError(f"Leave out {', '.join(reserved)}: they have fields of their own.")
         if len(json.dumps(node)) > MAX_NODE_BYTES:
             raise serializers.ValidationError(f"At most {MAX_NODE_BYTES} bytes of JSON are kept; leave something out.")
         return node
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
-        """Refuse a report that is both kinds, or neither."""
+        """Refuse a report that mixes kinds, or has none."""
         if "flaw" in attrs:
             if len(attrs) > 1:
                 raise serializers.ValidationError({"flaw": ["Send it alone."]})
@@ -116,7 +116,7 @@ class ReportIn(StrictSerializer):
 
     @classmethod
     def parse(cls, data: object) -> NodeCheck | NodeFlaw | LastWords:
-        """Return what was found, what a job met, or the last words of a pilot that leaves."""
+        """Return the node check, the flaw, or the last report of a pilot that ends."""
         given = cls.checked(data)
         if "flaw" in given:
             return NodeFlaw(**given["flaw"])
@@ -132,20 +132,20 @@ class ReportIn(StrictSerializer):
 
 
 class ReportOut(serializers.Serializer[Pilot]):
-    """What the server now thinks of the pilot."""
+    """The status of the pilot after its report."""
 
     pilot = serializers.IntegerField(source="pk", help_text="Id of the pilot.")
     status = serializers.CharField(help_text="Running, or how the pilot ended.")
     token = serializers.SerializerMethodField(help_text="In place of the one sent, which is near its end; else null.")
 
     def get_token(self, _: Pilot) -> str | None:
-        """Return the renewed token that the view found due."""
+        """Return the renewed token, if the view made one."""
         token: str | None = self.context["token"]
         return token
 
 
 class PlaceOut(serializers.Serializer[Queue]):
-    """The queue where the pilot runs, with what its slots offer."""
+    """The queue where the pilot runs, and what its slots offer."""
 
     site = serializers.CharField(source="ce.site.name")
     ce = serializers.CharField(source="ce.name")
@@ -167,12 +167,12 @@ class PlaceOut(serializers.Serializer[Queue]):
     required_tags = serializers.ListField(child=serializers.CharField(), help_text="That jobs must ask for.")
 
     def get_payload_users(self, queue: Queue) -> list[str]:
-        """Return the accounts that the options of the CE name."""
+        """Return the accounts in the options of the CE."""
         return list(payload_users(queue.ce.options))
 
 
 class WatchdogOut(serializers.Serializer[object]):
-    """How far a payload may go."""
+    """Limits beyond which the pilot ends a payload."""
 
     period_s = serializers.IntegerField(help_text="Between two looks at the payload.")
     cpu_factor = serializers.FloatField(help_text="Times the CPU time that the job asked for.")
@@ -192,14 +192,14 @@ class WatchdogOut(serializers.Serializer[object]):
 
 
 class AgentOut(serializers.Serializer[object]):
-    """The agent, to be fetched and verified."""
+    """Address and digest of the agent."""
 
     sha256 = serializers.CharField(help_text="Of the file, in hexadecimal.")
     url = serializers.CharField(help_text="Path below the server's address.")
 
 
 class ConfigurationOut(serializers.Serializer[PilotConfiguration]):
-    """Everything that a pilot must know."""
+    """The configuration of a pilot."""
 
     protocol = serializers.IntegerField(help_text="Version; an agent that knows only others must leave.")
     server_time = serializers.DateTimeField(help_text="Of the clock that leases are measured by.")
@@ -223,5 +223,5 @@ class ConfigurationOut(serializers.Serializer[PilotConfiguration]):
 
     @extend_schema_field(AgentOut)
     def get_agent(self, configuration: PilotConfiguration) -> dict[str, str]:  # noqa: ARG002 - one program for all pilots
-        """Return where the agent is and what it must be recognised by."""
+        """Return the agent's address and SHA-256."""
         return {"sha256": agent_package().sha256, "url": reverse("pilot-agent")}

@@ -1,4 +1,4 @@
-"""Which submit pools a queue belongs to: RFC7's getSubmitPoolsForQueue, for pilots, directors and people."""
+"""The submit pools of a queue (RFC7, getSubmitPoolsForQueue), for pilots, directors and people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ from wms.kernel.rest import PAGE_PARAMETERS, CursorPages, PageParameters, Strict
 
 
 class NoSuchQueueError(RejectedError):
-    """The names given do not mean exactly one queue."""
+    """The names do not identify exactly one queue."""
 
     code = "no_such_queue"
 
@@ -52,11 +52,11 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
     refreshed_at = serializers.DateTimeField()
 
     def get_queue_count(self, pool: SubmitPool) -> int:
-        """Return how many queues it has."""
+        """Return the number of its queues."""
         return self._queues(pool).count
 
     def get_queues(self, pool: SubmitPool) -> list[str]:
-        """Return the names of the queues, sorted; of very many the first ones."""
+        """Return the names of its queues, sorted; at most MOST_QUEUES."""
         return list(self._queues(pool).names)
 
     def _queues(self, pool: SubmitPool) -> PoolQueues:
@@ -65,7 +65,7 @@ class SubmitPoolOut(serializers.Serializer[SubmitPool]):
 
 
 class PoolField(serializers.Field[Any, Any, Any, Any]):
-    """A pool: the id of one of a queue, else the whole."""
+    """A pool: its id in the list of a queue, else an object."""
 
     def to_representation(self, value: object) -> object:
         """Return the id as it is, or the pool as an object."""
@@ -73,7 +73,7 @@ class PoolField(serializers.Field[Any, Any, Any, Any]):
 
 
 class PoolFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # the package's own hook
-    """A pool in the OpenAPI schema; two answers of which each is a list would both fit an empty one."""
+    """A pool in the OpenAPI schema; with two list types instead, an empty list would fit both."""
 
     target_class = PoolField
 
@@ -83,7 +83,7 @@ class PoolFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyp
 
 
 class SubmitPoolsOut(serializers.Serializer[Any]):
-    """The pools of one queue, by their ids, or one page of all pools as objects."""
+    """The ids of the pools of one queue, or one page of all pools as objects."""
 
     submit_pools = serializers.ListField(child=PoolField())
     next = serializers.URLField(
@@ -95,12 +95,12 @@ class SubmitPoolsOut(serializers.Serializer[Any]):
 
 
 class SubmitPoolPages(CursorPages):
-    """Pools by id, for it alone never changes."""
+    """Pools by id, which never changes."""
 
     orderings = ("id", "-id")
 
     def get_paginated_response(self, data: Sequence[object]) -> Response:
-        """Return the page under the name that the pools of a queue have too."""
+        """Return the page under the name that the list of a queue has too."""
         answer = super().get_paginated_response(data)
         answer.data["submit_pools"] = answer.data.pop("results")
         return answer
@@ -122,10 +122,10 @@ class SubmitPoolsView(APIView):
         },
     )
     def get(self, request: Request) -> Response:
-        """With a queue, the ids of its pools; without, the pools of the VO with their queues, in pages (RFC7)."""
-        asked = SubmitPoolQuery.checked(request.query_params)
-        vo = _vo_of(request, asked.get("vo"))
-        place = {level: asked[level] for level in ("site", "ce", "queue") if level in asked}
+        """Return the ids of a queue's pools; without a queue, the VO's pools with their queues, in pages (RFC7)."""
+        query = SubmitPoolQuery.checked(request.query_params)
+        vo = _vo_of(request, query.get("vo"))
+        place = {level: query[level] for level in ("site", "ce", "queue") if level in query}
         if not place:
             pages = SubmitPoolPages()
             pools = pages.paginate_queryset(SubmitPool.objects.filter(vo=vo).select_related("vo"), request)
@@ -144,8 +144,8 @@ def _vo_of(request: Request, name: str | None) -> VO:
         visible = VO.objects.filter(pk=living_pilot(request.auth.pilot_id).vo_id)
     else:
         visible = VO.objects.visible_to(user_of(request))
-    found = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])
-    if len(found) != 1:
-        sentence = "You have several VOs; say which." if found else "You have no such VO."
+    matches = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])
+    if len(matches) != 1:
+        sentence = "You have several VOs; say which." if matches else "You have no such VO."
         raise NoSuchQueueError(sentence, errors={"vo": [sentence]})
-    return found[0]
+    return matches[0]

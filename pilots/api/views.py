@@ -1,4 +1,4 @@
-"""What pilots call before and beside their leases."""
+"""Registration, configuration and reports of pilots."""
 
 from http import HTTPStatus
 
@@ -26,7 +26,7 @@ from wms.kernel.rest import error_responses
 
 
 class RegisterView(APIView):
-    """The first call of a pilot."""
+    """Registration, the first request of a pilot."""
 
     permission_classes = (MayRegisterPilots,)
 
@@ -39,18 +39,18 @@ class RegisterView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Exchange a director's secret for the token of its pilot, or a site's token for that of a new generic one."""
-        registrar, wanted, now = registrar_of(request), RegistrationIn.parse(request.data), timezone.now()
+        registrar, body, now = registrar_of(request), RegistrationIn.parse(request.data), timezone.now()
         if isinstance(registrar, SecretCredential):
-            registered = registration.register_sent(wanted, pilot_id=registrar.pilot_id, now=now)
+            registered = registration.register_sent(body, pilot_id=registrar.pilot_id, now=now)
         else:
-            registered = registration.register(wanted, site_id=registrar.site_id, token_id=registrar.token_id, now=now)
+            registered = registration.register(body, site_id=registrar.site_id, token_id=registrar.token_id, now=now)
         return Response(
             RegisteredPilotOut(registered).data, status=HTTPStatus.CREATED, headers={"Cache-Control": "no-store"}
         )
 
 
 class ConfigurationView(APIView):
-    """What a pilot must know."""
+    """The configuration of a pilot."""
 
     permission_classes = (IsPilot,)
 
@@ -61,15 +61,15 @@ class ConfigurationView(APIView):
         responses={HTTPStatus.OK: ConfigurationOut, **error_responses(401, 403)},
     )
     def get(self, request: Request) -> Response:
-        """Return the configuration of the pilot that asks."""
+        """Return the configuration of the calling pilot."""
         pilot = reports.living_pilot(pilot_of(request).pilot_id)
         return Response(ConfigurationOut(configuration_of(pilot, server_time=database_now())).data)
 
 
 class ReportView(APIView):
-    """What a pilot has to say of itself."""
+    """Reports of a pilot on its node and its end."""
 
-    #: What the node has, 16 KiB, and 100 checks with a sentence each.
+    #: A node report of 16 KiB, and 100 checks with a sentence each.
     most_body_bytes = 256 * 1024
     permission_classes = (IsPilot,)
 
@@ -81,7 +81,7 @@ class ReportView(APIView):
         responses={HTTPStatus.OK: ReportOut, **error_responses(400, 401, 403, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Keep the report; an unfit node or last words end the pilot."""
+        """Store the report; an unfit node or a last report ends the pilot."""
         credential, now, report = pilot_of(request), timezone.now(), ReportIn.parse(request.data)
         if isinstance(report, LastWords):
             pilot = reports.leave(pilot_id=credential.pilot_id, reason=report.reason, failed=report.failed, now=now)

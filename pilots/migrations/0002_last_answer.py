@@ -15,21 +15,21 @@ class Migration(migrations.Migration):
             field=models.UUIDField(
                 blank=True,
                 editable=False,
-                help_text="Of the last offer that got fewer jobs than it had room for.",
+                help_text="Request id of the last offer that got fewer jobs than it had room for.",
                 null=True,
             ),
         ),
         migrations.AddField(
             model_name="pilot",
             name="nothing_at",
-            field=models.DateTimeField(blank=True, help_text="When it last asked for a job and got none.", null=True),
+            field=models.DateTimeField(blank=True, help_text="Last empty match.", null=True),
         ),
         migrations.AddField(
             model_name="pilot",
             name="nothing_left",
             field=models.JSONField(
                 blank=True,
-                help_text="Task queues that were left then after each condition and all before it.",
+                help_text="Number of task queues left by each condition at the last empty match.",
                 null=True,
             ),
         ),

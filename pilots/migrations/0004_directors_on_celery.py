@@ -31,25 +31,30 @@ class Migration(migrations.Migration):
                     "busy_until",
                     models.DateTimeField(
                         blank=True,
-                        help_text="A round is under way, or has died; after this another may begin.",
+                        help_text="Until then a round is marked as under way; afterwards another may begin.",
                         null=True,
                     ),
                 ),
-                ("asked_at", models.DateTimeField(blank=True, help_text="When it last answered.", null=True)),
+                ("asked_at", models.DateTimeField(blank=True, help_text="Last answer.", null=True)),
                 (
                     "free_slots",
-                    models.PositiveIntegerField(blank=True, help_text="Pilots that it could take then.", null=True),
+                    models.PositiveIntegerField(
+                        blank=True, help_text="Pilots that it could take at its last answer.", null=True
+                    ),
                 ),
                 (
                     "failures",
-                    models.PositiveIntegerField(default=0, help_text="Rounds in a row that it did not answer."),
+                    models.PositiveIntegerField(default=0, help_text="Consecutive failed rounds."),
                 ),
                 (
                     "ask_after",
-                    models.DateTimeField(blank=True, help_text="Until then it is not asked again.", null=True),
+                    models.DateTimeField(blank=True, help_text="Until then it has no rounds.", null=True),
                 ),
                 ("send_after", models.DateTimeField(blank=True, help_text="Until then no pilots are sent.", null=True)),
-                ("trouble", models.CharField(blank=True, help_text="Why it is left alone.", max_length=500)),
+                (
+                    "trouble",
+                    models.CharField(blank=True, help_text="Why it has no rounds, or gets no pilots.", max_length=500),
+                ),
             ],
             options={
                 "verbose_name": "health of a computing element",
@@ -68,18 +73,18 @@ class Migration(migrations.Migration):
             model_name="pilot",
             name="cleaned_at",
             field=models.DateTimeField(
-                blank=True, editable=False, help_text="When what it had left at its CE was removed.", null=True
+                blank=True, editable=False, help_text="When its files at the CE were removed.", null=True
             ),
         ),
         migrations.AddField(
             model_name="pilot",
             name="slot",
-            field=models.JSONField(blank=True, default=dict, help_text="What was asked of the batch system for it."),
+            field=models.JSONField(blank=True, default=dict, help_text="Resources requested from the batch system."),
         ),
         migrations.AddField(
             model_name="pilot",
             name="tried_at",
-            field=models.DateTimeField(blank=True, help_text="When its CE was first asked to take it.", null=True),
+            field=models.DateTimeField(blank=True, help_text="First attempt to submit it to its CE.", null=True),
         ),
         migrations.AddIndex(
             model_name="pilot",

@@ -30,14 +30,14 @@ class Migration(migrations.Migration):
                 (
                     "received",
                     models.BigIntegerField(
-                        default=0, help_text="Characters that the pilot has sent, or told to be lost."
+                        default=0, help_text="Characters received, plus those the pilot reported lost."
                     ),
                 ),
                 (
                     "batch_output",
                     models.TextField(
                         blank=True,
-                        help_text="What its batch system kept of its output, for a pilot that could not say it itself.",
+                        help_text="Output kept by its batch system, of a pilot that could not send its log.",
                     ),
                 ),
                 ("changed_at", models.DateTimeField()),

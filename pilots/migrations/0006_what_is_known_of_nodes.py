@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
             field=models.DateTimeField(
                 blank=True,
                 editable=False,
-                help_text="When the orders to drain were written, if it had jobs.",
+                help_text="When its drain commands were written, if it had jobs.",
                 null=True,
             ),
         ),
@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
             model_name="pilot",
             name="drained_at",
             field=models.DateTimeField(
-                blank=True, help_text="From then on it gets no new job; it leaves after those that it has.", null=True
+                blank=True, help_text="Since then it gets no new job; it ends after those that it has.", null=True
             ),
         ),
         migrations.CreateModel(
@@ -39,21 +39,21 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("host_name", models.CharField(max_length=255)),
                 ("found_at", models.DateTimeField()),
-                ("until", models.DateTimeField(help_text="Then it gets jobs again, and is looked at anew.")),
+                ("until", models.DateTimeField(help_text="End of the period without jobs.")),
                 ("fetched", models.PositiveIntegerField(help_text="Leases that had ended there within the hour.")),
-                ("failed", models.PositiveIntegerField(help_text="Of these, those that had ended badly and fast.")),
+                ("failed", models.PositiveIntegerField(help_text="Those of them that had ended badly and fast.")),
                 ("reason", models.CharField(max_length=255)),
                 (
                     "lifted_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When it got jobs again: its time was over, or somebody said so.",
+                        help_text="When it got jobs again: its time was over, or somebody lifted it.",
                         null=True,
                     ),
                 ),
                 (
                     "lifted_by",
-                    models.CharField(blank=True, help_text="Who said so; empty: its time was over.", max_length=150),
+                    models.CharField(blank=True, help_text="Who lifted it; empty: its time was over.", max_length=150),
                 ),
                 (
                     "site",
@@ -73,7 +73,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_constraint=False,
                 db_index=False,
-                help_text="Its host gets no jobs now, and so it gets none.",
+                help_text="Its host is a black hole, so it gets no jobs.",
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="+",

@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="cehealth",
             name="doubts",
-            field=models.TextField(blank=True, help_text="Where it cannot give to pilots what its queues promise."),
+            field=models.TextField(blank=True, help_text="Promises of its queues that it cannot keep."),
         ),
     ]

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             model_name="pilot",
             name="stalled_at",
             field=models.DateTimeField(
-                blank=True, help_text="When it was declared stalled: it had not started in time.", null=True
+                blank=True, help_text="When its status became Stalled: it had not started in time.", null=True
             ),
         ),
         migrations.RemoveConstraint(model_name="pilot", name="pilot_status_is_known_and_ended_at_set_iff_ended"),

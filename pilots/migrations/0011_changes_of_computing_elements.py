@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 editable=False,
-                help_text="Digest of its options, state and queues at the last look.",
+                help_text="Digest of its options, state and queues at the last check.",
                 max_length=64,
             ),
         ),
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             name="judged_from",
             field=models.DateTimeField(
                 blank=True,
-                help_text="Pilots submitted before are not held against it: it was changed, or an operator had it asked again.",
+                help_text="Failures of pilots submitted earlier do not count: it was changed, or an operator ended the pause.",
                 null=True,
             ),
         ),
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
             model_name="cehealth",
             name="stalls",
             field=models.TextField(
-                blank=True, help_text="Which of its queues get no pilots now, as some did not start there."
+                blank=True, help_text="Which of its queues get no pilots now, because some did not start there."
             ),
         ),
     ]

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(
                 blank=True,
                 db_index=False,
-                help_text="The same, if it is known.",
+                help_text="Computing element of such a pilot, if known.",
                 null=True,
                 on_delete=pilots.models.kept_by_living_pilots,
                 related_name="+",
@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(
                 blank=True,
                 db_index=False,
-                help_text="Of a pilot made by hand without a queue, where it is; none: at any site that serves its VO.",
+                help_text="Site of a pilot made by hand without a queue; none: any site that serves its VO.",
                 null=True,
                 on_delete=pilots.models.kept_by_living_pilots,
                 related_name="+",
@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
             field=models.ForeignKey(
                 blank=True,
                 db_index=False,
-                help_text="Where it runs; none: made by hand, and what is not known of its place can only narrow its offers.",
+                help_text="Where it runs; none: made by hand, and unknown properties of its place only narrow its offers.",
                 null=True,
                 on_delete=pilots.models.kept_by_living_pilots,
                 related_name="pilots",

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
                 db_default=False,
                 default=False,
                 editable=False,
-                help_text="Whether it ended as if it was killed, and not by its batch system, nor as the server wished.",
+                help_text="Whether it ended as if killed, though neither its batch system nor the server killed it.",
             ),
         ),
     ]

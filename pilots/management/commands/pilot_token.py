@@ -14,8 +14,8 @@ MAX_HOURS = 31 * 24
 
 class Command(BaseCommand):
     help = (
-        "Print the token of a new pilot that is made by hand; private when --group is given. Without --queue, it gets "
-        "only jobs that every queue where it may be could take."
+        "Print the token of a new pilot made by hand; private when --group is given. Without --queue, it gets only "
+        "jobs that every queue where it may be could run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

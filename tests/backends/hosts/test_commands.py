@@ -76,7 +76,7 @@ def test_a_command_that_refuses_says_why(options: Mapping[str, object], short: P
     there = commands(options, short)
     with pytest.raises(BatchCommandFailedError, match=r"^sh.* ended with exit code 3: no such partition$"):
         there.run(["sh", "-c", "echo no such partition >&2; exit 3"])
-    with pytest.raises(BatchCommandFailedError, match="exit code 1: it said nothing"):
+    with pytest.raises(BatchCommandFailedError, match="exit code 1: no output"):
         there.run(["false"])
     with pytest.raises(BatchCommandFailedError, match="no-such-program"):
         there.run(["no-such-program"])
@@ -144,7 +144,7 @@ def test_options_that_are_not_common_are_left(options: Mapping[str, object], sho
         ({"environment": {"A B": "c"}}, "'A B' is none"),
         ({"environment": {"TZ": 1}}, "TZ in the option environment must be a text"),
         ({"environment": {"TZ": "b\nc"}}, "in one line"),
-        ({"programs": "bin"}, "programs must be a directory's path from / on"),
+        ({"programs": "bin"}, "programs must be the absolute path of a directory"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(wrong: Mapping[str, object], words: str, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_host_keys_may_be_in_a_file_that_the_site_keeps(sshd: SSHHost, tmp_path:
 
 def test_a_key_that_the_host_does_not_take_is_a_sentence(sshd: SSHHost, tmp_path: Path, short: Path) -> None:
     make_key(tmp_path / "other")
-    with pytest.raises(CommandLostError, match="does not let us in: check the options user and identity_file"):
+    with pytest.raises(CommandLostError, match="denies access: check the options user and identity_file"):
         commands({**sshd.options, "identity_file": str(tmp_path / "other")}, short / "ce").run(["true"])
 
 

@@ -43,7 +43,7 @@ def test_without_options_all_have_their_defaults() -> None:
         ({"max_pending": -1}, "The option max_pending must be a whole number, at least 0; it is -1"),
         ({"max_pending": True}, "The option max_pending must be a whole number"),
         ({"attributes": ["A"]}, "The option attributes must be a record"),
-        ({"attributes": {"A B": "1"}}, "letters, digits and _; 'A B' is none"),
+        ({"attributes": {"A B": "1"}}, "letters, digits and _, unlike 'A B'"),
         ({"attributes": {"wmsSTAMP": "1"}}, "wmsSTAMP in the option attributes is not possible"),
         ({"attributes": {"A": "1\nqueue"}}, "A in the option attributes must be a ClassAd expression in one line"),
         ({"features": {"el9": 9}}, "el9 in the option features must be a ClassAd expression in one line; it is 9"),

@@ -29,7 +29,7 @@ def test_a_ce_without_options_has_defaults() -> None:
         ({"partitoin": "main"}, 'has no option partitoin;.* Did you mean "partition"'),
         ({"hots": "ce01.cern.ch"}, 'has no option hots;.* Did you mean "host"'),
         ({"partition": 5}, "option partition must be a text"),
-        ({"directory": "/data/%u"}, "option directory must have neither % nor"),
+        ({"directory": "/data/%u"}, "option directory must not contain %"),
         ({"max_pending": -1}, "option max_pending must be a whole number, at least 0"),
         ({"max_pending": True}, "option max_pending must be a whole number"),
         ({"features": ["el9"]}, "option features must be a record"),
