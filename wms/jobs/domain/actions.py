@@ -1,4 +1,4 @@
-"""What a person may ask of jobs that were submitted."""
+"""Actions on submitted jobs."""
 
 from enum import StrEnum
 

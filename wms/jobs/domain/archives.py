@@ -1,4 +1,4 @@
-"""Which archives may be unpacked on a worker node, and which file names may be put there: pure rules."""
+"""Rules for archives and file names that may be put on a worker node."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from unicodedata import category
 
 from wms.kernel.errors import RejectedError, TooLargeError
 
-#: Of common file systems, in bytes.
+#: Limits of common file systems, in bytes.
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
-#: Directories within directories; what the check remembers grows with it.
+#: Nested directories; the memory of the check grows with this depth.
 MAX_DEPTH = 32
 SETUID = 0o4000
 SETGID = 0o2000
 
 
 class MemberKind(Enum):
-    """What a member of an archive is."""
+    """Kind of a member of an archive."""
 
     FILE = auto()
     DIRECTORY = auto()
@@ -30,7 +30,7 @@ class MemberKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member as its header announces it."""
+    """One member, as its header describes it."""
 
     name: str
     kind: MemberKind
@@ -40,19 +40,19 @@ class Member:
 
 
 class UnsafeArchiveError(RejectedError):
-    """A member of the archive could touch something outside the job's directory, or is no ordinary file."""
+    """A member could touch something outside of the job's directory, or is not an ordinary file."""
 
     code = "unsafe_archive"
 
 
 class SandboxTooLargeError(TooLargeError):
-    """The content, or what it unpacks to, is larger than sandboxes may be."""
+    """The content, or its unpacked size, is larger than allowed."""
 
     code = "sandbox_too_large"
 
 
 def flaw_of_name(name: str) -> str | None:
-    """Return what is wrong with *name* as the name of one file, to be read after "the name"; None when nothing is."""
+    """Return the flaw of *name* as a file name, to follow the words "the name"; None: no flaw."""
     if name in {"", ".", ".."}:
         return "is empty" if not name else "is that of a directory"
     if "/" in name:
@@ -65,17 +65,17 @@ def flaw_of_name(name: str) -> str | None:
 
 
 def check_members(members: Iterable[Member], *, max_members: int, max_unpacked_bytes: int) -> None:
-    """Accept the archive whose *members*, in their order, can be unpacked without harm.
+    """Accept an archive whose *members*, in their order, can be unpacked safely.
 
-    The members are taken one at a time and the first bad one ends it, so that a bomb is never walked through. What is
-    left is safe by induction: no member lies behind a link, so the directory of each link is a real one; a link's
-    target climbs first, never above the top, and then only descends; so whatever a link leads to is inside.
+    Members are read one by one up to the first bad one, so a bomb is never unpacked. The rest is safe by induction: no
+    member lies behind a link, so the directory of each link is a real one; a link's target climbs first, never above
+    the top, and then only descends; so every link leads to a place inside.
 
     Raises:
-        UnsafeArchiveError: names the member.
-        SandboxTooLargeError: too many members, or too many bytes in all.
+        UnsafeArchiveError: a bad member, named in the sentence.
+        SandboxTooLargeError: too many members or bytes.
     """
-    seen = _Seen()
+    earlier = _EarlierMembers()
     unpacked_bytes = 0
     for number, member in enumerate(members, start=1):
         if number > max_members:
@@ -85,19 +85,19 @@ def check_members(members: Iterable[Member], *, max_members: int, max_unpacked_b
         unpacked_bytes += member.size_bytes
         if unpacked_bytes > max_unpacked_bytes:
             raise SandboxTooLargeError(f"The archive unpacks to more than {max_unpacked_bytes} bytes.")
-        _check(member, seen)
+        _check(member, earlier)
 
 
 @dataclass(slots=True)
-class _Seen:
-    """Paths of the members so far, by what they are."""
+class _EarlierMembers:
+    """Paths of the members so far, by kind."""
 
     files: set[tuple[str, ...]] = field(default_factory=set)
     directories: set[tuple[str, ...]] = field(default_factory=set)
     links: set[tuple[str, ...]] = field(default_factory=set)
 
     def add(self, path: tuple[str, ...], kind: MemberKind) -> None:
-        """Remember the member and the directories above it."""
+        """Add the member and its parent directories."""
         if path[:-1] not in self.directories:
             self.directories.update(path[:length] for length in range(len(path)))
         if kind is MemberKind.DIRECTORY:
@@ -108,49 +108,49 @@ class _Seen:
             self.files.add(path)
 
 
-def _check(member: Member, seen: _Seen) -> None:
+def _check(member: Member, earlier: _EarlierMembers) -> None:
     path = _path_of(member)
     if member.kind is MemberKind.SPECIAL:
         _refuse(member.name, "is neither a file nor a directory nor a link")
     forbidden_bits = SETUID if member.kind is MemberKind.DIRECTORY else SETUID | SETGID
     if member.mode & forbidden_bits and member.kind is not MemberKind.SYMLINK:
         _refuse(member.name, "has a set-user-id or set-group-id bit")
-    # What is known as a directory is neither link nor file, nor is what it lies in.
-    if path[:-1] not in seen.directories:
+    # A known directory is not a link or a file, and neither are its parents.
+    if path[:-1] not in earlier.directories:
         for length in range(1, len(path)):
-            if path[:length] in seen.links or path[:length] in seen.files:
+            if path[:length] in earlier.links or path[:length] in earlier.files:
                 _refuse(member.name, "lies behind a member that is no directory")
-    if path in (seen.files if member.kind is MemberKind.DIRECTORY else seen.directories):
+    if path in (earlier.files if member.kind is MemberKind.DIRECTORY else earlier.directories):
         _refuse(member.name, "is a directory and something else")
-    if path in seen.links:
+    if path in earlier.links:
         _refuse(member.name, "comes again after a link of that name")
     if member.kind in {MemberKind.SYMLINK, MemberKind.HARD_LINK}:
-        _check_link(member, path, seen)
-    seen.add(path, member.kind)
+        _check_link(member, path, earlier)
+    earlier.add(path, member.kind)
 
 
-def _check_link(member: Member, path: tuple[str, ...], seen: _Seen) -> None:
-    if path in seen.files:
+def _check_link(member: Member, path: tuple[str, ...], earlier: _EarlierMembers) -> None:
+    if path in earlier.files:
         _refuse(member.name, "is a link in the place of an earlier file")
     target = member.link_target
-    # NB: an absolute target is absolute for whoever unpacks, whatever its components are.
+    # NB: an absolute target is absolute on the machine that unpacks.
     if not target or target.startswith("/") or "\0" in target:
         _refuse(member.name, "is a link that leads out of the archive")
     if len(target.encode(errors="surrogateescape")) >= MAX_PATH_BYTES:
         _refuse(member.name, f"is a link to a path of {MAX_PATH_BYTES} bytes or more")
     components = _components(target)
     if member.kind is MemberKind.HARD_LINK:
-        if components not in seen.files:
+        if components not in earlier.files:
             _refuse(member.name, "is a hard link to no earlier file of the archive")
         return
     climbs = next((i for i, component in enumerate(components) if component != ".."), len(components))
-    # NB: ".." after a descent is refused even where it looks harmless: the descent may pass a link to the top.
+    # NB: ".." after a descent is refused even where it looks harmless: the descent may follow a link to the top.
     if climbs > len(path) - 1 or ".." in components[climbs:]:
         _refuse(member.name, "is a link that leads, or may lead, out of the archive")
 
 
 def _path_of(member: Member) -> tuple[str, ...]:
-    """Return the components of the member's name, which lead from the top downwards; () is the top itself."""
+    """Return the components of the member's name, from the top downwards; () is the top itself."""
     if member.name.startswith("/"):
         _refuse(member.name, "has an absolute path")
     path = _components(member.name)
@@ -173,5 +173,5 @@ def _components(path: str) -> tuple[str, ...]:
 
 
 def _refuse(name: str, flaw: str) -> NoReturn:
-    shown = repr(name[:200])[1:-1]  # control characters and what is not UTF-8 are escaped
+    shown = repr(name[:200])[1:-1]  # escapes control characters and bytes that are not UTF-8
     raise UnsafeArchiveError(f'The member "{shown}" {flaw}. Leave it out and pack again.')

@@ -1,9 +1,9 @@
-"""Job descriptions in the syntax of DIRAC's CFG files, with the attributes of the JDL.
+"""Parser of job descriptions in the syntax of DIRAC's CFG files, with the attributes of the JDL.
 
-A line is ``Name = value``; a section is ``Name`` and a block of such lines in braces. A value is a text that ends with
-its line; where a list is wanted, commas separate its elements, and ``+=`` adds more to it. A value or an element in
-double quotes is what stands between them, where two of them mean one. ``#`` begins a comment at the beginning of a line
-or after a blank, so that ``a#b`` is a value. Only ``Requirements`` and ``Environment`` are sections.
+A line is ``Name = value``; a section is ``Name`` and a block of such lines in braces. A value is a text up to the end
+of its line; in lists, commas separate the elements, and ``+=`` adds further ones. Double quotes enclose a value or an
+element; two of them inside stand for one. ``#`` starts a comment at the start of a line or after a blank, so ``a#b`` is
+a value. Only ``Requirements`` and ``Environment`` are sections.
 """
 
 import re
@@ -16,34 +16,34 @@ from wms.jobs.domain.jdl import AttributeReader, DescribedJob, Json
 
 MAX_BYTES: Final = 64 * 1024
 MAX_LINES: Final = 10_000
-#: Of all lists together.
+#: Elements of all lists together.
 MAX_ELEMENTS: Final = 10_000
 MAX_NAME_CHARACTERS: Final = 255
-#: Of sections in sections; none of ours holds another, but errors should say so, not that a brace is too many.
+#: Nested sections; none is valid inside another, but the error should say that, not that there is a brace too many.
 MAX_DEPTH: Final = 8
 
 _SECTIONS: Final = frozenset({"requirements", "environment"})
-#: What stands in quotes is passed over, so that a # in it begins no comment.
+#: Skips quoted texts, in which a # starts no comment.
 _COMMENT: Final = re.compile(r'(?P<quoted>"[^"]*+")|(?:^|(?<=[ \t]))#.*+')
-#: Up to the sign that says what it is. As all repetitions here, it never goes back over what it has read.
+#: Everything before the sign that decides the kind of line. All repetitions in these patterns are possessive.
 _UP_TO_SIGN: Final = re.compile(r"[^={}]*+")
 _BLANKS: Final = re.compile(r"\s*+")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)?")
-#: Names that jobs may require need not be words.
+#: Names of requirements need not be identifiers.
 _NAME_IN_SECTION: Final = re.compile(r"[^\s={}#\"](?:[^={}#\"]*[^\s={}#\"])?")
 _QUOTED: Final = re.compile(r'"((?:[^"]++|"")*+)"')
 _ELEMENT: Final = re.compile(r'\s*+(?:(?P<quoted>"(?:[^"]++|"")*+")(?=\s*+(?:,|$))|(?P<plain>[^,]*+))\s*+(?:,|$)')
-#: What looks like a number and is none that fits is refused later, not read as a text that nothing offers.
+#: Texts that look like numbers become numbers; the checks of the description refuse those that are too large.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,1000}")
 _REAL: Final = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?")
-#: In what jobs require: the beginnings of ``> 4000``, ``== 4000``, and what separates values elsewhere.
+#: Marks of expressions in requirements, such as ``> 4000`` and ``== 4000``, and separators of other syntaxes.
 _EXPRESSION: Final = re.compile(r"[<>!=]$")
 _FOREIGN: Final = re.compile(r"^=|[{};]")
 _WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 class InvalidCfgError(ClassAdError):
-    """The CFG text cannot be read, or is no job description; ``line`` and ``column`` say where."""
+    """The CFG text cannot be parsed, or is not a job description; ``line`` and ``column`` give the place."""
 
     code = "invalid_cfg"
 
@@ -53,18 +53,18 @@ class _Option:
     """One ``Name = value``."""
 
     name: str
-    #: Several with ``+=``.
+    #: Several after ``+=``.
     values: list[str]
     #: Offsets in the text.
     at: int
     value_at: int
-    #: The values as a list, and whether each was quoted; None: nobody asked for it yet.
+    #: The values as a list, and whether each was quoted; None: not split yet.
     elements: list[tuple[str, bool]] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class _Section:
-    """A block of lines; the outermost has no name."""
+    """A block of lines; the outermost section has no name."""
 
     name: str = ""
     at: int = 0
@@ -75,7 +75,7 @@ _Entry: TypeAlias = _Option | _Section
 
 
 def parse_cfg(text: str) -> DescribedJob:
-    """Return the job description that *text* gives, in the JSON names of the contract and still unchecked.
+    """Return the job description in *text*, with the JSON names of the REST interface, not validated yet.
 
     Args:
         text: at most 64 kB.
@@ -83,18 +83,18 @@ def parse_cfg(text: str) -> DescribedJob:
     Raises:
         InvalidCfgError: with line and column.
     """
-    # Editors of Windows begin a file with a mark that is no part of the first name.
+    # Windows editors put a byte order mark before the first name.
     text = " " + text[1:] if text.startswith("\ufeff") else text
     return _CfgReader(_Parser(text).section(), text).job()
 
 
 class _Parser:
-    """Reads the lines into sections."""
+    """Splits the lines into sections."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._open: list[_Section] = [_Section()]
-        #: A name that stands alone, whose block is to begin.
+        #: A section whose name was read and whose block has not begun.
         self._announced: _Section | None = None
 
     def section(self) -> _Section:
@@ -102,12 +102,12 @@ class _Parser:
         if len(self._text.encode(errors="replace")) > MAX_BYTES:
             raise self._error(f"A description has at most {MAX_BYTES} bytes; use a sandbox for data.", 0)
         if (nul := self._text.find("\0")) >= 0:
-            raise self._error("Take out the NUL character, which nobody can store.", nul)
+            raise self._error("Take out the NUL character, which cannot be stored.", nul)
         at = 0
         for number, line in enumerate(self._text.split("\n")):
             if number >= MAX_LINES:
                 raise self._error(f"A description has at most {MAX_LINES} lines.", at)
-            self._line(_COMMENT.sub(lambda found: found["quoted"] or "", line), at)
+            self._line(_COMMENT.sub(lambda match: match["quoted"] or "", line), at)
             at += len(line) + 1
         if self._announced is not None:
             raise self._error(f"Write `=` and a value, or a block in braces, after `{self._announced.name}`.", at - 1)
@@ -122,7 +122,7 @@ class _Parser:
             begin = _end_of(_BLANKS, line, self._part(line, begin, at))
 
     def _part(self, line: str, begin: int, line_at: int) -> int:
-        """Read the part of a line that begins at *begin*; return where it ends."""
+        """Parse the part of a line that begins at *begin*; return its end."""
         at = line_at + begin
         if line[begin] == "{":
             self._begin(at)
@@ -152,7 +152,7 @@ class _Parser:
         self._announced = None
 
     def _set(self, written: str, value: str, at: int, end: int) -> None:
-        """Take ``written = value``, where *written* ends with ``+`` if it adds to a list; *value* ends at *end*."""
+        """Add ``written = value``; *written* ends with ``+`` if it adds to a list; *value* ends at *end*."""
         adds = written.endswith("+")
         name = self._checked((written[:-1] if adds else written).rstrip(" \t"), at)
         value_at = end - len(value)
@@ -165,12 +165,12 @@ class _Parser:
 
     def _put(self, name: str, value: str, at: int, value_at: int, *, adds: bool) -> None:
         if value.endswith(";"):
-            # Who is used to JDL would run the program "a;".
+            # In JDL a semicolon ends a value; here it would be part of it, as in the program "a;".
             hint = "A value ends with its line: take out the `;`, or put the value in double quotes."
             raise self._error(hint, value_at + len(value) - 1)
-        known = self._open[-1].entries.get(name.lower())
-        if adds and isinstance(known, _Option):
-            known.values.append(value)
+        earlier = self._open[-1].entries.get(name.lower())
+        if adds and isinstance(earlier, _Option):
+            earlier.values.append(value)
             return
         self._add(name, _Option(name=name, values=[value], at=at, value_at=value_at), at)
 
@@ -192,7 +192,7 @@ class _Parser:
 
 
 class _CfgReader(AttributeReader):
-    """Reads the options of the outermost section; all values are texts until it is known what is wanted."""
+    """Reads the options of the outermost section; all values are texts until their type is known."""
 
     list_hint = "A=1, B=2"
 
@@ -254,12 +254,12 @@ class _CfgReader(AttributeReader):
         if isinstance(entry, _Option):
             return None
         environment = entry.name.lower() == "environment"
-        found: dict[str, Json] = {}
+        values: dict[str, Json] = {}
         for inner in entry.entries.values():
             if isinstance(inner, _Section):
                 raise self._error(f"`{entry.name}` holds names with values, no sections.", inner.at)
-            found[inner.name] = _unquoted(", ".join(inner.values)) if environment else self._typed(inner)
-        return found
+            values[inner.name] = _unquoted(", ".join(inner.values)) if environment else self._typed(inner)
+        return values
 
     def name_error(self, name: str, problem: str) -> ClassAdError:
         return self._error(problem, self._entries[name.lower()].at)
@@ -276,13 +276,13 @@ class _CfgReader(AttributeReader):
         return entry
 
     def _elements(self, option: _Option) -> list[tuple[str, bool]]:
-        """Return the elements of a list, and whether each was quoted; an empty value is an empty list."""
+        """Return the elements of a list, each with whether it was quoted; an empty value is an empty list."""
         if option.elements is None:
             option.elements = self._split(option)
         return option.elements
 
     def _split(self, option: _Option) -> list[tuple[str, bool]]:
-        found: list[tuple[str, bool]] = []
+        elements: list[tuple[str, bool]] = []
         for value in filter(None, option.values):
             at = 0
             while at < len(value) or value[at - 1] == ",":
@@ -293,14 +293,14 @@ class _CfgReader(AttributeReader):
                 if self._elements_left < 0:
                     raise self._error(f"Lists have at most {MAX_ELEMENTS} elements in all.", option.value_at)
                 quoted = element["quoted"] is not None
-                found.append((_unquoted(element["quoted"]) if quoted else element["plain"].strip(), quoted))
+                elements.append((_unquoted(element["quoted"]) if quoted else element["plain"].strip(), quoted))
                 at = max(element.end(), at + 1)
                 if value[element.end() - 1 : element.end()] != ",":
                     break
-        return found
+        return elements
 
     def _typed(self, option: _Option) -> Json:
-        """Return the list, or the only element: numbers, true and false are no texts, unless they are quoted."""
+        """Return the list, or its only element; unquoted numbers, true and false are not texts."""
         elements = [element if quoted else _scalar(element) for element, quoted in self._elements(option)]
         if not elements:
             raise self._error(f"`{option.name}` has no value.", option.at)
@@ -311,9 +311,9 @@ class _CfgReader(AttributeReader):
 
 
 def _end_of(pattern: re.Pattern[str], line: str, begin: int) -> int:
-    """Return where what *pattern* matches at *begin* ends; it matches everywhere, if only nothing."""
-    found = pattern.match(line, begin)
-    return begin if found is None else found.end()
+    """Return the end of what *pattern* matches at *begin*; *begin* if nothing."""
+    match = pattern.match(line, begin)
+    return begin if match is None else match.end()
 
 
 def _unquoted(value: str) -> str:

@@ -1,25 +1,25 @@
-"""Where a job may run because of its input data, and where its output data go."""
+"""Rules for the data of jobs: sites for their input data, and directories for their output data."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from resources.domain.files import LFN_PREFIX, canonical_lfn, is_below, lfn_problem, without_prefix
 
-#: Minor status of a job that no site can take because of its input data.
+#: Minor status of a job without a possible site for its input data.
 WAITS_FOR_REPLICAS: Final = "Waits for replicas of its input data"
-#: Minor status of a job whose input data are there, but not the room for it in a quota of waiting jobs.
+#: Minor status of a job whose input data are available, but no place in a quota of waiting jobs.
 WAITS_FOR_ROOM: Final = "Waits for room in a quota of waiting jobs"
 
 
 def narrowed(
     sites: Collection[str], *, banned_sites: Collection[str], holding: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """Return the sites where a job may run; empty: any; None: nowhere, for want of its input data (PIL §2.2).
+    """Return the sites where a job may run; empty: any; None: none, because of its input data (PIL §2.2).
 
     Args:
-        sites: that it names; empty: any.
-        banned_sites: that it bans.
-        holding: sites that hold all of its input data; None: it has none.
+        sites: sites that the job names; empty: any.
+        banned_sites: sites that the job bans.
+        holding: sites with all of its input data; None: it has no input data.
     """
     if holding is None:
         return tuple(sites)
@@ -34,17 +34,17 @@ def home_of(username: str, *, vo: str) -> str:
 
 
 def output_directory(path: str | None, *, vo: str, username: str, job_id: int) -> str:
-    """Return the logical directory of a job's output data; without a *path* of its own, one that no other job has."""
+    """Return the logical directory of a job's output data: *path*, or by default one of the job's own."""
     return path or f"{home_of(username, vo=vo)}/{job_id}"
 
 
 def canonical_output(entry: str) -> str:
-    """Return an entry of the output data with a logical name in the form in which it is stored: ``LFN:/vo/…``."""
+    """Return an entry of the output data; a logical name is put into its stored form ``LFN:/vo/…``."""
     return entry if without_prefix(entry) == entry else f"{LFN_PREFIX}{canonical_lfn(entry)}"
 
 
 def output_problem(entry: str) -> str:
-    """Return what is wrong with the logical name of such an entry, as the end of a sentence; empty: nothing."""
+    """Return the fault of the logical name in such an entry, as the end of a sentence; empty: no fault."""
     lfn = lfn_of_output(entry)
     if lfn and (problem := lfn_problem(lfn)):
         return f"must be {problem} behind {LFN_PREFIX}"
@@ -56,15 +56,15 @@ def output_problem(entry: str) -> str:
 
 
 def lfn_of_output(entry: str) -> str:
-    """Return the logical name that an entry of the output data gives itself (``LFN:/vo/…``); empty: it gives none."""
+    """Return the logical name in an entry of the output data (``LFN:/vo/…``); empty: it has none."""
     return entry[len(LFN_PREFIX) :] if entry.startswith(LFN_PREFIX) else ""
 
 
 def sandbox_lfn(directory: str, *, job_id: int) -> str:
-    """Return the logical name of an output sandbox that is too large for the server."""
+    """Return the logical name of an output sandbox too large for the server."""
     return f"{directory}/output_sandbox_{job_id}.tar.gz"
 
 
 def is_own(path: str, *, directories: Iterable[str]) -> bool:
-    """Return whether a logical directory is one of these, or below one."""
+    """Return whether a logical directory is one of *directories*, or below one."""
     return any(path == directory or is_below(path, directory) for directory in directories)

@@ -1,4 +1,4 @@
-"""The description of one job: every field of the contract, checked as far as that needs no database."""
+"""The description of one job: every field, checked as far as possible without the database."""
 
 import json
 import re
@@ -20,23 +20,23 @@ from wms.kernel.names import composed, composed_names, did_you_mean
 MAX_BYTES: Final = 64 * 1024
 MAX_ARGUMENTS_BYTES: Final = 32 * 1024
 MAX_PATH: Final = 1024
-#: The names of the files come after it.
+#: Shorter than other paths, because file names are appended.
 MAX_OUTPUT_PATH: Final = 192
 MAX_CPU_TIME_S: Final = 2**31 - 1
-#: Below PostgreSQL's integer by more than it is rounded up for the task queue.
+#: Below the limit of PostgreSQL's integer, with room for the rounding of task queues.
 MAX_MEMORY_MB: Final = 2 * 10**9
 MAX_PROCESSORS: Final = 1024
-#: A year: more is a mistake of units.
+#: A year; a longer time is a mistake of units.
 MAX_WALL_TIME_S: Final = 366 * 24 * 3600
-#: Of the stall rule: a part of a core that means something.
+#: Least part of a core for the stall rule.
 MIN_STALLED_CPU_FRACTION: Final = 0.001
 MAX_GPUS: Final = 1024
 MAX_DISK_MB: Final = 2 * 10**9
-#: Where container runtimes get images from. Not "instance://": that is a container of somebody else's.
+#: Sources of images for container runtimes. Not "instance://", which names a running container of somebody else.
 IMAGE_SOURCES: Final = ("docker://", "oras://", "library://", "https://", "http://")
 MAX_PRIORITY: Final = 10
 PILOT_TYPES: Final = frozenset({"private", "generic"})
-#: Copied into the job's directory, or read where they are.
+#: Input data are copied into the job's directory, or read where they are.
 DATA_POLICIES: Final = ("download", "in_place")
 
 RequirementValue: TypeAlias = Scalar | tuple[Scalar, ...]
@@ -47,7 +47,7 @@ _MAX_UNKNOWN: Final = 10
 
 
 class InvalidDescriptionError(RejectedError):
-    """A job description is wrong; ``errors`` says for each field what is wrong with it and what to do."""
+    """A job description is wrong; ``errors`` has sentences for each wrong field."""
 
     code = "invalid_description"
 
@@ -59,13 +59,12 @@ class InvalidDescriptionError(RejectedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
-    """One job as its owner described it: hashable, and equal to what ``parse(as_json(…))`` gives.
+    """One job as its owner described it; hashable, and equal to ``parse(as_json(…))``.
 
     ``cpu_time_s`` is in reference-core seconds per core; ``setup`` None is the VO's default; an empty list accepts
-    anything. Of ``memory_mb``, ``wall_time_s`` (of the payload, from start to end) and ``disk_mb`` 0 says nothing.
-    ``container`` is the image in which it runs; empty: in none. ``environment`` and ``requirements`` are sorted pairs.
-    ``parameters`` is no field: a parametric description describes many jobs, and ``parametric.expand`` makes the
-    descriptions of the single ones.
+    anything. ``memory_mb``, ``wall_time_s`` (of the payload, from start to end) and ``disk_mb`` are not limited if 0.
+    ``container`` is an image; empty: no container. ``environment`` and ``requirements`` are sorted pairs.
+    ``parameters`` is not a field: ``parametric.expand`` turns a parametric description into those of single jobs.
     """
 
     executable: str
@@ -89,9 +88,9 @@ class JobDescription:
     wall_time_s: int = 0
     gpus: int = 0
     disk_mb: int = 0
-    #: Window of the stall rule; 0: none; None: as the queue, the VO or the server says.
+    #: Window of the stall rule in seconds; 0: no stall rule; None: that of the queue, the VO or the server.
     stalled_s: int | None = None
-    #: Of one core: less CPU time per wall-clock time is stalled; None: as the others say.
+    #: CPU time per wall-clock time, as a part of one core, below which the job is stalled; None: as for stalled_s.
     stalled_cpu_fraction: float | None = None
     container: str = ""
     requirements: tuple[tuple[str, RequirementValue], ...] = ()
@@ -100,11 +99,11 @@ class JobDescription:
     input_data: tuple[str, ...] = ()
     output_sandbox: tuple[str, ...] = ()
     output_data: tuple[str, ...] = ()
-    #: Of DATA_POLICIES.
+    #: One of DATA_POLICIES.
     input_data_policy: str = "download"
-    #: Where output_data are stored; None: a storage element of the pilot's site.
+    #: Storage element for output_data; None: one of the pilot's site.
     output_se: str | None = None
-    #: Logical directory of output_data; None: one of the job's own (domain.output).
+    #: Logical directory for output_data; None: ``data.output_directory``.
     output_path: str | None = None
     std_output: str = "std.out"
     std_error: str = "std.err"
@@ -112,7 +111,7 @@ class JobDescription:
 
 
 FIELDS: Final = tuple(field.name for field in fields(JobDescription))
-#: Fields of names, which are compared with those that others wrote.
+#: Fields that contain names; they are compared with names from elsewhere.
 NAMES: Final = frozenset(
     {
         *("job_name", "job_group", "job_type", "setup", "output_se", "tags"),
@@ -125,13 +124,13 @@ _values_of = attrgetter(*FIELDS)
 
 
 def parse(data: Mapping[str, object]) -> JobDescription:
-    """Return the description of one job written as JSON; a field that is left out has its default.
+    """Return the description of one job from JSON; a missing field gets its default.
 
     Args:
-        data: field → value as ``json.loads`` gives them. ``parameters`` must have been expanded (see parametric).
+        data: {field: value} as ``json.loads`` returns it. ``parameters`` must be expanded before (see parametric).
 
     Raises:
-        InvalidDescriptionError: with every fault of every field.
+        InvalidDescriptionError: with all faults of all fields.
     """
     reader = FieldReader(data, names=NAMES)
     _refuse_unknown(data, reader)
@@ -184,13 +183,13 @@ def parse(data: Mapping[str, object]) -> JobDescription:
 
 
 def as_json(description: JobDescription) -> dict[str, object]:
-    """Return every field of *description* as JSON can say it; ``parse`` turns it back into an equal description."""
+    """Return every field of *description* as a JSON value; ``parse`` gives an equal description."""
     return msgspec.json.decode(as_text(description, setup=description.setup), type=dict[str, object])
 
 
 def as_text(description: JobDescription, *, setup: str | None) -> str:
-    """Return as_json as text, with *setup* in the place of the setup."""
-    # JSON writes a tuple as a list; only the pairs would come out wrong.
+    """Return ``as_json`` as text, with *setup* in the place of the setup."""
+    # JSON encodes a tuple as a list; only the pairs need conversion.
     values = dict(zip(FIELDS, _values_of(description), strict=True))
     values["environment"] = dict(description.environment)
     values["requirements"] = dict(description.requirements)
@@ -217,7 +216,7 @@ def _executable(data: Mapping[str, object], reader: FieldReader) -> str:
 
 
 def _arguments(data: Mapping[str, object], reader: FieldReader) -> str:
-    """Read one string as the shell reads it, or a list of words that are quoted for it."""
+    """Read one string as the shell reads it, or a list of words, which are quoted for the shell."""
     value = data.get("arguments", "")
     if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
         if sum(map(len, value)) > MAX_ARGUMENTS_BYTES:
@@ -235,7 +234,7 @@ def _arguments(data: Mapping[str, object], reader: FieldReader) -> str:
 
 
 def _any_or_names(field: str, reader: FieldReader) -> tuple[str, ...]:
-    """Read a list of names in which DIRAC's "ANY" stands for the empty list."""
+    """Read a list of names; DIRAC's "ANY" stands for the empty list."""
     names = reader.names(field)
     if not any(name.casefold() == "any" for name in names):
         return names
@@ -274,7 +273,7 @@ def _container(reader: FieldReader) -> str:
         elif len(image) == len(source) or any(map(str.isspace, image)):
             reader.fault("container", f"{shown(image)} is no image; write such as {source}registry/name:tag.")
     elif image.startswith("-"):
-        # It becomes an argument of the container runtime, which would take it for an option.
+        # The image becomes an argument of the container runtime, which would take this as an option.
         reader.fault("container", f"{shown(image)} is no image; a name does not begin with a dash.")
     elif not image.startswith("/") and image and _leaves_directory(image):
         reader.fault("container", _leaving(image))
@@ -283,11 +282,11 @@ def _container(reader: FieldReader) -> str:
 
 def _requirements(reader: FieldReader) -> tuple[tuple[str, RequirementValue], ...]:
     hint = 'Write {"name": value}, such as {"SoftwareTag": ["v1", "v2"], "Memory": 4000}; expressions are not accepted.'
-    wanted = reader.object("requirements", hint=hint)
+    required = reader.object("requirements", hint=hint)
     pairs: list[tuple[str, RequirementValue]] = []
     spelling: dict[str, str] = {}
-    for written, given in wanted.items():
-        name, value = composed(written), composed_names(given)
+    for written, raw in required.items():
+        name, value = composed(written), composed_names(raw)
         other = spelling.setdefault(name.casefold(), written)
         if other != written:
             reader.fault("requirements", f"{shown(other)} and {shown(name)} differ only in letter case; keep one.")
@@ -384,7 +383,7 @@ def _environment(reader: FieldReader) -> tuple[tuple[str, str], ...]:
 
 
 def _compare_fields(description: JobDescription, data: Mapping[str, object], reader: FieldReader) -> None:
-    """Check what concerns two fields at once."""
+    """Check rules between two fields."""
     banned = set(description.banned_sites)
     if description.sites and banned.issuperset(description.sites):
         reader.fault("sites", "Every site of sites is also in banned_sites, so that none is left; change one of them.")
@@ -394,7 +393,7 @@ def _compare_fields(description: JobDescription, data: Mapping[str, object], rea
 
 
 def _refuse_too_large(description: JobDescription, reader: FieldReader) -> None:
-    # This has no blanks, and lists for pairs, which are longer: with blanks it becomes at most twice as long.
+    # This encoding has no blanks, and lists for pairs, which are longer: the JSON is at most twice as long.
     if 2 * len(msgspec.json.encode(description)) <= MAX_BYTES:
         return
     size = len(json.dumps(as_json(description), ensure_ascii=False).encode())

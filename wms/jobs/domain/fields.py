@@ -1,4 +1,4 @@
-"""How single fields of user-written JSON are checked: every fault is collected, under the name of its field."""
+"""Checks of single fields of JSON written by users; all faults are collected by field."""
 
 import json
 import math
@@ -15,20 +15,20 @@ MAX_NUMBER: Final = 2**63 - 1
 Scalar: TypeAlias = str | int | float | bool
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # PostgreSQL keeps neither NUL nor half a surrogate pair
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # PostgreSQL stores neither NUL nor a lone surrogate
 _SHOWN_CHARACTERS: Final = 60
 _MAX_FAULTS: Final = 5
 
 
 class FieldReader:
-    """Reads the fields of one object; what is wrong with them is gathered in ``errors`` (field → sentences).
+    """Reads the fields of one object; faults are collected in ``errors`` as {field: sentences}.
 
-    A field that is left out, or wrong, reads as its default, so that reading goes on to the end.
+    A missing or wrong field reads as its default, so that all fields are checked.
 
     Args:
         data: the object.
-        names: fields that hold names; they are read in Unicode's NFC. File names and what a payload is given stay as
-            they are.
+        names: fields that contain names; they are normalised to Unicode's NFC. File names and values for the payload
+            are not.
     """
 
     def __init__(self, data: Mapping[str, object], *, names: Collection[str] = ()) -> None:
@@ -37,13 +37,13 @@ class FieldReader:
         self.errors: dict[str, list[str]] = {}
 
     def fault(self, field: str, sentence: str) -> None:
-        """Note one more thing that is wrong with *field*; of very many the first few are kept."""
+        """Add a fault of *field*; at most _MAX_FAULTS are kept."""
         sentences = self.errors.setdefault(field, [])
         if len(sentences) < _MAX_FAULTS:
             sentences.append(sentence)
 
     def text(self, field: str, default: str, *, most: int = MAX_NAME, empty: bool = False) -> str:
-        """Read one line of at most *most* characters."""
+        """Read a text of one line, with at most *most* characters."""
         if field not in self._data:
             return default
         value = self._of(field)
@@ -64,7 +64,7 @@ class FieldReader:
         return default
 
     def number(self, field: str, *, least: float, most: float, unit: str = "") -> float | None:
-        """Read a number from *least* to *most*; None when it is left out or null."""
+        """Read a number from *least* to *most*; None: missing or null."""
         value = self._data.get(field)
         if value is None:
             return None
@@ -96,7 +96,7 @@ class FieldReader:
         return composed_names(value) if field in self._names else value
 
     def object(self, field: str, *, hint: str) -> Mapping[str, object]:
-        """Read an object; its names are lines, its values still unchecked."""
+        """Read an object; its names are checked, its values not yet."""
         value = self._data.get(field, {})
         if not isinstance(value, Mapping):
             self.fault(field, f"{field} must be an object, not {shown(value)}. {hint}")
@@ -112,7 +112,7 @@ class FieldReader:
 
 
 def free_text_problem(value: str, *, most_bytes: int) -> str:
-    """Return what a text of any lines must be and *value* is not, or an empty string."""
+    """Return what a text of several lines must be, if *value* is not; else an empty string."""
     if _UNSTORABLE.search(value):
         return "free of NUL characters and of halves of surrogate pairs"
     size = len(value) if value.isascii() else len(value.encode())
@@ -120,7 +120,7 @@ def free_text_problem(value: str, *, most_bytes: int) -> str:
 
 
 def scalar_problem(value: object, *, most: int = MAX_NAME) -> str:
-    """Return what a string, number or boolean must be and *value* is not, or an empty string."""
+    """Return what a string, number or boolean must be, if *value* is not; else an empty string."""
     if isinstance(value, str):
         return _line_problem(value, most=most, empty=False)
     if isinstance(value, bool):
@@ -133,7 +133,7 @@ def scalar_problem(value: object, *, most: int = MAX_NAME) -> str:
 
 
 def shown(value: object) -> str:
-    """Return *value* as a sentence names it: short, printable, whatever it is."""
+    """Return any value as a short, printable text for a sentence."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""JDL, the job description of DIRAC in ClassAd syntax, turned into the JSON description of the contract.
+"""Parser of JDL, DIRAC's job description in ClassAd syntax, into the JSON description of the REST interface.
 
-Attribute names are DIRAC's, in any letter case. A value may be any constant expression, also one over other attributes
-(``CPUTime = 3600 * 24``). Here only the form is checked; ``description.parse`` checks the values.
+Attribute names are DIRAC's, in any letter case. A value may be any constant expression, also over other attributes
+(``CPUTime = 3600 * 24``). Only the form is checked here; ``description.parse`` checks the values.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from wms.kernel.names import did_you_mean, separated
 
 Json = object
 
-#: The attribute, as DIRAC spells it, and the field of the description it becomes.
+#: {attribute as DIRAC spells it: field of the description}.
 TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Executable": "executable",
@@ -49,9 +49,9 @@ NUMBERS: Final[Mapping[str, str]] = MappingProxyType(
         "StalledTime": "stalled_s",
     }
 )
-#: Numbers that need not be whole.
+#: Numbers that may have decimals.
 FRACTIONS: Final[Mapping[str, str]] = MappingProxyType({"StalledCPUFraction": "stalled_cpu_fraction"})
-#: Lists; one value alone stands for a list of one.
+#: Lists; a single value is a list of one.
 LISTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Site": "sites",
@@ -77,11 +77,11 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "OutputData": "output_data",
     }
 )
-#: Fields whose lists are of names: as in DIRAC, one text may hold several of them, with commas between them.
+#: Fields with lists of names; as in DIRAC, one text may contain several names with commas.
 NAME_FIELDS: Final = frozenset(
     {"sites", "banned_sites", "grid_ces", "platforms", "pilot_types", "submit_pools", "grid_middlewares", "tags"}
 )
-#: Attributes of the parametric part, each also with a dot and the name of a sequence.
+#: Attributes for parametric jobs; a dot and the name of a sequence may follow.
 SEQUENCES: Final[Mapping[str, str]] = MappingProxyType(
     {"Parameters": "", "ParameterStart": "start", "ParameterStep": "step", "ParameterFactor": "factor"}
 )
@@ -98,7 +98,7 @@ _FIELD_OF: Final = {
     "Requirements": "requirements",
     "Environment": "environment",
 }
-#: What users of other systems, and DIRAC's parameters of resources, call a field.
+#: Names of fields in other systems and in DIRAC's parameters of resources, in lower case.
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "maxcputime": "CPUTime",
@@ -127,7 +127,7 @@ _REQUIREMENTS_HINT: Final = (
 
 
 def field_hint(name: str) -> str:
-    """Return, with a leading space, that a name that was required is a field of the description; empty: it is none."""
+    """Return a hint, with a leading space, if a required name is a field of the description; else an empty string."""
     attribute = _ATTRIBUTE_OF.get(name.strip().lower())
     if attribute is None:
         return ""
@@ -136,21 +136,21 @@ def field_hint(name: str) -> str:
 
 
 class InvalidJdlError(ClassAdError):
-    """The JDL cannot be read, or is no job description; ``line`` and ``column`` say where."""
+    """The JDL cannot be parsed, or is not a job description; ``line`` and ``column`` give the place."""
 
     code = "invalid_jdl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedJob:
-    """What a text says: the JSON description, and the group to act in (``OwnerGroup``), which is apart from it."""
+    """The JSON description from a text, and the group to act in (``OwnerGroup``), which is not part of it."""
 
     description: dict[str, Json]
     group: str | None
 
 
 def parse_jdl(text: str) -> DescribedJob:
-    """Return the job description that *text* gives, in the JSON names of the contract and still unchecked.
+    """Return the job description in *text*, with the JSON names of the REST interface, not validated yet.
 
     Args:
         text: ``[ Executable = "…"; … ]``, with or without the brackets; at most 64 kB.
@@ -167,7 +167,7 @@ def parse_jdl(text: str) -> DescribedJob:
 
 
 class AttributeReader(ABC):
-    """Turns attributes, in whatever syntax they stand, into fields."""
+    """Turns attributes of either syntax into fields."""
 
     def __init__(self) -> None:
         self._description: dict[str, Json] = {}
@@ -177,27 +177,27 @@ class AttributeReader(ABC):
 
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Return the attributes as they are written, each once, in their order."""
+        """Return the attributes as written, each once, in their order."""
 
     @abstractmethod
     def constant(self, name: str) -> Json:
-        """Return the value of the attribute, whatever it is; raise what ``value_error`` returns."""
+        """Return the value of the attribute, of any type; raise the error of ``value_error``."""
 
     @abstractmethod
     def text(self, name: str) -> str:
-        """Return the value, which must be a text."""
+        """Return the value, a text."""
 
     @abstractmethod
     def number(self, name: str) -> int:
-        """Return the value, which must be an integer."""
+        """Return the value, an integer."""
 
     @abstractmethod
     def strings(self, name: str) -> list[str]:
-        """Return the value, which must be a list of texts or one."""
+        """Return the value, a list of texts or a single text."""
 
     @abstractmethod
     def name_list(self, name: str) -> list[str]:
-        """Return the value, which must be names: a list of them, or one text in which they are separated."""
+        """Return the value, a list of names or a text of several."""
 
     @abstractmethod
     def arguments(self, name: str) -> Json:
@@ -205,25 +205,25 @@ class AttributeReader(ABC):
 
     @abstractmethod
     def requirements(self, name: str) -> Json:
-        """Return the value, which must be a record of constants."""
+        """Return the value, a record of constants."""
 
     @abstractmethod
     def record(self, name: str) -> dict[str, Json] | None:
-        """Return the value if it is a record."""
+        """Return the value if it is a record, else None."""
 
     @abstractmethod
     def name_error(self, name: str, problem: str) -> ClassAdError:
-        """Return an error that points at the attribute's name."""
+        """Return an error at the attribute's name."""
 
     @abstractmethod
     def value_error(self, name: str, problem: str) -> ClassAdError:
-        """Return an error that points at the attribute's value."""
+        """Return an error at the attribute's value."""
 
-    #: How the syntax writes a list, for hints.
+    #: A list in this syntax, for hints.
     list_hint: ClassVar[str]
 
     def job(self) -> DescribedJob:
-        """Return what all attributes say together."""
+        """Return the description from all attributes."""
         for name in self.names():
             self._read(name)
         self._add_parameters()
@@ -287,7 +287,7 @@ class AttributeReader(ABC):
         return environment
 
     def _add_parameters(self) -> None:
-        """Join ``Parameters``, ``ParameterStart`` … into the ``parameters`` of the contract."""
+        """Join ``Parameters``, ``ParameterStart`` … into the field ``parameters``."""
         forms: dict[str, dict[str, Json]] = {}
         for parts in self._sequences.values():
             if "" not in parts:
@@ -331,7 +331,7 @@ class _JdlReader(AttributeReader):
         return value
 
     def number(self, name: str) -> int:
-        # Users also write one in quotes, as DIRAC allows.
+        # DIRAC also accepts numbers in quotes.
         value = self.constant(name)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
             return int(value)

@@ -1,4 +1,4 @@
-"""The statuses of a job and what may follow what; choices, constraints, updates and documentation derive from here."""
+"""The statuses of a job and the possible transitions; choices, constraints, updates and documents derive from them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 
 class JobStatus(StrEnum):
-    """Status of a job, spelt as on the wire and in the database."""
+    """Status of a job, spelled as in the REST interface and the database."""
 
     RECEIVED = "Received"
     CHECKING = "Checking"
@@ -81,9 +81,9 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType(
     }
 )
 
-#: A pilot holds a lease on the job.
+#: Statuses in which a pilot has a lease on the job.
 LEASED = frozenset({JobStatus.MATCHED, JobStatus.RUNNING, JobStatus.STALLED, JobStatus.COMPLETING})
-#: Nothing runs and nothing waits any more; only an explicit request changes it.
+#: Statuses of an ended job, which only an explicit request changes.
 FINAL = frozenset({JobStatus.DONE, JobStatus.FAILED, JobStatus.KILLED, JobStatus.DELETED})
 
 

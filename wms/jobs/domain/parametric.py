@@ -1,9 +1,8 @@
-"""Parametric descriptions: one text from which many jobs are made.
+"""Parametric descriptions: one description of many jobs.
 
-``parameters`` holds one sequence of values, or several named ones of equal length; job number i gets value i of each.
-A sequence is listed (``{"values": […]}``) or counted (``{"count", "start", "step", "factor"}``): the first value is
-*start* (0) and each next one is the one before times *factor* (1) plus *step* (1), as in DIRAC.
-
+``parameters`` contains one sequence of values, or several named ones of equal length; job number i gets value i of
+each. A sequence is a list (``{"values": […]}``) or is counted (``{"count", "start", "step", "factor"}``): the first
+value is *start* (0) and each next one is the value before times *factor* (1) plus *step* (1), as in DIRAC.
 In the fields of TEMPLATES, and only in parametric descriptions, these are replaced:
 
 | written | becomes |
@@ -15,9 +14,9 @@ In the fields of TEMPLATES, and only in parametric descriptions, these are repla
 | ``%%`` | one percent sign |
 
 Any other percent sign stands for itself. The replacement has two stages. ``expand`` leaves ``%j`` and ``%%`` as they
-are (and doubles percent signs that come from values); ``substitute_job_id`` resolves both and must be called exactly
-once, for jobs of parametric descriptions only. Nothing is replaced in any other field: not in sites, numbers,
-requirements or the names of variables and sandboxes.
+are (and doubles percent signs in values); ``substitute_job_id`` resolves both and must be called exactly once, for jobs
+of parametric descriptions only. Other fields, such as sites, numbers, requirements and names of variables and
+sandboxes, are not changed.
 """
 
 import re
@@ -33,7 +32,7 @@ from wms.kernel.names import did_you_mean
 
 MAX_PARAMETRIC_JOBS: Final = 10_000
 MAX_SEQUENCES: Final = 100
-#: Of all sequences together; a text of 4 kB could ask for a million.
+#: Values of all sequences together; a text of 4 kB could ask for a million.
 MAX_VALUES: Final = 250_000
 TEMPLATES: Final = (
     "executable",
@@ -55,28 +54,28 @@ _DIRECTIVE: Final = re.compile(r"%(%|n|j|s|\([^()%]*\)s)")
 _LATE: Final = re.compile(r"%([%j])")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 _COUNTED: Final = ("count", "start", "step", "factor")
-_OVERHEAD: Final = 64  # of a Python string beside its characters
-_SHARED_OVERHEAD: Final = 8  # of one that all jobs share: quotes and commas when it is stored
-_DIRECTIVE_OVERHEAD: Final = 64  # of each replacement, which takes time even where it makes no text
+_OVERHEAD: Final = 64  # bytes of a Python string beside its characters
+_SHARED_OVERHEAD: Final = 8  # of a text that all jobs share: quotes and commas when it is stored
+_DIRECTIVE_OVERHEAD: Final = 64  # of each replacement, which takes time even if it produces no text
 
 
 def is_parametric(data: Mapping[str, object]) -> bool:
-    """Return whether *data* describes many jobs: its ``parameters`` are there and not null."""
+    """Return whether *data* describes many jobs: it has ``parameters`` that are not null."""
     return data.get("parameters") is not None
 
 
 def parse_all(data: Mapping[str, object], allowance: Allowance | None = None) -> list[JobDescription]:
-    """Return the valid descriptions of all jobs that *data* describes; one if it is not parametric.
+    """Return the valid descriptions of all jobs in *data*; one if it is not parametric.
 
-    They are also valid after ``substitute_job_id`` with any job id.
+    They stay valid after ``substitute_job_id`` with any job id.
 
     Args:
         data: the description.
-        allowance: what the request may still cost, of which this takes its part; None: *data* is all of it.
+        allowance: the remaining budget of the request; None: *data* is the whole request.
 
     Raises:
-        InvalidDescriptionError: for the first job that is not right.
-        InvalidSubmissionError: the jobs are more than the request may have.
+        InvalidDescriptionError: with the faults of the first wrong job.
+        InvalidSubmissionError: too many jobs for one request.
     """
     result: list[JobDescription] = []
     for number, single in enumerate(expand(data, allowance)):
@@ -95,17 +94,17 @@ def parse_all(data: Mapping[str, object], allowance: Allowance | None = None) ->
 
 
 def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> list[dict[str, object]]:
-    """Return the descriptions of the single jobs, without ``parameters`` and still unchecked, in order.
+    """Return the descriptions of the single jobs, without ``parameters`` and not validated yet, in order.
 
-    A description without ``parameters`` is returned as it is, percent signs included.
+    A description without ``parameters`` is returned unchanged, with its percent signs.
 
     Args:
         data: the description.
-        allowance: as of ``parse_all``.
+        allowance: as for ``parse_all``.
 
     Raises:
-        InvalidDescriptionError: the parameters are wrong, or a text names a sequence that does not exist.
-        InvalidSubmissionError: the jobs are more than the request may have.
+        InvalidDescriptionError: the parameters are wrong, or a text names an unknown sequence.
+        InvalidSubmissionError: too many jobs for one request.
     """
     allowance = allowance or Allowance()
     single = {field: value for field, value in data.items() if field != "parameters"}
@@ -123,9 +122,9 @@ def expand(data: Mapping[str, object], allowance: Allowance | None = None) -> li
 
 
 def substitute_job_id(description: JobDescription, job_id: int) -> JobDescription:
-    """Return the description of a job from a parametric description with ``%j`` and ``%%`` resolved.
+    """Return the description of a job from a parametric description, with ``%j`` and ``%%`` resolved.
 
-    The same object comes back when nothing is left to resolve.
+    Return the same object if there is nothing to resolve.
     """
     if not any("%" in text for text in _texts_of(description)):
         return description
@@ -151,7 +150,7 @@ def substitute_job_id(description: JobDescription, job_id: int) -> JobDescriptio
 
 
 def _lines_of(job: JobDescription) -> list[str]:
-    """Return those texts of TEMPLATES that have one line."""
+    """Return the texts of TEMPLATES that must be one line."""
     lines = (job.executable, job.job_name, job.job_group, job.std_output, job.std_error)
     return [*lines, *job.input_data, *job.output_sandbox, *job.output_data, job.output_path or ""]
 
@@ -162,7 +161,7 @@ def _texts_of(job: JobDescription) -> list[str]:
 
 
 def _refuse_too_long_with_id(job: JobDescription) -> None:
-    """Check a job once more if the longest job id could bring one of its texts above a limit."""
+    """Validate a job once more if the longest job id could make one of its texts too long."""
     finished = substitute_job_id(job, MAX_NUMBER)
     if finished is job:
         return
@@ -173,37 +172,38 @@ def _refuse_too_long_with_id(job: JobDescription) -> None:
 
 
 class _Expansion:
-    """Renders the texts of one description for each job number, and counts how much text that makes."""
+    """Renders the texts of one description for each job number, and counts their characters."""
 
     def __init__(self, sequences: Mapping[str, list[str]], *, count: int, allowance: Allowance) -> None:
         self._sequences = sequences
         self._numbers = [str(number).zfill(len(str(count - 1))) for number in range(count)]
         self._templates: dict[str, tuple[str | list[str], ...]] = {}
-        #: Characters of all texts of a sequence, by its identity: it is kept by self._sequences or self._numbers.
+        #: Characters of all texts of a sequence, by its ``id()``; self._sequences or self._numbers keeps the object
+        #: alive.
         self._lengths: dict[int, int] = {}
         self._allowance = allowance
 
     def has_directive(self, field: str, value: object) -> bool:
-        """Read every text of *value*, and return whether one of them differs from job to job.
+        """Parse every text in *value*, and return whether one of them differs between jobs.
 
-        If so, all texts that will be rendered are counted, before the first is made: that might be half a gigabyte.
+        If so, all rendered texts are counted before the first is rendered: they could be half a gigabyte.
         """
         texts = [value] if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value
         if not isinstance(texts, Iterable):
             return False
-        found = False
+        varies = False
         characters = 0
         for text in texts:
             if isinstance(text, str):
                 self._templates[text] = self._template(field, text)
-                found = found or len(self._templates[text]) > 1
+                varies = varies or len(self._templates[text]) > 1
                 characters += self._characters(text)
-        if found:
+        if varies:
             self._allowance.take_expanded(characters)
-        return found
+        return varies
 
     def rendered(self, value: object, number: int) -> object:
-        """Return *value* for the job *number*; what is no text is left for the description's checks."""
+        """Return *value* for job *number*; the checks of the description handle values that are not texts."""
         if isinstance(value, str):
             return self._text(value, number)
         if isinstance(value, Mapping):
@@ -241,7 +241,7 @@ class _Expansion:
         raise InvalidDescriptionError({field: [f"{sentence} (A percent sign itself is written %%.)"]})
 
     def _characters(self, text: str) -> int:
-        """Return how much the text is for all jobs together."""
+        """Return the characters of the text in all jobs together."""
         count = len(self._numbers)
         characters = count * _replacements(text)
         for part in self._templates[text]:
@@ -258,12 +258,12 @@ class _Expansion:
 
 
 def _replacements(text: str) -> int:
-    """Return what the replacements in *text*, early and late ones, cost for one job."""
+    """Return the cost of the replacements in *text*, of both stages, for one job."""
     return text.count("%") * _DIRECTIVE_OVERHEAD
 
 
 def _shared_characters(value: object) -> int:
-    """Return about how much text *value* is when it is stored; iterative, because a value may be nested very deep."""
+    """Return the approximate stored size of *value*; iterative, because values may be nested very deep."""
     size = 0
     left = [value]
     while left:
@@ -279,7 +279,7 @@ def _shared_characters(value: object) -> int:
 
 
 def _sequences(parameters: object) -> dict[str, list[str]]:
-    """Return the values of each sequence as texts, by name ("" for one without a name); all of one length."""
+    """Return the values of each sequence as texts, by name ("" without a name); all of one length."""
     if not isinstance(parameters, Mapping) or not parameters:
         hint = 'Write {"values": [1, 2]}, {"count": 10, "start": 0, "step": 1, "factor": 1} or {"name": …}.'
         raise _refused(f"parameters must be an object, not {shown(parameters)}. {hint}" if parameters else hint)
@@ -292,7 +292,7 @@ def _sequences(parameters: object) -> dict[str, list[str]]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise _refused(f"{shown(name)} is no name of a sequence: letters, digits, _ and dots, at most 64.")
         sequences[name] = _texts(form, of=f"The sequence {name}")
-        # All sequences have to be as long as this one.
+        # All sequences must have the same length.
         if (values := len(sequences[name]) * len(parameters)) > MAX_VALUES:
             raise _refused(f"parameters must have at most {MAX_VALUES} values in all, not {values}.")
     if len({len(texts) for texts in sequences.values()}) > 1:
@@ -329,13 +329,13 @@ def _listed(values: object, *, of: str) -> list[Value]:
 def _counted(form: Mapping[str, object], *, of: str) -> list[Value]:
     count = form.get("count")
     if type(count) is not int or not 1 <= count <= MAX_PARAMETRIC_JOBS:
-        given = shown(count) if "count" in form else "nothing"
-        raise _refused(f"{of}: count must be a whole number from 1 to {MAX_PARAMETRIC_JOBS}, not {given}.")
+        got = shown(count) if "count" in form else "nothing"
+        raise _refused(f"{of}: count must be a whole number from 1 to {MAX_PARAMETRIC_JOBS}, not {got}.")
     start, step, factor = (
         _number(form.get(part, default), what=f"{of}: {part} must be a number")
         for part, default in (("start", 0), ("step", 1), ("factor", 1))
     )
-    # One real makes all of them real, the first value too (as in DIRAC).
+    # If one of them is a real, all values are, also the first (as in DIRAC).
     value: int | float = start + 0 * step + 0 * factor
     values: list[Value] = [value]
     for number in range(1, count):

@@ -1,4 +1,4 @@
-"""What all descriptions of one request may cost together: a worker of the server reads them and does nothing else."""
+"""The budget of one request for all of its descriptions: parsing occupies a worker of the server."""
 
 from typing import Final
 
@@ -6,9 +6,9 @@ from wms.jobs.domain.description import InvalidDescriptionError
 from wms.kernel.errors import RejectedError
 
 MAX_JOBS: Final = 10_000
-#: A 64 kB text can ask for gigabytes of jobs; so much text all descriptions may have once they are expanded.
+#: Characters of all descriptions after expansion; a 64 kB text can describe gigabytes.
 MAX_EXPANDED_CHARACTERS: Final = 64 * 1024 * 1024
-#: Reading ends at this one: a wrong description costs as much as a right one, and the first ones tell the story.
+#: Parsing stops after so many wrong descriptions: they take as long as valid ones, and the first are enough for users.
 MAX_WRONG_DESCRIPTIONS: Final = 10
 
 
@@ -19,17 +19,17 @@ class InvalidSubmissionError(RejectedError):
 
 
 class Allowance:
-    """What is left to one request; wrong descriptions count as right ones do."""
+    """The remaining budget of one request; wrong descriptions count too."""
 
     def __init__(self) -> None:
         self._jobs = MAX_JOBS
         self._expanded_characters = MAX_EXPANDED_CHARACTERS
 
     def take_jobs(self, count: int) -> None:
-        """Count so many more jobs.
+        """Take the budget of further jobs.
 
         Raises:
-            InvalidSubmissionError: they are too many.
+            InvalidSubmissionError: too many jobs.
         """
         self._jobs -= count
         if self._jobs < 0:
@@ -37,10 +37,10 @@ class Allowance:
             raise InvalidSubmissionError(sentence, errors={"jobs": [sentence]})
 
     def take_expanded(self, characters: int) -> None:
-        """Count so much more text of expanded descriptions.
+        """Take the budget of further characters of expanded descriptions.
 
         Raises:
-            InvalidDescriptionError: it is too much.
+            InvalidDescriptionError: too many characters.
         """
         self._expanded_characters -= characters
         if self._expanded_characters < 0:

@@ -1,4 +1,4 @@
-"""The body of a submission: one description, a JDL or CFG text, or a list of both (docs/rest.md, Submission)."""
+"""The body of a submission: one description, a JDL or CFG text, or a list of these (docs/rest.md, Submission)."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from wms.jobs.domain.parsing_budget import MAX_JOBS, MAX_WRONG_DESCRIPTIONS, All
 from wms.kernel.errors import RejectedError
 from wms.kernel.names import composed, did_you_mean
 
-#: Reading a list ends when so many fields were found wrong.
+#: Parsing of a list stops after so many wrong fields.
 MAX_WRONG_FIELDS: Final = 100
-#: Of all JDL and CFG texts of a list: each 64 kB of them take about 35 ms at worst.
+#: Characters of all JDL and CFG texts of a list: parsing takes about 35 ms per 64 kB at worst.
 MAX_TEXT_CHARACTERS: Final = 4 * 1024 * 1024
-#: Fields beside a description; they concern the request.
+#: Fields of the request beside a description.
 ENVELOPE: Final = ("group", "request_id")
-#: {field: what reads the text that stands there instead of the other fields}.
+#: {field: parser of the text in it, which replaces the other fields}.
 TEXT_FORMS: Final[Mapping[str, Callable[[str], DescribedJob]]] = MappingProxyType({"jdl": parse_jdl, "cfg": parse_cfg})
 FORMS: Final = (*TEXT_FORMS, "jobs")
 
@@ -33,12 +33,12 @@ Errors = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedJob:
-    """One job that is asked for."""
+    """One job of a request."""
 
     description: JobDescription
-    #: What its fields are called in errors, put before their names: "" or ``jobs.3.``.
+    #: Prefix of its field names in errors: "" or ``jobs.3.``.
     path: str
-    #: Whether ``parametric.substitute_job_id`` is still to be called.
+    #: Whether ``parametric.substitute_job_id`` must still be called.
     parametric: bool
 
 
@@ -47,21 +47,21 @@ class SubmissionIn:
     """One request to submit jobs."""
 
     jobs: Sequence[WantedJob]
-    #: To act in; None: the user's default or only one.
+    #: Group to act in; None: the user's default or only one.
     group: str | None
     request_id: UUID | None
-    #: SHA-256 of a request with an id, the same for bodies that differ only in the order of names; else empty.
+    #: SHA-256 of the body, independent of the order of names; empty without a request id.
     digest: bytes
 
 
 def parse_submission(body: object) -> SubmissionIn:
-    """Return the request that *body*, a JSON value, makes; at most 10,000 jobs in all.
+    """Return the request in *body*, a JSON value; at most 10,000 jobs in all.
 
     Raises:
-        InvalidSubmissionError: no object, group, request id or list are wrong, or it is more than an Allowance.
-        InvalidDescriptionError: with the errors of the jobs; those of a list are named like ``jobs.3.executable``, and
-            ``jobs`` says how many were not read because so much was wrong before.
-        InvalidJdlError, InvalidCfgError: the only description is a text that cannot be read.
+        InvalidSubmissionError: the body, group, request id or list is wrong, or exceeds the Allowance.
+        InvalidDescriptionError: with the errors of the jobs; those of a list have names like ``jobs.3.executable``, and
+            ``jobs`` counts descriptions not parsed after too many errors.
+        InvalidJdlError, InvalidCfgError: the only description is a text that cannot be parsed.
     """
     if not isinstance(body, Mapping):
         raise _invalid("body", f"Send an object, a job description, not {shown(body)}.")
@@ -82,8 +82,8 @@ def parse_submission(body: object) -> SubmissionIn:
 
 def _list(entries: object) -> tuple[list[WantedJob], set[str]]:
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_JOBS:
-        given = f"{len(entries)} of them" if isinstance(entries, list) else shown(entries)
-        raise _invalid("jobs", f"jobs must be a list of 1 to {MAX_JOBS} descriptions, not {given}.")
+        got = f"{len(entries)} of them" if isinstance(entries, list) else shown(entries)
+        raise _invalid("jobs", f"jobs must be a list of 1 to {MAX_JOBS} descriptions, not {got}.")
     _refuse_too_much_text(entries)
     wanted: list[WantedJob] = []
     groups: set[str] = set()
@@ -124,7 +124,7 @@ def _entry(entry: object, *, path: str, allowance: Allowance) -> tuple[list[Want
 
 
 def _single(content: Mapping[str, object], *, path: str, allowance: Allowance) -> tuple[list[WantedJob], set[str]]:
-    """Read one description, JDL, CFG or JSON, and the groups that it names."""
+    """Parse one description, in JDL, CFG or JSON, and the groups that it names."""
     groups: set[str] = set()
     for form, parse in TEXT_FORMS.items():
         if form in content:
@@ -150,7 +150,7 @@ def _read_text(form: str, text: object, parse: Callable[[str], DescribedJob]) ->
 
 
 def _refuse_beside(form: str, content: Mapping[str, object]) -> None:
-    """Refuse whatever stands beside a list or a text that says everything."""
+    """Refuse other fields beside a list or a text."""
     errors: Errors = {}
     for name in content:
         if name in {form, *KNOWN_FIELDS, *FORMS}:
@@ -163,11 +163,11 @@ def _refuse_beside(form: str, content: Mapping[str, object]) -> None:
         raise InvalidDescriptionError(dict(list(errors.items())[:MAX_WRONG_FIELDS]))
 
 
-def _group(given: object, named: Iterable[str]) -> str | None:
-    """Return the one group to act in; OwnerGroup in a JDL names it as well as the request does."""
-    if given is not None and (not isinstance(given, str) or not given):
-        raise _invalid("group", f"group must be the name of a group, not {shown(given)}.")
-    groups = {composed(name) for name in (named if given is None else [given, *named])}
+def _group(requested: object, named: Iterable[str]) -> str | None:
+    """Return the one group to act in, named by the request or by OwnerGroup in a JDL."""
+    if requested is not None and (not isinstance(requested, str) or not requested):
+        raise _invalid("group", f"group must be the name of a group, not {shown(requested)}.")
+    groups = {composed(name) for name in (named if requested is None else [requested, *named])}
     if len(groups) > 1:
         names = ", ".join(shown(name) for name in sorted(groups)[:5])
         raise _invalid("group", f"One request acts in one group, but these are named: {names}.")

@@ -1,4 +1,4 @@
-"""Doubts about a description that is accepted: what will hardly work as its owner means it (ADR 32)."""
+"""Warnings about accepted descriptions that will probably not work as intended (ADR 32)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from taskqueues.domain.weights import WEIGHT_OF_PRIORITY
 from wms.jobs.domain.fields import shown
 from wms.kernel.names import did_you_mean
 
-#: A text whose quotes are all closed, as the shell and the pilot's ``shlex.split`` read it.
+#: A text with all quotes closed, by the rules of the shell and of the pilot's ``shlex.split``.
 _CLOSED: Final = re.compile(r"""(?:[^'"\\]|\\.|'[^']*+'|"(?:[^"\\]|\\.)*+")*+\Z""", re.DOTALL)
 
-#: The fields of a description that are looked at.
+#: The fields of a description that the warnings depend on.
 JUDGED_BY: Final = (
     *("executable", "arguments", "priority", "cpu_time_s"),
     *("grid_middlewares", "input_data", "output_data", "output_se"),
@@ -25,17 +25,17 @@ class SandboxFile(NamedTuple):
     """One file of an input sandbox."""
 
     name: str
-    #: Unpacked where the job runs: it may bring any file.
+    #: An archive is unpacked in the job's directory, so it may contain any file.
     is_archive: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is known of the place where a description is submitted."""
+    """The facts about VO and server that a description is compared with."""
 
     #: Grid middlewares, case-folded, of the computing elements that serve the VO.
     middlewares: frozenset[str]
-    #: The longest CPU time by which task queues are told apart.
+    #: The longest CPU-time segment of task queues.
     longest_segment_s: int
     #: Whether some site of the VO has a storage element for output data.
     stores_output: bool
@@ -44,31 +44,28 @@ class Surroundings:
 
 
 class Doubtful(NamedTuple):
-    """What a description is judged by."""
+    """The parts of one job that the warnings depend on."""
 
-    #: Of one job, as JSON.
+    #: The description as JSON, of one job.
     description: Mapping[str, Any]
-    #: Of its input sandboxes.
+    #: The files of its input sandboxes.
     files: Sequence[SandboxFile] = ()
 
 
 def doubts_about(jobs: Sequence[Doubtful], surroundings: Surroundings) -> Mapping[str, Sequence[int]]:
-    """Return a sentence for each doubt about the jobs of one request, with the positions of the jobs that it is about.
-
-    Doubts of one kind stand together.
-    """
-    found: dict[str, list[int]] = {}
+    """Return {warning: positions of its jobs} for the jobs of one request, grouped by kind of warning."""
+    positions_of: dict[str, list[int]] = {}
     for doubts in (_of_output_data, _of_cpu_time, _of_middlewares, _of_priority, _of_executable, _of_quotes):
         for position, job in enumerate(jobs):
             for sentence in doubts(job, surroundings):
-                found.setdefault(sentence, []).append(position)
-    return found
+                positions_of.setdefault(sentence, []).append(position)
+    return positions_of
 
 
 def _of_output_data(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
     element = job.description["output_se"]
     if element and element not in surroundings.elements:
-        # It did when the job was submitted.
+        # It served the VO when the job was submitted.
         yield (
             f'The storage element "{element}" does not serve the VO any more, so the output has no place: jobs with '
             "output_data are handed back by every pilot. Submit the job again with another output_se."
@@ -88,7 +85,7 @@ def _of_cpu_time(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
 
 
 def _of_middlewares(job: Doubtful, surroundings: Surroundings) -> Iterator[str]:
-    """Directors send no pilots, and the match compares none."""
+    """Warn of unknown middlewares: directors send no pilots for them, though the match ignores them."""
     for middleware in sorted(job.description["grid_middlewares"]):
         if middleware.casefold() not in surroundings.middlewares:
             yield (
@@ -125,7 +122,7 @@ def _of_quotes(job: Doubtful, _surroundings: Surroundings) -> Iterator[str]:
 
 
 def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxFile]) -> bool:
-    """Return whether the executable must be in the job's directory and nothing can bring it there."""
+    """Return whether the executable must be in the job's directory and nothing brings it there."""
     executable: str = description["executable"]
     if executable.startswith("/") or "/" not in executable or "%" in executable:
         return False
@@ -135,5 +132,5 @@ def lacks_executable(description: Mapping[str, Any], *, files: Iterable[SandboxF
 
 
 def quotes_are_closed(arguments: str) -> bool:
-    """Return whether each quote has its end, and nothing ends with a backslash."""
+    """Return whether all quotes are closed and no backslash is at the end."""
     return _CLOSED.match(arguments) is not None

@@ -1,4 +1,4 @@
-"""Looks into uploaded archives, member by member and without unpacking; the rules are in wms.jobs.domain.archives."""
+"""Inspection of uploaded archives, member by member, without unpacking; the rules are in wms.jobs.domain.archives."""
 
 import bz2
 import gzip
@@ -20,55 +20,55 @@ from wms.jobs.domain.archives import (
 from wms.kernel.errors import RejectedError
 
 MAX_MEMBERS = 10_000
-#: Of one member: its header and its extensions (long names, attributes), which tarfile holds in memory.
+#: Header of one member with its extensions (long names, attributes), which tarfile holds in memory.
 MAX_HEADER_BYTES = 32 * 1024
-#: On the average of all members: longer attributes cost seconds of parsing.
+#: Mean header of all members: longer attributes take seconds of parsing.
 MEAN_HEADER_BYTES = 2560
-#: Of an archive that is packed to 64 kB or less: 100 ms of parsing at most. Headers that are alike pack to a hundredth.
+#: All headers of an archive of 64 kB or less: at most 100 ms of parsing. Equal headers pack to a hundredth.
 SMALL_ARCHIVE_BYTES = 64 * 1024
 SMALL_ARCHIVE_HEADER_BYTES = 2400 * 1024
-#: For each further byte: ten thousand small files with headers of their own pack to an eightieth of these.
+#: Header bytes per further packed byte: ten thousand small files with different headers pack to an eightieth.
 HEADER_BYTES_OF_PACKED_BYTE = 96
-#: An attribute takes as long as so many bytes of header.
+#: Header bytes that take as long to parse as one attribute.
 BYTES_OF_ATTRIBUTE = 26
-#: Attributes that hold for all following members are copied to each of them.
+#: Global attributes, which are copied to each following member.
 MAX_GLOBAL_ATTRIBUTES = 64
-#: Of one member, with the global ones; tar writes about ten. Each is searched for and compared by tarfile.
+#: Attributes of one member with the global ones; tar writes about ten. tarfile searches and compares each of them.
 MAX_ATTRIBUTES = 128
-#: `xz -9` needs 65 MiB to unpack; a header can ask for 4 GiB.
+#: `xz -9` needs 65 MiB to unpack; a header may ask for 4 GiB.
 MAX_XZ_MEMORY_BYTES = 128 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 _TOO_LARGE_HEADERS = (
     "The archive has headers of unreasonable size: too many members for its size, long names or attributes. "
     "Pack small files into fewer."
 )
-#: What a damaged archive makes the standard library raise.
+#: Exceptions of the standard library for a damaged archive.
 DAMAGE = (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError)
 
 
 class DamagedArchiveError(RejectedError):
-    """The content begins as an archive and cannot be read to its end."""
+    """The content begins as an archive but cannot be read to its end."""
 
     code = "damaged_archive"
 
 
 class NoOutputArchiveError(RejectedError):
-    """The output of a job must be an archive in the form .tar.gz."""
+    """The output of a job is not a .tar.gz archive."""
 
     code = "no_archive"
 
 
 class Readable(Protocol):
-    """What gives bytes, from the first to the last."""
+    """A source of bytes that is read from start to end."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most *size* bytes; none at the end."""
 
 
 def is_safe_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> bool:
-    """Return whether *content* is an archive (tar, tar.gz, tar.bz2 or tar.xz, by what it holds, not by its name).
+    """Return whether *content* is an archive (tar, tar.gz, tar.bz2 or tar.xz), whatever its name is.
 
-    Anything else is a single file, which is put into the job's directory as it is, and may hold what it wants.
+    Any other content is a single file, which goes into the job's directory unchanged.
 
     Raises:
         UnsafeArchiveError: an archive with a member that must not be unpacked.
@@ -85,7 +85,7 @@ def check_output_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
     """Accept a safe .tar.gz; one without members is the output of a job that wrote nothing.
 
     Raises:
-        NoOutputArchiveError: another kind of content; and as is_safe_archive.
+        NoOutputArchiveError: another kind of content; otherwise as ``is_safe_archive``.
     """
     content.seek(0)
     if not content.read(2).startswith(_GZIP):
@@ -96,7 +96,7 @@ def check_output_archive(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
 
 
 class _Xz:
-    """Unpacks xz within bounded memory, which the standard library's LZMAFile cannot promise."""
+    """Unpacks xz within bounded memory, which LZMAFile of the standard library does not."""
 
     def __init__(self, packed: BinaryIO) -> None:
         self._packed = packed
@@ -154,7 +154,7 @@ def _first_block(content: BinaryIO) -> bytes:
 def _begins_as_archive(content: BinaryIO) -> bool:
     try:
         tarfile.TarInfo.frombuf(_first_block(content), "utf-8", "surrogateescape")
-    except tarfile.HeaderError:  # its check sum is wrong
+    except tarfile.HeaderError:  # wrong checksum
         return False
     return True
 
@@ -171,7 +171,7 @@ def _check(content: BinaryIO, *, max_unpacked_bytes: int) -> None:
 
 
 def _members(content: BinaryIO) -> Iterator[Member]:
-    """Yield the members; the next header is looked for only after the previous member was accepted."""
+    """Yield the members; the next header is read only after the previous member was accepted."""
     packed_bytes = content.seek(0, io.SEEK_END)
     forward = _Forward(_unpacked(content), max_bytes=_most_header_bytes(packed_bytes))
     archive = tarfile.TarFile(fileobj=forward, mode="r", encoding="utf-8", errors="surrogateescape")
@@ -186,18 +186,18 @@ def _members(content: BinaryIO) -> Iterator[Member]:
             kind=_kind_of(info),
             link_target=info.linkname if info.issym() or info.islnk() else "",
             mode=info.mode,
-            # Of a directory or link it counts only if it is negative: no pilot can unpack such a member.
+            # For directories and links only a negative size counts: no pilot can unpack such a member.
             size_bytes=info.size if info.isreg() or info.size < 0 else 0,
         )
-        archive.members.clear()  # type: ignore[attr-defined]  # documented nowhere; tarfile would keep them all
+        archive.members.clear()  # type: ignore[attr-defined]  # undocumented; tarfile would keep all members
         forward.begin_member()
-    # NB: a broken header looks like the end to tarfile. A proper end is a block of zeros, or the end of the file.
+    # NB: tarfile takes a broken header as the end. A valid end is a block of zeros, or the end of the file.
     if forward.last_read.strip(b"\0"):
         raise tarfile.ReadError("the archive is broken behind its last readable member")
 
 
 def _most_header_bytes(packed_bytes: int) -> int:
-    """Return how much of an archive of this size may be headers."""
+    """Return the most header bytes for an archive of this size."""
     beyond = max(0, packed_bytes - SMALL_ARCHIVE_BYTES)
     most = SMALL_ARCHIVE_HEADER_BYTES + HEADER_BYTES_OF_PACKED_BYTE * beyond
     return min(most, MEAN_HEADER_BYTES * (MAX_MEMBERS + 1))
@@ -216,9 +216,9 @@ def _kind_of(info: tarfile.TarInfo) -> MemberKind:
 
 
 class _Forward:
-    """The file that tarfile reads: forward only, so that no crafted offset makes a loop, and headers of bounded size.
+    """The file that tarfile reads: forward only, so that no crafted offset makes a loop, with bounded headers.
 
-    Data of members are skipped by seek() and do not count; whatever is read is header.
+    seek() skips the data of members, which do not count; all that is read is header.
     """
 
     def __init__(self, source: Readable, *, max_bytes: int) -> None:
@@ -229,14 +229,14 @@ class _Forward:
         self.last_read = b""
 
     def begin_member(self) -> None:
-        """Allow the next member headers of its own."""
+        """Reset the header count for the next member."""
         self._left_of_member_bytes = MAX_HEADER_BYTES
 
     def count(self, header_bytes: int) -> None:
-        """Count so much more of the headers of the whole archive.
+        """Count further header bytes of the whole archive.
 
         Raises:
-            SandboxTooLargeError: it is too much.
+            SandboxTooLargeError: too many.
         """
         self._left_bytes -= header_bytes
         if self._left_bytes < 0:
@@ -247,7 +247,7 @@ class _Forward:
         return self._position
 
     def seek(self, position: int) -> None:
-        """Skip to *position*, or to the end when that comes first."""
+        """Skip to *position*, or to the end if that comes first."""
         if position < self._position:
             raise tarfile.ReadError("the archive leads backwards")
         while self._position < position:
@@ -271,8 +271,8 @@ class _Forward:
         return self.last_read
 
     def write(self, _data: bytes) -> None:
-        """Refuse: archives are only read here; tarfile's type asks for the method."""
+        """Refuse: the archive is read-only; the type of tarfile requires the method."""
         raise io.UnsupportedOperation("write")
 
     def close(self) -> None:
-        """Leave the source open: it belongs to the caller."""
+        """Leave the source open, which belongs to the caller."""

@@ -1,4 +1,4 @@
-"""The same action on many jobs: what can be done is done, what cannot is told, some at a time."""
+"""Actions on many jobs, in portions; jobs that cannot be changed are reported."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from wms.jobs.models import Job
 from wms.jobs.services import control
 from wms.kernel.errors import RejectedError
 
-#: Jobs of one transaction: nobody waits longer than about a tenth of a second for the rows that it locks.
+#: Jobs of one transaction, which locks their rows for about a tenth of a second.
 AT_ONCE: Final = 2500
-#: Jobs of one request; it has to be answered before its client gives up.
+#: Jobs of one request, which must be answered before its client's timeout.
 MAX_JOBS: Final = 100_000
 
 
 class TooManyJobsError(RejectedError):
-    """The filter finds more jobs than one request may act on."""
+    """The filter matches more jobs than one request may act on."""
 
     code = "too_many_jobs"
 
 
 class EmptyFilterError(RejectedError):
-    """The filter would find every job that the caller can see."""
+    """The filter would match every job that the caller can see."""
 
     code = "empty_filter"
 
 
 class BulkRefusal(NamedTuple):
-    """Why one job stayed as it is."""
+    """One job that was not changed, and the code of the error."""
 
     id: int
     code: str
@@ -39,7 +39,7 @@ class BulkRefusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkResult:
-    """What became of the jobs of one request."""
+    """The result of a bulk action."""
 
     done: int
     #: By job id.
@@ -47,17 +47,17 @@ class BulkResult:
 
 
 def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime, reason: str = "") -> BulkResult:
-    """Do *action* to each of the jobs that *by* may see and whose state allows it.
+    """Perform *action* on those of the jobs that *by* may see and whose status allows it.
 
-    Each part of AT_ONCE jobs is a transaction of its own: when the server stops in between, what was done stays done,
-    and asking again does the rest.
+    Each portion of AT_ONCE jobs is one transaction: if the server stops in between, earlier portions stay done, and a
+    repeated request does the rest.
 
     Args:
-        action: what to do.
-        job_ids: in any order; what *by* may not see is refused as ``not_found``.
-        by: who wants it.
+        action: the action.
+        job_ids: in any order; jobs that *by* may not see are refused as ``not_found``.
+        by: who requests it.
         now: the time of the change.
-        reason: why, for hold and kill.
+        reason: for hold and kill.
     """
     done = 0
     refused: list[BulkRefusal] = []
@@ -70,17 +70,17 @@ def act_on(action: Action, job_ids: Collection[int], *, by: User, now: datetime,
 
 
 def act_on_found(action: Action, filters: JobFilterSet, *, by: User, now: datetime, reason: str = "") -> BulkResult:
-    """Do *action* to each of the jobs that *by* may see and *filters* finds at this moment; otherwise as ``act_on``.
+    """Perform *action* on the jobs that *by* may see and *filters* matches now; otherwise as ``act_on``.
 
     Raises:
-        EmptyFilterError: the filter does not narrow.
-        TooManyJobsError: it finds more than MAX_JOBS; nothing has changed.
+        EmptyFilterError: the filter has no criterion.
+        TooManyJobsError: it matches more than MAX_JOBS; nothing has changed.
     """
     if not any(filters.form.cleaned_data.values()):
         sentence = "Name at least one criterion, such as owner, status or job_group_id: all jobs are never meant."
         raise EmptyFilterError(sentence, errors={"filter": [sentence]})
-    found = list(filters.filter_queryset(Job.objects.visible_to(by)).values_list("pk", flat=True)[: MAX_JOBS + 1])
-    if len(found) > MAX_JOBS:
+    job_ids = list(filters.filter_queryset(Job.objects.visible_to(by)).values_list("pk", flat=True)[: MAX_JOBS + 1])
+    if len(job_ids) > MAX_JOBS:
         sentence = f"The filter finds more than {MAX_JOBS} jobs; narrow it, for example by submitted_before."
         raise TooManyJobsError(sentence, errors={"filter": [sentence]})
-    return act_on(action, found, by=by, now=now, reason=reason)
+    return act_on(action, job_ids, by=by, now=now, reason=reason)

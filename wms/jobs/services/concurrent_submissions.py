@@ -1,4 +1,4 @@
-"""How many submissions of one user the server works on at a time: a long one must not take all workers at once."""
+"""Limit of simultaneous submissions per user, so that long ones do not occupy all workers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +11,19 @@ from wms.kernel.errors import TooManyError
 
 
 class SubmissionsInFlightError(TooManyError):
-    """As many submissions of the user as may be are being worked on."""
+    """The user has as many submissions under way as allowed."""
 
     code = "submissions_in_flight"
 
 
 @contextmanager
 def submission_in_flight(user: User) -> Iterator[None]:
-    """Hold one of the places that the user's submissions have, in all web processes together.
+    """Hold one of the user's places for submissions, which all web processes share.
 
-    Enter it before the body is read: to read a large description takes longer than to store it.
+    Enter it before the body is read: parsing a large description takes longer than storing it.
 
     Raises:
-        SubmissionsInFlightError: all WMS_MAX_SUBMISSIONS_IN_FLIGHT are taken.
+        SubmissionsInFlightError: all WMS_MAX_SUBMISSIONS_IN_FLIGHT places are taken.
     """
     most = settings.WMS_MAX_SUBMISSIONS_IN_FLIGHT
     with session_lock(LockKey.SUBMISSIONS_IN_FLIGHT, of=user.pk, places=most) as is_held:

@@ -1,4 +1,4 @@
-"""Changing what a job asks for while it waits; it moves to the queue of its new requirements."""
+"""Changes of a job's description while it waits; the job moves to the task queue of its new requirements."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -30,25 +30,25 @@ EDITABLE_STATUSES: Final = frozenset({JobStatus.WAITING, JobStatus.HELD})
 
 
 class NotEditableError(ConflictError):
-    """Only a job that waits, or is held, can be changed."""
+    """The job is neither Waiting nor Held."""
 
     code = "not_editable"
 
 
 @transaction.atomic(durable=True)
 def edit(job_id: int, *, changes: Mapping[str, object], by: User, now: datetime) -> None:
-    """Change fields of a job's description; a job that waits moves to the queue of its new requirements.
+    """Change fields of a job's description; a waiting job moves to the task queue of its new requirements.
 
     Args:
         job_id: the job.
-        changes: new values of some of EDITABLE_FIELDS, in the form of the description.
-        by: whoever may see a job may change it; by a token of scope ``submit`` only its owner.
-        now: the time, for a queue that is made.
+        changes: {one of EDITABLE_FIELDS: new value as in descriptions}.
+        by: any user who may see the job; with a token of scope ``submit`` only its owner.
+        now: creation time of a new task queue.
 
     Raises:
-        NotFoundError: there is no such job, or not for *by*.
-        InvalidDescriptionError: a field cannot be changed, or its new value is wrong; with field errors.
-        NotEditableError: the job neither waits nor is held.
+        NotFoundError: there is no such job that *by* may change.
+        InvalidDescriptionError: a field cannot be changed, or its new value is wrong.
+        NotEditableError: the job is neither Waiting nor Held.
     """
     job = Job.objects.changeable_by(by).select_related("vo").filter(pk=job_id).first()
     if job is None:
@@ -79,8 +79,8 @@ def _refuse_fields(changes: Mapping[str, object]) -> None:
         raise InvalidDescriptionError({"body": [f"Name at least one of {', '.join(EDITABLE_FIELDS)}."]})
     errors = {}
     for name in changes.keys() - frozenset(EDITABLE_FIELDS):
-        known = name in descriptions.FIELDS
-        hint = " Submit the job anew instead." if known else did_you_mean(str(name)[:64], EDITABLE_FIELDS)
+        exists = name in descriptions.FIELDS
+        hint = " Submit the job anew instead." if exists else did_you_mean(str(name)[:64], EDITABLE_FIELDS)
         errors[str(name)[:64]] = [f"Only {', '.join(EDITABLE_FIELDS)} can be changed.{hint}"]
     if errors:
         raise InvalidDescriptionError(errors)
@@ -101,7 +101,7 @@ def _refuse_unknown_sites(edited: JobDescription, *, changed: Collection[str], v
 
 
 def _refuse_sites_without_its_files(job: Job, edited: JobDescription, *, changed: Collection[str]) -> None:
-    """Refuse sites of which none holds the input data: the job would be Checking, which nobody can change back."""
+    """Refuse sites of which none has the input data: the job would be Checking and could not be edited any more."""
     named = [name for name in _SITE_FIELDS if name in changed]
     holding = input_data.locate([job]).get(job.pk)
     if named and holding and not narrowed(edited.sites, banned_sites=edited.banned_sites, holding=holding):

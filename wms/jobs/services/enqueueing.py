@@ -1,4 +1,4 @@
-"""From a job's description to its place in a task queue (DESIGN §3.2)."""
+"""Enqueueing of jobs: from the description to a task queue (docs/architecture.md, Task queues)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -20,9 +20,9 @@ from wms.kernel.db import transaction_required
 
 
 class JobRequirements(NamedTuple):
-    """What a job asks of a task queue; jobs that ask the same wait in the same one.
+    """The requirements of a job; jobs with equal ones share a task queue.
 
-    It is as its description says, but for the sites: those that do not hold its input data are left out.
+    They are those of its description, but sites without its input data are left out.
     """
 
     owner_id: int
@@ -44,13 +44,13 @@ class JobRequirements(NamedTuple):
     wall_time_s: int
     gpus: int
     disk_mb: int
-    #: Whether a container runtime is needed; the image is the pilot's business.
+    #: Whether a container runtime is needed; only the pilot uses the image.
     container: bool
     software: tuple[str, ...]
 
 
 class EnqueuedJob(NamedTuple):
-    """One job on its way into a task queue."""
+    """One job to be put into a task queue."""
 
     job_id: int
     priority: int
@@ -60,18 +60,18 @@ class EnqueuedJob(NamedTuple):
 
 @transaction_required
 def put_in_queues(arriving: Iterable[EnqueuedJob], *, now: datetime) -> Mapping[int, int]:
-    """Put jobs that are Waiting into the queues of what they ask; the last locking step of a transaction.
+    """Put Waiting jobs into the task queues of their requirements; the last locking step of a transaction.
 
     Returns:
         {job id: task queue id}.
     """
-    # Jobs of one request ask the same, or one of a few things: each is defined once.
-    known: dict[JobRequirements, QueueDefinition] = {}
+    # Jobs of one request have equal requirements, or a few different ones: each is defined once.
+    definitions: dict[JobRequirements, QueueDefinition] = {}
     waiting = []
     for job_id, priority, requirements, held_back in arriving:
-        definition = known.get(requirements)
+        definition = definitions.get(requirements)
         if definition is None:
-            definition = known[requirements] = _definition(requirements)
+            definition = definitions[requirements] = _definition(requirements)
         waiting.append(WaitingJob(job_id=job_id, definition=definition, user_priority=priority, held_back=held_back))
     return queueing.enqueue(waiting, now=now)
 
@@ -84,21 +84,20 @@ def put_back_in_queues(
     let_in: Collection[int] = frozenset(),
     held_back: Mapping[int, HeldBack] = MappingProxyType({}),
 ) -> Mapping[int, int]:
-    """Put jobs that waited before, and wait again, into queues; the last locking step of a transaction.
+    """Put jobs that waited before into task queues again; the last locking step of a transaction.
 
-    Their submit pools are registered again: while no waiting job needed it, one may have been removed (RFC7 §3). Where
-    their input data are is looked up again too: once, or what is noted with a job could be another answer than the one
-    that chose its queue. Those that may run nowhere because of it become, or stay, Checking; the others wait, if they
-    waited before or are let in.
+    Their submit pools are registered again, because unused ones are removed (RFC7 §3). The sites of their input data
+    are looked up again, once, so that the sites stored with a job are those that chose its task queue. Jobs without a
+    possible site become or stay Checking; the others wait, if they waited before or are let in.
 
     Args:
-        jobs: read since they were locked; Waiting or Checking, and in no queue.
+        jobs: read since they were locked; Waiting or Checking, and in no task queue.
         now: the time of the change.
-        let_in: those of the Checking jobs that may wait, as far as quotas of waiting jobs are concerned.
-        held_back: {job: when and where it may be matched}; a job that is missing may be at once and everywhere.
+        let_in: the Checking jobs for which the quotas of waiting jobs have room.
+        held_back: {job: when and where it may be matched}; missing jobs may be matched at once and everywhere.
 
     Returns:
-        {job id: task queue id}, without those that are Checking.
+        {job id: task queue id}, without Checking jobs.
     """
     holding = input_data.locate(jobs)
     input_data.keep(jobs, holding)
@@ -118,15 +117,17 @@ def put_back_in_queues(
     jobs = [job for job in jobs if job.pk not in stays_out]
     required = {(job.vo_id, *job.submit_pools): job.description["requirements"] for job in jobs}
     vos = VO.objects.in_bulk({job.vo_id for job in jobs if job.description["requirements"]})
-    # In one order for all, or two that make the same pools would wait for each other.
+    # In one order for all: two transactions that register the same pools must not wait for each other.
     for (vo_id, *_), requirements in sorted(required.items(), key=itemgetter(0)):
         if requirements:
             submit_pools.register(vo=vos[vo_id], requirements=requirements, now=now)
-    # Under the locks on their rows, before those on task queues.
+    # While the jobs are locked, before task queues are.
     carry_held_back(carried)
     return put_in_queues(
         [
-            EnqueuedJob(job.pk, job.priority, _asked_by(job, where[job.pk] or ()), held_back=held_back.get(job.pk))
+            EnqueuedJob(
+                job.pk, job.priority, _requirements_of(job, where[job.pk] or ()), held_back=held_back.get(job.pk)
+            )
             for job in jobs
         ],
         now=now,
@@ -135,10 +136,10 @@ def put_back_in_queues(
 
 @transaction_required
 def carry_held_back(held_back: Mapping[int, HeldBack | None]) -> None:
-    """Have jobs that stand in no queue carry what holds them back, for when they come into one (``carried_by``).
+    """Store with jobs in no task queue what holds them back, until they enter one (``carried_by``).
 
     Args:
-        held_back: {job: what it is to carry; None: nothing}; the jobs are locked.
+        held_back: {job: value to store, or None}; the jobs are locked.
     """
     if held_back:
         rows = [Job(pk=pk, held_back=None if held is None else held.as_json()) for pk, held in held_back.items()]
@@ -146,44 +147,44 @@ def carry_held_back(held_back: Mapping[int, HeldBack | None]) -> None:
 
 
 def carried_by(jobs: Iterable[Job]) -> dict[int, HeldBack]:
-    """Return what holds back those of the jobs that carry it since they left their queues."""
+    """Return what holds the jobs back, of those that carry it since they left their task queues."""
     return {job.pk: HeldBack.from_json(job.held_back) for job in jobs if job.held_back is not None}
 
 
 @transaction_required
 def definition_of(job: Job) -> QueueDefinition | None:
-    """Return the definition of the queue that the job would go into now; None: it would be Checking."""
+    """Return the definition of the task queue that the job would enter now; None: it would be Checking."""
     sites = input_data.where(job, input_data.locate([job]))
-    return None if sites is None else _definition(_asked_by(job, sites))
+    return None if sites is None else _definition(_requirements_of(job, sites))
 
 
 def _definition(requirements: JobRequirements) -> QueueDefinition:
     return define(rounding=queueing.rounding(), **requirements._asdict())
 
 
-def _asked_by(job: Job, sites: tuple[str, ...]) -> JobRequirements:
-    wanted = job.description
+def _requirements_of(job: Job, sites: tuple[str, ...]) -> JobRequirements:
+    description = job.description
     return JobRequirements(
         owner_id=job.owner_id,
         group_id=job.group_id,
         vo_id=job.vo_id,
-        setup=wanted["setup"],
-        cpu_time_s=wanted["cpu_time_s"],
+        setup=description["setup"],
+        cpu_time_s=description["cpu_time_s"],
         submit_pools=tuple(job.submit_pools),
-        pilot_types=tuple(wanted["pilot_types"]),
+        pilot_types=tuple(description["pilot_types"]),
         sites=sites,
-        banned_sites=tuple(wanted["banned_sites"]),
-        grid_ces=tuple(wanted["grid_ces"]),
-        grid_middlewares=tuple(wanted["grid_middlewares"]),
-        platforms=tuple(wanted["platforms"]),
-        job_type=wanted["job_type"],
-        tags=tuple(wanted["tags"]),
-        processors=wanted["processors"],
-        memory_mb=wanted["memory_mb"],
-        # Jobs that were submitted before descriptions had these fields ask nothing of them.
-        wall_time_s=wanted.get("wall_time_s", 0),
-        gpus=wanted.get("gpus", 0),
-        disk_mb=wanted.get("disk_mb", 0),
-        container=bool(wanted.get("container")),
-        software=tuple(wanted.get("software", ())),
+        banned_sites=tuple(description["banned_sites"]),
+        grid_ces=tuple(description["grid_ces"]),
+        grid_middlewares=tuple(description["grid_middlewares"]),
+        platforms=tuple(description["platforms"]),
+        job_type=description["job_type"],
+        tags=tuple(description["tags"]),
+        processors=description["processors"],
+        memory_mb=description["memory_mb"],
+        # Descriptions of an earlier version lack these fields.
+        wall_time_s=description.get("wall_time_s", 0),
+        gpus=description.get("gpus", 0),
+        disk_mb=description.get("disk_mb", 0),
+        container=bool(description.get("container")),
+        software=tuple(description.get("software", ())),
     )

@@ -1,6 +1,6 @@
-"""Jobs that wait for files are looked at again when replicas come or go, or storage elements change their sites.
+"""Re-evaluation of jobs with input data when replicas are added or removed, or storage elements change sites.
 
-Those whose files are there wait for room in the quotas of waiting jobs, if these are full: they have not waited before.
+A Checking job whose input data become available waits only if the quotas of waiting jobs have room for it.
 """
 
 import logging
@@ -26,27 +26,27 @@ from wms.kernel.db import LockKey, transaction_required, try_lock
 
 logger = logging.getLogger(__name__)
 
-#: No transaction that takes in jobs lasts longer (DESIGN §4.6): what one of them overlooked is seen the second time.
+#: Longer than any submitting transaction; each change is processed again after it, for jobs not committed before.
 LAG: Final = timedelta(seconds=60)
-#: Changes of one transaction; each names one file, or all of a VO.
+#: Changes processed in one transaction; each names one file, or all of a VO.
 CHANGES_AT_ONCE: Final = 1000
-#: Changes of one run.
+#: Changes processed in one run.
 CHANGES_OF_RUN: Final = 20_000
-#: Jobs of one transaction: nobody waits longer than some tenths of a second for their rows.
+#: Jobs of one transaction, which locks their rows for some tenths of a second.
 JOBS_AT_ONCE: Final = 1000
-#: Transactions of one run; the next one goes on after them.
+#: Transactions of one run; the next run continues.
 PAGES_OF_RUN: Final = 50
 
 
 def reevaluate(*, now: datetime) -> int:
-    """Move those of the waiting jobs whose files came or went; return how many moved.
+    """Move waiting jobs whose files were added or removed; return how many moved.
 
-    A job that waits moves to the queue of the sites that are left, or is Checking when there are none; one that is
-    Checking waits as soon as there are some, and room for it. Each change is looked at twice, the second time after
-    LAG. Repeating it changes nothing; a second one at the same time leaves it to the first.
+    A Waiting job moves to the task queue of its remaining sites, or becomes Checking if there are none; a Checking job
+    waits as soon as there are sites and room for it. Each change is processed twice, the second time after LAG.
+    Repeating it changes nothing; a simultaneous second run leaves the work to the first.
     """
     _mark_new_layout()
-    # Those that come meanwhile are for the next run: LAG counts from *now*.
+    # Later changes are for the next run: LAG counts from *now*.
     due = list(_due(now=now).values_list("pk", flat=True)[:CHANGES_OF_RUN])
     moved = 0
     for _ in range(PAGES_OF_RUN if due else 0):
@@ -62,13 +62,13 @@ def reevaluate(*, now: datetime) -> int:
 
 @transaction.atomic(durable=True)
 def _look_at_page(due: Collection[int], *, now: datetime) -> int | None:
-    """Look at some of the jobs, and note how far it came; None: nothing is left to do, or another is doing it."""
+    """Process a page of the jobs and store the progress; None: nothing is left, or another run is under way."""
     if not try_lock(LockKey.REEVALUATE_INPUT_DATA):
         return None
     changes = list(_due(now=now).filter(pk__among=due)[:CHANGES_AT_ONCE])
     if not changes:
         return None
-    # All of a batch have come equally far; one that was not finished goes first, and alone.
+    # All changes of a batch have made equal progress; an unfinished batch continues first, and alone.
     after = changes[0].job_id
     changes = [change for change in changes if change.job_id == after]
     page = list(_affected(changes).filter(pk__gt=after).order_by("pk")[:JOBS_AT_ONCE])
@@ -81,7 +81,7 @@ def _look_at_page(due: Collection[int], *, now: datetime) -> int | None:
 
 
 def _let_in(*, now: datetime) -> int:
-    """Let jobs that wait for room in a quota of waiting jobs into their queues; return how many there was room for."""
+    """Let Checking jobs that wait for a quota of waiting jobs into their task queues; return how many."""
     let_in = 0
     for _ in range(PAGES_OF_RUN if _without_room().exists() else 0):
         of_page = _let_page_in(now=now)
@@ -115,7 +115,7 @@ def _without_room() -> JobQuerySet:
 
 
 def _mark_new_layout() -> None:
-    """Mark all files when storage elements belong to other sites than before, whoever changed that."""
+    """Mark all files as changed if storage elements belong to other sites than before."""
     layout = site_layout()
     if SiteLayout.objects.filter(digest=layout).exists():
         return
@@ -131,23 +131,23 @@ def _due(*, now: datetime) -> QuerySet[ReplicaChange]:
 
 
 def _affected(changes: Sequence[ReplicaChange]) -> JobQuerySet:
-    """Return the jobs that wait for any of the files."""
+    """Return the placed jobs that read any of the files."""
     # Uses index: job_of_input_file, or job_with_input_data for all files of a VO
     placed = Job.objects.placed_with_input_data()
     if any(change.vo_id is None for change in changes):
         return placed
-    wanted = Q(vo__in={change.vo_id for change in changes if not change.lfn})
+    affected = Q(vo__in={change.vo_id for change in changes if not change.lfn})
     named: dict[int | None, list[str]] = {}
     for change in changes:
         if change.lfn:
             named.setdefault(change.vo_id, []).append(change.lfn)
     for vo_id, lfns in named.items():
-        wanted |= Q(vo=vo_id, description__input_data__has_any_keys=lfns)
-    return placed.filter(wanted)
+        affected |= Q(vo=vo_id, description__input_data__has_any_keys=lfns)
+    return placed.filter(affected)
 
 
 def _finish(changes: Sequence[ReplicaChange], *, now: datetime) -> None:
-    """Forget the changes that were looked at a second time; the others are, when LAG has passed."""
+    """Delete changes that were processed twice; mark the others for a second time after LAG."""
     second = [change.pk for change in changes if change.looked_at is not None]
     first = [change.pk for change in changes if change.looked_at is None]
     ReplicaChange.objects.filter(pk__among=second).delete()
@@ -156,7 +156,7 @@ def _finish(changes: Sequence[ReplicaChange], *, now: datetime) -> None:
 
 @transaction_required
 def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
-    """Move those of the jobs, read a moment ago, whose files are at other sites than when they were placed."""
+    """Move those of the jobs, read a moment ago, whose files are at other sites than when the jobs were placed."""
     holding = input_data.locate(jobs)
     changed = [job for job in jobs if _is_misplaced(job, holding[job.pk])]
     if not changed:
@@ -167,29 +167,29 @@ def _move_changed(jobs: Sequence[Job], *, now: datetime) -> int:
 
 @transaction_required
 def _with_room(jobs: Iterable[Job]) -> frozenset[int]:
-    """Return those of the Checking ones that may wait; no others come in until the end of the transaction."""
-    # Before any row is locked (wms.kernel.db); submissions do it in this order too.
+    """Return the Checking jobs that may wait; quotas admit no other jobs until the end of the transaction."""
+    # Before any row is locked (wms.kernel.db); submissions lock in this order too.
     return quotas.within([(job.pk, QuotaKind.of(job)) for job in jobs if job.status == JobStatus.CHECKING])
 
 
 @transaction_required
 def _move(jobs: Sequence[Job], *, let_in: frozenset[int], now: datetime) -> int:
-    """Put the jobs, read a moment ago, where they belong; return how many of them are elsewhere than before."""
-    found: list[Job] = []
+    """Put the jobs, read a moment ago, where they belong; return how many moved."""
+    placed: list[Job] = []
 
     def change() -> Recorded:
-        # Locked; those that a pilot took meanwhile, or that were killed, are none of ours any more.
+        # Jobs that were matched or killed meanwhile are not among the locked ones.
         locked = Job.objects.filter(pk__among=[job.pk for job in jobs], status__in=PLACED).order_by("pk")
-        found[:] = list(locked.select_for_update(of=("self",)))
-        return Recorded(moved={job.pk: JobStatus(job.status) for job in found}, refused={})
+        placed[:] = list(locked.select_for_update(of=("self",)))
+        return Recorded(moved={job.pk: JobStatus(job.status) for job in placed}, refused={})
 
     held_back = queueing.held_back([job.pk for job in jobs])
     out_of_queues([job.pk for job in jobs], change)
-    held_back = {**enqueueing.carried_by(found), **held_back}
-    queued = enqueueing.put_back_in_queues(found, now=now, let_in=let_in, held_back=held_back)
-    return sum(job.status == JobStatus.WAITING or job.pk in queued for job in found)
+    held_back = {**enqueueing.carried_by(placed), **held_back}
+    queued = enqueueing.put_back_in_queues(placed, now=now, let_in=let_in, held_back=held_back)
+    return sum(job.status == JobStatus.WAITING or job.pk in queued for job in placed)
 
 
 def _is_misplaced(job: Job, sites: tuple[str, ...]) -> bool:
-    # One that waits though no site holds its files came into its queue before anybody asked where they are.
+    # A Waiting job without possible sites entered its task queue before input data were considered.
     return tuple(job.input_sites or ()) != sites or (job.status == JobStatus.WAITING and not sites)

@@ -1,4 +1,4 @@
-"""Back into the queue: what was rescheduled waits again as soon as no pilot can run it any more (DESIGN §3.1)."""
+"""Rescheduling: a job returns to its task queue as soon as no pilot can run it any more."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -22,7 +22,7 @@ _MINOR_LENGTH: Final = 255
 
 
 class RescheduleLimitError(ConflictError):
-    """The job went back to its queue as often as this system allows (WMS_MAX_RESCHEDULES)."""
+    """The job was rescheduled as often as allowed (WMS_MAX_RESCHEDULES)."""
 
     code = "reschedule_limit"
 
@@ -36,22 +36,22 @@ def requeue(
     minor: str = "",
     held_back: Mapping[int, HeldBack] = MappingProxyType({}),
 ) -> frozenset[int]:
-    """Let Rescheduled jobs wait again; call it when no lease on them is open. Returns those that now wait.
+    """Make Rescheduled jobs wait again, which must have no open lease; return those that now wait.
 
-    Jobs in another status (killed meanwhile) are left alone. It is the last step of a transaction that locks task
-    queues, so give all jobs of a transaction in one call.
+    Jobs in another status (killed meanwhile) do not change. It is the last step of a transaction, because it locks task
+    queues, so pass all jobs of a transaction in one call.
 
     Args:
         job_ids: in any order.
         source: who or what caused it, for the history.
         now: the time of the change.
         minor: new minor status.
-        held_back: {job: when and where it may be matched}; a job that is missing may be at once and everywhere.
+        held_back: {job: when and where it may be matched}; missing jobs may be matched at once and everywhere.
     """
     recorded = transitions.record(
         job_ids, status=JobStatus.WAITING, minor=minor, source=source, now=now, only_from={JobStatus.RESCHEDULED}
     )
-    # An order to the pilot that held it must not reach the next one.
+    # A command to the last pilot must not reach the next one.
     JobCommand.objects.filter(job__in=recorded.moved, acknowledged_at__isnull=True).delete()
     enqueueing.put_back_in_queues(
         list(Job.objects.filter(pk__among=recorded.moved.keys())), now=now, held_back=held_back
@@ -63,20 +63,20 @@ def requeue(
 def reschedule_or_fail(
     job_id: int, *, minor: str, source: str, now: datetime, given_back: GivenBack | None = None, deaths: int = 0
 ) -> JobStatus:
-    """Put a job whose lease has just ended without a result back into its queue, or fail it after too many times.
+    """Return a job whose lease ended without a result to its task queue; after too many times, it fails.
 
-    A job that its owner rescheduled while the pilot held it waits again; one that was killed stays as it is.
+    A job that its owner rescheduled while it was leased waits again; one that was killed does not change.
 
     Args:
-        job_id: the job; no lease on it may stay open.
-        minor: why, at most 255 characters.
+        job_id: the job, without an open lease.
+        minor: the reason, at most 255 characters.
         source: who or what caused it, for the history.
         now: the time of the change.
-        given_back: by which places; None: it waits for nothing and avoids no place.
-        deaths: so many pilots, or their processes for the job, died so far while its payload ran.
+        given_back: the places that gave it back; None: it waits for nothing and avoids no place.
+        deaths: pilots, or their processes for the job, that died so far while its payload ran.
 
     Returns:
-        The status of the job after it: Waiting, Failed, or an end that it had before.
+        The new status: Waiting, Failed, or an earlier final one.
     """
     job = Job.objects.select_related("vo").select_for_update(of=("self",)).get(pk=job_id)
     status = JobStatus(job.status)
@@ -93,7 +93,7 @@ def reschedule_or_fail(
     elif status is not JobStatus.RESCHEDULED:
         return status
     held_back = None
-    if given_back is not None and status in LEASED:  # else it is somebody's wish, which is done at once
+    if given_back is not None and status in LEASED:  # else a user requested it, which takes effect at once
         definition = enqueueing.definition_of(job)
         held_back = avoided_places.held_back(definition, given_back, vo=job.vo, reschedules=job.reschedules, now=now)
     requeue(
@@ -108,15 +108,15 @@ def reschedule_or_fail(
 
 @transaction_required
 def reschedule(job_ids: Collection[int], *, source: str, now: datetime) -> tuple[frozenset[int], dict[int, WmsError]]:
-    """Reschedule jobs on somebody's wish; those that a pilot holds wait again when it has let go of them.
+    """Reschedule jobs on request; a leased job waits again after its lease has ended.
 
     Args:
         job_ids: in any order.
-        source: whose wish, for the history.
+        source: the user, for the history.
         now: the time of the change.
 
     Returns:
-        The jobs that were rescheduled, and for each other one why not.
+        The rescheduled jobs, and the errors of the others.
     """
     locked = Job.objects.filter(pk__among=frozenset(job_ids)).order_by("pk").select_for_update(of=("self",))
     refused: dict[int, WmsError] = {
@@ -139,7 +139,7 @@ def reschedule(job_ids: Collection[int], *, source: str, now: datetime) -> tuple
 
 
 def _with_wait(minor: str, held_back: HeldBack, *, now: datetime) -> str:
-    """Return the reason of a reschedule with what the job waits for, within the length of a minor status."""
+    """Return the reason of a reschedule and what the job waits for, within the length of a minor status."""
     waits = f"waits until {to_the_second(held_back.not_before)}" if held_back.not_before > now else ""
     if held_back.avoided_queue_ids:
         place = place_in_words(held_back.avoided_queue_ids[-1], host=held_back.avoided_host)
@@ -148,11 +148,11 @@ def _with_wait(minor: str, held_back: HeldBack, *, now: datetime) -> str:
 
 
 def held(recorded: transitions.Recorded) -> frozenset[int]:
-    """Return the jobs that a pilot held before the change, and whose lease is still open."""
+    """Return the jobs that were leased before the change; their leases are still open."""
     return frozenset(job_id for job_id, before in recorded.moved.items() if before in LEASED)
 
 
 @transaction_required
 def order_to_kill(job_ids: Collection[int], *, now: datetime) -> None:
-    """Tell the pilots that hold the jobs to stop them; they hear it with their next heartbeat."""
+    """Write kill commands for the jobs; their pilots get them with their next heartbeats."""
     JobCommand.objects.bulk_create(JobCommand(job_id=job_id, name="kill", created_at=now) for job_id in sorted(job_ids))

@@ -1,4 +1,4 @@
-"""Files of sandboxes in the store: each content once, under its SHA-256; written and removed as a whole."""
+"""Files of sandboxes in the store: each content once, under its SHA-256; written and removed atomically."""
 
 import logging
 import os
@@ -20,9 +20,9 @@ from wms.kernel.private_files import DIRECTORY_MODE, close_to_others
 
 logger = logging.getLogger(__name__)
 
-#: Where files are written before they have their names; a process that is killed leaves one there.
+#: Directory of unfinished files; a killed process leaves one there.
 INCOMING: Final = "incoming"
-#: Somebody has to make room first.
+#: Retry-After in seconds; somebody must free disk space first.
 _NO_ROOM_RETRY_AFTER_S: Final = 60
 
 
@@ -33,32 +33,32 @@ class NoRoomError(UnavailableError):
 
 
 def store(content: BinaryIO, *, digest: str, size_bytes: int) -> None:
-    """Put the content where readers find it, in one step: whoever sees the name sees all of it.
+    """Store the content atomically: a file with its name is complete.
 
     Raises:
-        NoRoomError: the disk would have less room left than WMS_SANDBOX_MIN_FREE_MB.
+        NoRoomError: the disk would have less space left than WMS_SANDBOX_MIN_FREE_MB.
     """
     storage, name = _storage(), _stored_name(digest)
     if storage.exists(name) and storage.size(name) == size_bytes:
         return
     content.seek(0)
     if not isinstance(storage, FileSystemStorage):
-        # An object store: an object appears as a whole or not at all.
+        # Object stores create objects atomically.
         stored_as = storage.save(name, File(content))
-        if stored_as != name:  # another upload of the same was faster
+        if stored_as != name:  # a simultaneous upload of the same content was faster
             storage.delete(stored_as)
         return
     _refuse_without_room(Path(storage.location), size_bytes=size_bytes)
     written = Path(storage.path(storage.save(f"{INCOMING}/{uuid4().hex}", File(content))))
     with written.open("rb") as file:
-        os.fsync(file.fileno())  # or a power cut could leave the name and lose the content
+        os.fsync(file.fileno())  # else a power failure could leave the name without the content
     published = Path(storage.path(name))
     published.parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     written.replace(published)
 
 
 def _refuse_without_room(directory: Path, *, size_bytes: int) -> None:
-    # The store is made by its first file.
+    # The directory is created with its first file.
     there = next(each for each in (directory, *directory.parents) if each.exists())
     if shutil.disk_usage(there).free - size_bytes < settings.WMS_SANDBOX_MIN_FREE_MB * 1024 * 1024:
         logger.error("sandboxes.no_room", extra={"path": str(directory)})
@@ -72,7 +72,7 @@ def open_stored(digest: str) -> "File[Any]":
 
 
 def close_store() -> None:
-    """Close the store to other accounts of this machine, if an earlier version made it; for the start of a server."""
+    """Close the store of an earlier version to other accounts of this machine; called at the start of a server."""
     storage = _storage()
     if not isinstance(storage, FileSystemStorage):
         return
@@ -87,15 +87,15 @@ def close_store() -> None:
 
 @transaction_required
 def hold(digest: str) -> None:
-    """Wait while the content's file is being removed, and keep others from it until the end of the transaction."""
+    """Wait until a removal of the content's file has ended, and prevent another until the end of the transaction."""
     lock(LockKey.SANDBOX_FILE, of=int(digest[:7], 16))
 
 
 @transaction.atomic(durable=True)
 def discard_unless_known(digest: str) -> None:
-    """Remove the file of a content that has no row.
+    """Remove the file of a content without a row.
 
-    An upload of the same content that stored nothing, because the file was there, looks again after its row is in.
+    An upload of the same content that found the file checks for it again after inserting its row.
     """
     hold(digest)
     if not Sandbox.objects.filter(digest=digest).exists():
@@ -103,7 +103,7 @@ def discard_unless_known(digest: str) -> None:
 
 
 def remove_unfinished(*, before: datetime) -> None:
-    """Remove what processes that were killed had begun to write."""
+    """Remove unfinished files of killed processes."""
     storage = _storage()
     if not storage.exists(INCOMING):
         return
@@ -112,7 +112,7 @@ def remove_unfinished(*, before: datetime) -> None:
         try:
             if storage.get_modified_time(path) < before:
                 storage.delete(path)
-        except FileNotFoundError:  # it has its name by now
+        except FileNotFoundError:  # it was finished and renamed
             continue
 
 

@@ -1,8 +1,8 @@
-"""How much of sandboxes a user may have stored, and the removal of those that nothing needs any more.
+"""The quota of sandboxes per user, and the removal of unused sandboxes.
 
-A sandbox is needed while a job names it that is not Deleted, as input or as output, and for WMS_SANDBOX_GRACE_S after
-each upload. An upload, by which its owner may name the content and in whose quota it counts, lasts no longer than jobs
-of that owner need it, or of mates who named it by this upload.
+A sandbox is used while a job that is not Deleted names it, as input or as output, and for WMS_SANDBOX_GRACE_S after
+each upload. An upload, which lets its owner name the content and counts in the owner's quota, lasts while jobs of that
+owner need it, or jobs of group mates who named it by this upload.
 """
 
 import logging
@@ -21,33 +21,33 @@ from wms.kernel.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 
-#: Each takes at least a block of the disk, and a row.
+#: Bytes that a smaller content counts as: it takes a block of the disk and a row.
 LEAST_BYTES: Final = 4096
-#: Sandboxes of one transaction.
+#: Sandboxes checked in one transaction.
 CHECKED_AT_ONCE: Final = 500
-#: Transactions of one run; the next one goes on after them.
+#: Transactions of one run; the next run continues.
 PAGES_OF_RUN: Final = 40
 
 
 class SandboxQuotaError(ConflictError):
-    """With this content the user would have stored more than the quota allows."""
+    """With this content the user's sandboxes would exceed the quota."""
 
     code = "sandbox_quota_exceeded"
 
 
 def grace() -> timedelta:
-    """Return how long after its upload a sandbox is kept that no job names."""
+    """Return for how long after its upload an unused sandbox is kept."""
     return timedelta(seconds=settings.WMS_SANDBOX_GRACE_S)
 
 
 @transaction_required
 def refuse_beyond_quota(new: Sandbox, *, owner: User) -> None:
-    """Return if *owner* may store the content; other uploads of the owner wait until the end of the transaction.
+    """Refuse a content beyond the quota of *owner*; other uploads of the owner wait until the end of the transaction.
 
-    A content counts once for each owner, however often and under however many names it was uploaded.
+    A content counts once per owner, whatever the number of its uploads and names.
 
     Raises:
-        SandboxQuotaError: it would be too much.
+        SandboxQuotaError: it would exceed the quota.
     """
     lock(LockKey.SANDBOX_QUOTA, of=owner.pk)
     stored_bytes = sql.bytes_of_uploads(owner.pk, without=new.digest, least_bytes=LEAST_BYTES)
@@ -62,9 +62,9 @@ def refuse_beyond_quota(new: Sandbox, *, owner: User) -> None:
 
 
 def remove_unused(*, now: datetime) -> int:
-    """Remove the sandboxes, due to be looked at, that nothing needs; return how many.
+    """Remove unused sandboxes among those due for a check; return how many.
 
-    A submission that names one at the same time either keeps it or is refused.
+    A simultaneous submission that names one either keeps it or is refused.
     """
     removed = 0
     for _ in range(PAGES_OF_RUN):
@@ -82,9 +82,9 @@ def remove_unused(*, now: datetime) -> int:
 
 @transaction.atomic(durable=True)
 def _remove_page(*, now: datetime) -> tuple[int, list[str]]:
-    """Return how many sandboxes were looked at, and the digests of those that were removed."""
+    """Return the number of checked sandboxes, and the digests of the removed ones."""
     ids = sql.sandboxes_to_check(now, at_most=CHECKED_AT_ONCE)
-    # In statements of their own: they see the jobs that came while the rows were being locked.
+    # As separate statements: they see jobs committed while the rows were being locked.
     sql.remove_expired_uploads(ids, before=now - grace())
     digests = sql.remove_unneeded_sandboxes(ids)
     Sandbox.objects.filter(pk__among=ids).update(check_use_at=now + grace())

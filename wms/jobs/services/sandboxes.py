@@ -1,4 +1,4 @@
-"""Sandboxes: small files that travel with a job, stored once for each content under the SHA-256 of it (DESIGN §5)."""
+"""Sandboxes: small files that travel with a job; each content is stored once, under its SHA-256."""
 
 import hashlib
 import re
@@ -24,19 +24,19 @@ from wms.kernel.errors import ConflictError, NotFoundError, RejectedError
 CHUNK_BYTES = 1024 * 1024
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 PREFIX = "sha256:"
-#: Different contents within WMS_SANDBOX_GRACE_S, for as long those that no report names are kept: several times as many
-#: as attempts of a job.
+#: Different outputs of a job within WMS_SANDBOX_GRACE_S, for which unreported ones are kept; several times the number
+#: of attempts of a job.
 MAX_OUTPUTS_OF_JOB = 10
 
 
 class BadFileNameError(RejectedError):
-    """A file cannot be put on a worker node under that name."""
+    """The file name is not allowed on a worker node."""
 
     code = "bad_file_name"
 
 
 class UnusableSandboxError(RejectedError):
-    """A job names a sandbox that its owner may not name, or two of which one would overwrite the other."""
+    """A job names a sandbox that its owner may not name, or two with the same file name."""
 
     code = "unusable_sandbox"
 
@@ -48,7 +48,7 @@ class TooManyOutputsError(ConflictError):
 
 
 class NoSandboxError(NotFoundError):
-    """The job was not given this sandbox."""
+    """The sandbox is not an input of the job."""
 
     code = "no_sandbox"
 
@@ -61,26 +61,26 @@ class NoOutputError(NotFoundError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSandbox:
-    """A stored content and the file name that the payload will see."""
+    """A stored content and its file name for the payload."""
 
     sandbox: Sandbox
     file_name: str
 
 
 def reference_of(sandbox: Sandbox) -> str:
-    """Return the name of the content on the wire: ``sha256:<hex>``."""
+    """Return the name of the content in the REST interface: ``sha256:<hex>``."""
     return f"{PREFIX}{sandbox.digest}"
 
 
 def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> NamedSandbox:
-    """Store what *owner* uploaded, unless the same content is stored already, and let the owner name it in jobs.
+    """Store the uploaded content, unless it is stored already, and allow *owner* to name it in jobs.
 
     Raises:
-        SandboxQuotaError: what *owner* has stored would be more than the quota.
-        BadFileNameError: the name is none for a single file.
+        SandboxQuotaError: the owner's sandboxes would exceed the quota.
+        BadFileNameError: the name is not valid for a single file.
         SandboxTooLargeError: the content, or what it unpacks to, is larger than the settings allow.
-        NoRoomError: the disk is nearly full.
-        UnsafeArchiveError, DamagedArchiveError: it is an archive that cannot be unpacked safely.
+        NoRoomError: the disk of the store is nearly full.
+        UnsafeArchiveError, DamagedArchiveError: an archive that cannot be unpacked safely.
     """
     if flaw := flaw_of_name(file_name):
         raise BadFileNameError(f"The file's name {flaw}.", errors={"file": [f"The name {flaw}."]})
@@ -94,12 +94,12 @@ def upload(content: BinaryIO, *, file_name: str, owner: User, now: datetime) -> 
 def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
     """Store the output sandbox that a pilot uploaded for *job*; its owner may name it in other jobs.
 
-    The job itself is not changed: its last report names the output (output_of). Reads and writes files, so to be
-    called before the transaction of a report, not inside.
+    The job does not change: its last report names the output (``output_of``). Call it before the transaction of a
+    report, not inside, because it reads and writes files.
 
     Raises:
-        TooManyOutputsError: it was uploaded for the job too often.
-        NoOutputArchiveError: it is no .tar.gz; and as upload, but for the quota.
+        TooManyOutputsError: too many different outputs were uploaded for the job.
+        NoOutputArchiveError: it is not a .tar.gz; otherwise as ``upload``, without the quota.
     """
     digest, size_bytes = _measure(content)
     _refuse_further_output(job, digest=digest, now=now)
@@ -109,9 +109,9 @@ def store_output(job: Job, *, content: BinaryIO, now: datetime) -> Sandbox:
 
 
 def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
-    """Refuse another content for a job that has had enough of them.
+    """Refuse another output of a job that has MAX_OUTPUTS_OF_JOB.
 
-    A pilot uploads one for each lease, but whoever has the job's token, which payloads can read, any number.
+    A pilot uploads one per lease, but anybody with the job's token, which payloads can read, could upload many.
     """
     # Uses index: output_of_job
     others = SandboxUpload.objects.filter(
@@ -123,10 +123,10 @@ def _refuse_further_output(job: Job, *, digest: str, now: datetime) -> None:
 
 
 def output_of(job: Job, *, reference: str) -> Sandbox:
-    """Return the sandbox that was uploaded as output of *job* and that its last report names.
+    """Return the sandbox that was uploaded as output of *job* and that the job's last report names.
 
     Raises:
-        UnusableSandboxError: nothing of that content was uploaded for this job.
+        UnusableSandboxError: no such content was uploaded for this job.
     """
     uploaded = (
         SandboxUpload.objects.filter(
@@ -148,7 +148,7 @@ def _no_such_output() -> UnusableSandboxError:
 
 
 def output_name(job_id: int) -> str:
-    """Return the file name under which a job's output is uploaded and given out."""
+    """Return the file name of a job's output for upload and download."""
     return f"job-{job_id}-output.tar.gz"
 
 
@@ -164,16 +164,16 @@ def output_to_fetch(job: Job) -> Sandbox:
 
 
 def input_sandbox_of(job: Job, *, digest: str) -> InputSandbox:
-    """Return what *job* was given under *digest*, with its sandbox and file name.
+    """Return the input of *job* with *digest*, with its sandbox and file name.
 
     Raises:
-        NoSandboxError: the job was not given this content, whether or not it is stored.
+        NoSandboxError: it is not an input of the job, whether it is stored or not.
     """
-    given = InputSandbox.objects.filter(job=job, sandbox__digest=digest.removeprefix(PREFIX)).select_related("sandbox")
-    found = given.first()
-    if found is None:
+    inputs = InputSandbox.objects.filter(job=job, sandbox__digest=digest.removeprefix(PREFIX)).select_related("sandbox")
+    input_sandbox = inputs.first()
+    if input_sandbox is None:
         raise NoSandboxError(f"Job {job.pk} was given no such sandbox.")
-    return found
+    return input_sandbox
 
 
 def open_content(sandbox: Sandbox) -> "File[Any]":
@@ -182,10 +182,10 @@ def open_content(sandbox: Sandbox) -> "File[Any]":
 
 
 def nameable(references: Iterable[str], *, owner: User, group: Group) -> Mapping[str, NamedSandbox]:
-    """Return those of *references* that *owner*, acting in *group*, may name in a job; one query, however many.
+    """Return the *references* that *owner*, acting in *group*, may name in a job; one query for any number.
 
-    What the owner uploaded, and what a mate did who is with the owner in a group of the same VO that shares jobs. The
-    file name is that of the owner's own newest upload, else of the mates' newest.
+    These are uploads of the owner, and of members of groups of the same VO that share jobs with the owner. The file
+    name is that of the owner's newest upload, else of the members' newest.
     """
     digests = {reference.removeprefix(PREFIX) for reference in references if reference.startswith(PREFIX)}
     digests = {digest for digest in digests if DIGEST.match(digest)}
@@ -202,41 +202,42 @@ def nameable(references: Iterable[str], *, owner: User, group: Group) -> Mapping
         .select_related("sandbox")
     )
     return {
-        reference_of(found.sandbox): NamedSandbox(sandbox=found.sandbox, file_name=found.file_name) for found in newest
+        reference_of(upload.sandbox): NamedSandbox(sandbox=upload.sandbox, file_name=upload.file_name)
+        for upload in newest
     }
 
 
 @transaction_required
-def held(found: Mapping[str, NamedSandbox]) -> Mapping[str, NamedSandbox]:
-    """Return those that are still stored, which nobody removes until the end of the transaction."""
-    ids = sql.held_sandboxes(named.sandbox.pk for named in found.values())
-    return {reference: named for reference, named in found.items() if named.sandbox.pk in ids}
+def held(sandboxes: Mapping[str, NamedSandbox]) -> Mapping[str, NamedSandbox]:
+    """Return those of the sandboxes that are still stored; they cannot be removed until the end of the transaction."""
+    ids = sql.held_sandboxes(named.sandbox.pk for named in sandboxes.values())
+    return {reference: named for reference, named in sandboxes.items() if named.sandbox.pk in ids}
 
 
 def resolve(
     references: Sequence[str], *, owner: User, group: Group, known: Mapping[str, NamedSandbox] | None = None
 ) -> tuple[NamedSandbox, ...]:
-    """Return what one job's *references* name, in their order and each once.
+    """Return the sandboxes of one job's *references*, in their order and each once.
 
     Args:
         references: ``sha256:…`` names of one job.
-        owner: of the job.
-        group: in which the owner acts.
-        known: what nameable() returned for all jobs of the request, so that many jobs cost one query.
+        owner: the owner of the job.
+        group: the group in which the owner acts.
+        known: result of ``nameable`` for all jobs of the request, which saves a query per job.
 
     Raises:
-        UnusableSandboxError: field errors of ``input_sandbox``, the same whether a content is not stored at all or
-            was stored by a stranger.
+        UnusableSandboxError: with errors of ``input_sandbox``; the same whether a content is not stored or was uploaded
+            by somebody else.
     """
-    found = nameable(references, owner=owner, group=group) if known is None else known
+    usable = nameable(references, owner=owner, group=group) if known is None else known
     unique = tuple(dict.fromkeys(references))
     errors = [
         f"{reference[:80]} is no sandbox that you, or a mate of a sharing group, uploaded. Upload it first."
         for reference in unique
-        if reference not in found
+        if reference not in usable
     ]
-    chosen = tuple(found[reference] for reference in unique if reference in found)
-    # An archive is unpacked, its own name is never seen.
+    chosen = tuple(usable[reference] for reference in unique if reference in usable)
+    # An archive is unpacked, so its own name does not matter.
     names = [named.file_name for named in chosen if not named.sandbox.is_archive]
     errors += [
         f'Two of the files are named "{name}", and one would overwrite the other. Upload one under another name.'
@@ -249,7 +250,7 @@ def resolve(
 
 
 def _measure(content: BinaryIO) -> tuple[str, int]:
-    """Return (SHA-256 in hexadecimal, bytes) of the content, which is read chunk by chunk."""
+    """Return (SHA-256 in hexadecimal, size in bytes) of the content, read chunk by chunk."""
     sha256, size_bytes = hashlib.sha256(), 0
     content.seek(0)
     while chunk := content.read(CHUNK_BYTES):
@@ -265,13 +266,13 @@ def _measure(content: BinaryIO) -> tuple[str, int]:
 def _keep(
     new: Sandbox, content: BinaryIO, *, owner: User, file_name: str, now: datetime, is_output: bool = False
 ) -> Sandbox:
-    """Store a content that has been looked into, and its row.
+    """Store an inspected content and its row.
 
-    The file is there before the row: a crash between the two leaves a file that the next upload of it uses.
+    The file is written before the row: a crash in between leaves a file that the next upload of the content uses.
     """
     new.check_use_at = now + sandbox_upkeep.grace()
     if not is_output:
-        # Before anything is written; it counts again, and exactly, when the row is.
+        # Before anything is written; the quota is checked again, exactly, with the row.
         with transaction.atomic():
             sandbox_upkeep.refuse_beyond_quota(new, owner=owner)
     sandbox_files.store(content, digest=new.digest, size_bytes=new.size_bytes)
@@ -280,16 +281,16 @@ def _keep(
     except sandbox_upkeep.SandboxQuotaError:
         sandbox_files.discard_unless_known(new.digest)
         raise
-    # It may have been removed as unused before the row came; nobody removes it from now on.
+    # The file may have been removed as unused before the row existed; now it cannot be removed any more.
     sandbox_files.store(content, digest=new.digest, size_bytes=new.size_bytes)
     return sandbox
 
 
 def _record(new: Sandbox, *, owner: User, file_name: str, is_output: bool, now: datetime) -> Sandbox:
-    """Return the row of the content, inserted unless another upload was faster, and note who may name it.
+    """Return the row of the content, inserted unless another upload was faster; record the upload.
 
     Raises:
-        SandboxQuotaError: what *owner* uploaded would be more than the quota; nothing was noted.
+        SandboxQuotaError: the owner's sandboxes would exceed the quota; nothing was recorded.
     """
     with transaction.atomic(durable=True):
         if not is_output:
@@ -300,7 +301,7 @@ def _record(new: Sandbox, *, owner: User, file_name: str, is_output: bool, now: 
             sandbox = Sandbox.objects.filter(digest=new.digest).first()
             if sandbox is not None and sql.held_sandboxes([sandbox.pk]):
                 break
-            # It was removed in between: insert it again.
+            # The row was removed in between: insert it again.
         SandboxUpload.objects.bulk_create(
             [SandboxUpload(sandbox=sandbox, owner=owner, file_name=file_name, is_output=is_output, uploaded_at=now)],
             update_conflicts=True,

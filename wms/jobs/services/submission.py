@@ -1,6 +1,6 @@
-"""Submitting jobs: one transaction, all or nothing (DESIGN §3.1).
+"""Submission of jobs: one transaction, all or nothing.
 
-At the end every job waits in its queue, but for those that no site may take yet because of their input data.
+At the end every job waits in its task queue, or is Checking if no site may run it because of its input data.
 """
 
 import logging
@@ -37,27 +37,27 @@ logger = logging.getLogger(__name__)
 
 
 class RequestIdConflictError(ConflictError):
-    """The request id was used before, for another request."""
+    """The request id was used for a different request."""
 
     code = "request_id_conflict"
 
 
 class SubmittedJob(NamedTuple):
-    """What is answered for one job."""
+    """The response for one job."""
 
     id: int
     status: str
-    #: Id of the task queue in which it waits; None: it is Checking, until its input data are there.
+    #: Id of the task queue in which it waits; None: it is Checking, until its input data are available.
     task_queue: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionResult:
-    """What is answered to a submission."""
+    """The response to a submission."""
 
     job_group_id: UUID
     jobs: Sequence[SubmittedJob]
-    #: Sentences on what was accepted though it may not be what was meant.
+    #: Sentences on jobs that are accepted but probably not as intended.
     warnings: Sequence[str]
 
 
@@ -65,18 +65,18 @@ class QueuedJobs(NamedTuple):
     """Jobs of one request that wait in one task queue."""
 
     task_queue_id: int
-    #: Of the first of them, as JSON text.
+    #: Description of the first of them, as JSON text.
     description: str
     first_id: int
     jobs: int
 
 
 def jobs_in_words(first_id: int, jobs: int) -> str:
-    """Return which jobs of a request a warning is about, such as "Job 69 and 2 more"."""
+    """Return the jobs of a request that a warning is about, such as "Job 69 and 2 more"."""
     return f"Job {first_id}{f' and {jobs - 1} more' if jobs > 1 else ''}"
 
 
-#: Tells sentences, not many, of jobs that were put into their task queues; who knows what pilots offer stands above.
+#: Returns a few warnings about jobs in their task queues; what pilots offer is known only in higher layers.
 Doubts = Callable[[Sequence[QueuedJobs]], Iterable[str]]
 
 
@@ -86,21 +86,21 @@ def _no_doubts(_queued: Sequence[QueuedJobs]) -> Iterable[str]:
 
 @transaction.atomic(durable=True)
 def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts = _no_doubts) -> SubmissionResult:
-    """Take in the jobs of *request*; each is Waiting in its task queue when this returns, or Checking in none.
+    """Accept the jobs of *request*; afterwards each is Waiting in its task queue, or Checking in none.
 
-    A request whose id *owner* has used before is answered as it was then, and changes nothing.
+    Idempotency key: a request with an id that *owner* used before returns the first response and changes nothing.
 
     Args:
-        request: what is asked for.
-        owner: of the jobs.
-        now: the edge's clock.
-        doubts: its sentences are among the warnings.
+        request: the parsed request.
+        owner: the owner of the jobs.
+        now: the time of the request.
+        doubts: returns further warnings.
 
     Raises:
-        RequestIdConflictError: the id was used for a request that said something else.
-        InvalidDescriptionError: what a job asks for does not exist; with field errors.
-        RejectedError: the group to act in is wrong; field errors on ``group``.
-        QuotaExceededError: more jobs would wait than a quota, or WMS_MAX_WAITING_JOBS_PER_USER, allows.
+        RequestIdConflictError: the id was used for a different request.
+        InvalidDescriptionError: a job requires something that does not exist.
+        RejectedError: the group to act in is wrong; with errors of ``group``.
+        QuotaExceededError: more jobs would wait than a quota or WMS_MAX_WAITING_JOBS_PER_USER allows.
     """
     if request.request_id is not None and (earlier := _earlier(request, owner=owner)):
         return _answered(earlier, request)
@@ -108,7 +108,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
     submission = Submission(
         owner=owner, group=group, submitted_at=now, request_id=request.request_id, body_digest=request.digest
     )
-    # First of all: a second request with the same id waits here until the first is decided.
+    # First, so that a second request with the same id waits here for the outcome of the first.
     Submission.objects.bulk_create([submission], ignore_conflicts=request.request_id is not None)
     if request.request_id is not None and not Submission.objects.filter(pk=submission.pk).exists():
         return _answered(Submission.objects.get(owner=owner, request_id=request.request_id), request)
@@ -134,7 +134,7 @@ def submit(request: SubmissionIn, *, owner: User, now: datetime, doubts: Doubts 
 
 
 def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> SubmissionResult:
-    """Insert the jobs and put them into their queues."""
+    """Insert the jobs and put them into their task queues."""
     job_ids = sql.reserve_job_ids(len(arrival.wanted))
     jobs = [_new_job(wanted, job_id, arrival) for job_id, wanted in zip(job_ids, arrival.wanted, strict=True)]
     transitions.arrive([job for job, _ in jobs], submission=submission, source=arrival.owner.username, now=arrival.now)
@@ -161,7 +161,7 @@ def _insert(submission: Submission, arrival: Arrival, *, doubts: Doubts) -> Subm
 
 
 def _warnings(arrival: Arrival, job_ids: Sequence[int]) -> Iterator[str]:
-    """Yield what the optimizers warn of; what is not about all jobs of the request names those that it is about."""
+    """Yield the warnings of the optimizers; those that do not concern all jobs of the request name theirs."""
     for sentence, positions in arrival.warnings.items():
         is_of_all = len(positions) in {0, len(job_ids)}
         yield sentence if is_of_all else f"{jobs_in_words(job_ids[positions[0]], len(positions))}: {sentence}"
@@ -171,7 +171,7 @@ def _warnings(arrival: Arrival, job_ids: Sequence[int]) -> Iterator[str]:
 
 
 def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[QueuedJobs]:
-    """Return the jobs that wait by their task queues, each with the description of its first job."""
+    """Return the waiting jobs by task queue, each with the description of its first job."""
     first: dict[int, NewJob] = {}
     for job in jobs:
         if (task_queue_id := task_queue_of.get(job.id)) is not None:
@@ -181,11 +181,11 @@ def _by_queue(jobs: Iterable[NewJob], task_queue_of: Mapping[int, int]) -> list[
 
 
 def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, JobRequirements | None]:
-    """Return the job, and what it asks of a task queue; None: it goes into none yet."""
+    """Return the job and its requirements; None: it does not enter a task queue yet."""
     holding = arrival.input_sites.get(wanted.description.input_data)
     sites = narrowed(wanted.description.sites, banned_sites=wanted.description.banned_sites, holding=holding)
     description = substitute_job_id(wanted.description, job_id) if wanted.parametric else wanted.description
-    # The default setup as it is today: it must not change under a job that waits.
+    # The current default setup is stored: it must not change while the job waits.
     setup = description.setup or arrival.vo.setup
     pool = arrival.pools.get(requirements_key(description))
     submit_pools = description.submit_pools if pool is None else (pool,)
@@ -229,7 +229,7 @@ def _new_job(wanted: WantedJob, job_id: int, arrival: Arrival) -> tuple[NewJob, 
     return new, requirements
 
 
-# ---- Requests that are asked again -----------------------------------------------------------------------------------
+# ---- Repeated requests -----------------------------------------------------------------------------------------------
 
 
 def _earlier(request: SubmissionIn, *, owner: User) -> Submission | None:

@@ -1,9 +1,9 @@
-"""The one place where a job gets its status, and where its history is written (DESIGN §3.1).
+"""Transitions of jobs: the only code that sets statuses and writes the history (docs/architecture.md, Jobs).
 
-Every function is a step for a set of jobs: a locking read by primary key, then one statement that updates them and
-writes their history, for each ``AT_ONCE`` jobs. Lock order: what withdraws jobs from their queues (QueuedJob) comes
-before these steps, what puts them into a queue comes after them, as the last locking step of the transaction; no
-transaction may wait for a Job while it holds a task queue that it has just made.
+Every function is a step for a set of jobs: a locking read by primary key, then one statement that updates the jobs and
+writes their history, for each ``AT_ONCE`` jobs. Lock order: jobs are withdrawn from task queues (QueuedJob) before
+these steps and enqueued after them, as the last locking step of the transaction; no transaction may wait for a Job
+while it holds a task queue that it has just created.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,18 +20,18 @@ from wms.jobs.models import Job, JobQuerySet, Submission
 from wms.kernel.db import transaction_required
 from wms.kernel.errors import ConflictError, WmsError
 
-#: Jobs of one statement: the text stays below a megabyte, and a statement below some tens of milliseconds.
+#: Jobs of one statement, which stays below a megabyte of text and some tens of milliseconds.
 AT_ONCE: Final = 5000
 
 
 class IllegalTransitionError(ConflictError):
-    """The job is not in a status from which the requested one can be reached."""
+    """The requested status cannot be reached from the job's status."""
 
     code = "illegal_transition"
 
 
 class StatusColumns(TypedDict, total=False):
-    """What else may change together with the status, in the same UPDATE."""
+    """Further columns that may change with the status, in the same UPDATE."""
 
     site_id: int | None
     queue_id: int | None
@@ -47,7 +47,7 @@ class StatusColumns(TypedDict, total=False):
     output_sandbox_id: int | None
 
 
-#: A job that waits (again) has nothing of an earlier attempt but its history and its count of reschedules.
+#: Columns reset when a job waits (again); only its history and its number of reschedules stay.
 _NO_ATTEMPT: Final[Mapping[str, object]] = {
     "site": None,
     "ce": None,
@@ -67,20 +67,20 @@ _NO_ATTEMPT: Final[Mapping[str, object]] = {
 
 
 class NewJob(NamedTuple):
-    """What of an arriving job is its own; the rest is that of its submission."""
+    """The columns of a submitted job that differ between the jobs of a submission."""
 
     id: int
     job_name: str
     job_group: str
     job_type: str
     priority: int
-    #: In the form of the REST contract, as JSON text.
+    #: In the form of the REST interface, as JSON text.
     description: str
     submit_pools: list[str]
     #: Waiting, or Checking.
     status: str
     minor_status: str
-    #: That hold all of its input data; None: it has none.
+    #: Sites with all of its input data; None: it has no input data.
     input_sites: list[str] | None
 
 
@@ -100,15 +100,15 @@ _ARRIVAL_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What became of the jobs of one step; a job that does not exist is in neither."""
+    """The result of a step; jobs that do not exist are left out."""
 
-    #: {job id: the status that it had}.
+    #: {job id: previous status}.
     moved: Mapping[int, JobStatus]
-    #: {job id: the status that it has, from which the requested one cannot be reached}.
+    #: {job id: its status, from which the requested one cannot be reached}.
     refused: Mapping[int, JobStatus]
 
     def errors(self, target: JobStatus) -> dict[int, WmsError]:
-        """Return, for each refused job, the error that says why it cannot become *target*."""
+        """Return the errors of the refused jobs, which cannot become *target*."""
         return {job_id: illegal(job_id, status, target) for job_id, status in self.refused.items()}
 
 
@@ -124,17 +124,18 @@ def record(
     only_from: Collection[JobStatus] | None = None,
     also: StatusColumns | None = None,
 ) -> Recorded:
-    """Move those of the jobs that may become *status*, and leave the others as they are.
+    """Move those of the jobs that may become *status*; the others do not change.
 
     Args:
         job_ids: in any order.
-        status: what they are to become.
+        status: the new status.
         minor: new minor status, at most 255 characters.
         application: new application status; None keeps each job's.
-        source: who or what changes it, for the history: a user name, ``pilot 7``, ``matcher``.
+        source: user or component that changes it, for the history: a user name, ``pilot 7``, ``matcher``.
         now: the time of the change.
-        only_from: narrows the statuses that the table allows (release: Held, though Rescheduled may wait too).
-        also: further columns, the same for all.
+        only_from: narrows the statuses that TRANSITIONS allows (release: Held, though Rescheduled may become Waiting
+            too).
+        also: further columns, equal for all jobs.
     """
     sources = sources_of(status) if only_from is None else sources_of(status) & frozenset(only_from)
     columns = {**_columns(status, minor=minor, application=application, now=now), **(also or {})}
@@ -164,7 +165,7 @@ def move(
     only_from: Collection[JobStatus] | None = None,
     also: StatusColumns | None = None,
 ) -> JobStatus:
-    """Move one job and return the status that it had; the arguments are those of ``record``.
+    """Move one job and return its previous status; the arguments are those of ``record``.
 
     Raises:
         IllegalTransitionError: it cannot become *status*; nothing has changed.
@@ -194,7 +195,7 @@ def annotate(
     now: datetime,
     only_from: Collection[JobStatus],
 ) -> bool:
-    """Change minor or application status of a job that stays in its status; a change is a line of its history.
+    """Change minor or application status of a job that keeps its status; a change is added to its history.
 
     Args:
         job_id: the job.
@@ -202,10 +203,10 @@ def annotate(
         application: None keeps the job's.
         source: as for ``record``.
         now: the time of the change.
-        only_from: a job in another status is left alone.
+        only_from: a job in another status does not change.
 
     Returns:
-        Whether the job is in one of those statuses; also when nothing was different.
+        Whether the job is in one of those statuses, even if nothing changed.
     """
     job = _locked([job_id]).filter(status__in=only_from).first()
     if job is None:
@@ -222,7 +223,7 @@ def annotate(
 def remark(
     job_ids: Collection[int], *, minor: str, source: str, now: datetime, only_from: Collection[JobStatus]
 ) -> None:
-    """Change the minor status of those of the jobs that have another; the rest is as for ``annotate``."""
+    """Change the minor status of those of the jobs that have another one; otherwise as ``annotate``."""
     other = _locked(job_ids).filter(status__in=only_from).exclude(minor_status=minor).values_list("pk", flat=True)
     if changing := frozenset(other):
         columns = {"minor_status": minor, "status_changed_at": now}
@@ -231,12 +232,12 @@ def remark(
 
 @transaction_required
 def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: datetime) -> None:
-    """Insert jobs that have passed every optimizer: Received, and Waiting or Checking in the same moment.
+    """Insert jobs that passed every optimizer: Received, and at once Waiting or Checking.
 
     Args:
         jobs: of one submission.
-        submission: the request; its owner, group and VO become those of the jobs.
-        source: who submitted them.
+        submission: the request; the jobs get its owner, group and VO.
+        source: the submitting user.
         now: the time of submission.
     """
     owner_id, group_id, vo_id = submission.owner_id, submission.group_id, submission.group.vo_id
@@ -251,7 +252,7 @@ def arrive(jobs: Sequence[NewJob], *, submission: Submission, source: str, now: 
 
 
 def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> IllegalTransitionError:
-    """Return the error that says why job *job_id*, now in *status* (None: gone), cannot become *target*."""
+    """Return the error for job *job_id* in *status* (None: deleted), which cannot become *target*."""
     if status is None:
         return IllegalTransitionError(f"Job {job_id} does not exist any more.")
     sources = ", ".join(sorted(sources_of(target)))
@@ -259,17 +260,17 @@ def illegal(job_id: int, status: JobStatus | None, target: JobStatus) -> Illegal
 
 
 def _locked(job_ids: Collection[int]) -> JobQuerySet:
-    # A set, not a list: in a list, Django looks at each value for an expression.
+    # A set, not a list: Django checks each value of a list for an expression.
     return Job.objects.filter(pk__among=frozenset(job_ids)).order_by("pk").select_for_update(of=("self",))
 
 
 def _columns(status: JobStatus, *, minor: str, application: str | None, now: datetime) -> dict[str, object]:
-    """Return what every job that becomes *status* gets."""
+    """Return the columns of every job that becomes *status*."""
     columns: dict[str, object] = {
         "status": status,
         "minor_status": minor,
         "status_changed_at": now,
-        # A job that is deleted keeps the time at which it ended.
+        # A deleted job keeps the time of its end.
         "ended_at": Coalesce("ended_at", now) if status in FINAL else None,
     }
     if application is not None:

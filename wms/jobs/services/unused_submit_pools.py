@@ -1,4 +1,4 @@
-"""Submit pools that no job refers to any more (RFC7); task queues know only of the jobs that wait in them."""
+"""Removal of submit pools that no job refers to any more (RFC7); task queues refer only to pools of waiting jobs."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -8,13 +8,13 @@ from taskqueues.services import submit_pools
 from wms.jobs.domain.lifecycle import FINAL, JobStatus
 from wms.jobs.models import Job
 
-#: A job in one of these may come back to a queue, and stands in none. Those that wait are known by their queues; a
-#: failed one that is rescheduled makes its pool anew.
+#: Statuses of jobs that may return to a task queue but are in none. The pools of Waiting jobs are known by their task
+#: queues; a failed job that is rescheduled registers its pool anew.
 REFERRING: Final = frozenset(JobStatus) - FINAL - {JobStatus.WAITING}
 
 
 def remove_unused(*, now: datetime) -> int:
-    """Remove the pools that no job has needed for the time of grace, and none refers to; return how many."""
+    """Remove the pools without reference for the time of grace; return how many."""
     return submit_pools.remove_unused(now=now, in_use=_referred_to)
 
 

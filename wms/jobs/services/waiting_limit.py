@@ -1,4 +1,4 @@
-"""How many jobs of one user may wait, where no quota of an operator or manager says anything."""
+"""The default limit of waiting jobs per user."""
 
 from django.conf import settings
 
@@ -13,18 +13,18 @@ from wms.kernel.db import LockKey, lock, transaction_required
 
 @transaction_required
 def refuse_too_many_waiting(owner: User, group: Group, *, coming: int) -> None:
-    """Refuse jobs with which more than WMS_MAX_WAITING_JOBS_PER_USER of *owner* would wait, be held or checked.
+    """Refuse jobs if more than WMS_MAX_WAITING_JOBS_PER_USER of *owner* would be Waiting, Held or Checking.
 
-    Until the end of the transaction no others of the user come in. Jobs in groups with PRODUCTION neither count nor are
-    refused. Jobs that waited before come back whatever the limit is: nobody shall lose a job by being rescheduled.
+    Other jobs of the user wait until the end of the transaction. Jobs in groups with PRODUCTION neither count nor are
+    refused. Rescheduled jobs return whatever the limit is, so that none is lost.
 
     Args:
-        owner: of the jobs.
-        group: in which they act.
-        coming: how many they are.
+        owner: the owner of the jobs.
+        group: the group in which they act.
+        coming: the number of jobs.
 
     Raises:
-        QuotaExceededError: the limit is reached; none of the jobs comes in.
+        QuotaExceededError: the limit would be exceeded; no job is accepted.
     """
     most = settings.WMS_MAX_WAITING_JOBS_PER_USER
     if not most or GroupProperty.PRODUCTION in group.properties:

@@ -1,4 +1,4 @@
-"""The input-data step: the sites that hold all files of a job (PIL §2.2)."""
+"""The input-data step: finds the sites that hold all input files of a job (PIL §2.2)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,12 +11,12 @@ from wms.jobs.services.input_data import Located
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.kernel.names import listed
 
-#: Of all jobs of a request; they are looked up, and for each job kept in an index, while the request waits.
+#: Input files of all jobs of a request; they are looked up during the request, and indexed per job.
 MAX_INPUT_FILES: Final = 200_000
 
 
 def locate_input_data(arrival: Arrival) -> None:
-    """Find the sites that hold all files of each job; a file that is nowhere is an error (PIL §2.2)."""
+    """Find the sites that hold all input files of each job; a file without a replica is an error (PIL §2.2)."""
     reading = [wanted for wanted in arrival.wanted if wanted.description.input_data]
     if not reading:
         return
@@ -29,11 +29,11 @@ def locate_input_data(arrival: Arrival) -> None:
         return
     files_of = {wanted.description.input_data: _file_names(wanted) for wanted in reading}
     located = Located(files_of.values(), vo_id=arrival.vo.pk)
-    missing = {given: located.missing(files) for given, files in files_of.items()}
+    missing = {names: located.missing(files) for names, files in files_of.items()}
     for wanted in reading:
         if missing[wanted.description.input_data] and not arrival.refused_enough:
             arrival.refuse(wanted, "input_data", _no_replica(missing[wanted.description.input_data], vo=arrival.vo))
-    arrival.input_sites = {given: located.sites(files) for given, files in files_of.items()}
+    arrival.input_sites = {names: located.sites(files) for names, files in files_of.items()}
     nowhere = sum(_runs_nowhere(wanted.description, arrival) for wanted in reading)
     if nowhere:
         jobs = "1 job is" if nowhere == 1 else f"{nowhere} jobs are"
@@ -44,7 +44,7 @@ def locate_input_data(arrival: Arrival) -> None:
 
 
 def _file_names(wanted: WantedJob) -> tuple[str, ...]:
-    """Return the input files; in a parametric description each %% still stands for one percent sign."""
+    """Return the input files; in a parametric description %% still stands for a percent sign."""
     files = wanted.description.input_data
     return tuple(lfn.replace("%%", "%") for lfn in files) if wanted.parametric else files
 

@@ -1,4 +1,4 @@
-"""The requirements step: one submit pool for each distinct set of requirements (RFC7)."""
+"""The requirements step: registers a submit pool for each distinct set of requirements (RFC7)."""
 
 import json
 from typing import Final
@@ -11,18 +11,18 @@ from wms.jobs.domain.jdl import field_hint
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.kernel.errors import RejectedError
 
-#: The eligible queues of each are looked up while the request waits.
+#: Sets of requirements per request; the eligible queues of each are found during the request.
 MAX_REQUIREMENT_SETS: Final = 100
 
 
 def requirements_key(description: JobDescription) -> str:
-    """Return a text that is the same for the same requirements; empty without any."""
-    # NB: the pairs themselves will not do: to Python 1, 1.0 and True are one key.
+    """Return a key that is equal for equal requirements; empty without requirements."""
+    # NB: the pairs themselves are no keys: in Python 1, 1.0 and True are equal.
     return json.dumps(description.requirements) if description.requirements else ""
 
 
 def register_requirements(arrival: Arrival) -> None:
-    """Register one submit pool for each distinct set of requirements (RFC7)."""
+    """Register a submit pool for each distinct set of requirements (RFC7)."""
     by_key = {requirements_key(wanted.description): wanted for wanted in reversed(arrival.wanted)}
     by_key.pop("", None)
     if not by_key:

@@ -1,4 +1,4 @@
-"""The sanity step: names that a description mentions exist, sandboxes are usable, output goes to own directories."""
+"""The sanity step: checks that names exist, sandboxes are usable and output goes to allowed directories."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from wms.jobs.services import sandboxes
 from wms.jobs.services.optimizers.arrival import Arrival
 from wms.kernel.names import several_in_one
 
-#: Lists of names that must exist: a mistyped one would wait for ever.
+#: {field of names that must exist: (noun, known names)}; a job with a mistyped name would wait forever.
 _MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = MappingProxyType(
     {
         "sites": ("site", known_sites),
@@ -26,11 +26,11 @@ _MUST_EXIST: Final[Mapping[str, tuple[str, Callable[[VO], frozenset[str]]]]] = M
 
 
 def check_sanity(arrival: Arrival) -> None:
-    """Refuse jobs that could never run as described, and warn of those that hardly will."""
+    """Refuse jobs that could never run as described, and warn of those that probably will not."""
     for name, (noun, known) in _MUST_EXIST.items():
-        asked = arrival.values(name)
-        if asked:
-            _refuse_unknown(arrival, name, noun=noun, asked=asked, known=known(arrival.vo))
+        names = arrival.values(name)
+        if names:
+            _refuse_unknown(arrival, name, noun=noun, names=names, known=known(arrival.vo))
     _check_setups(arrival)
     _check_input_sandboxes(arrival)
     _check_output_data(arrival)
@@ -40,8 +40,8 @@ def check_sanity(arrival: Arrival) -> None:
         submit_pools.keep_named(pools, vo=arrival.vo, now=arrival.now)
 
 
-def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, asked: frozenset[str], known: frozenset[str]) -> None:
-    unknown = asked - known
+def _refuse_unknown(arrival: Arrival, name: str, *, noun: str, names: frozenset[str], known: frozenset[str]) -> None:
+    unknown = names - known
     for wanted in arrival.wanted if unknown else ():
         for value in getattr(wanted.description, name):
             if value in unknown and not arrival.refused_enough:
@@ -76,8 +76,8 @@ def _check_input_sandboxes(arrival: Arrival) -> None:
 
 
 def _check_output_data(arrival: Arrival) -> None:
-    asked = {wanted.description.output_se for wanted in arrival.wanted} - {None}
-    known = known_elements(arrival.vo) if asked else frozenset()
+    elements = {wanted.description.output_se for wanted in arrival.wanted} - {None}
+    known = known_elements(arrival.vo) if elements else frozenset()
     lfns_of = {files: tuple(filter(None, map(lfn_of_output, files))) for files in _output_lists(arrival)}
     placed = any(lfns_of.values()) or any(wanted.description.output_path for wanted in arrival.wanted)
     own = own_directories(arrival.owner, group=arrival.group, vo=arrival.vo) if placed else ()
@@ -103,14 +103,14 @@ def _output_lists(arrival: Arrival) -> frozenset[tuple[str, ...]]:
 def _check_stall_windows(arrival: Arrival) -> None:
     longest_s = arrival.vo.longest_stalled_s
     for wanted in arrival.wanted if longest_s else ():
-        asked_s = wanted.description.stalled_s
-        if asked_s is not None and not 0 < asked_s <= longest_s and not arrival.refused_enough:
-            sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {asked_s}"
-            arrival.refuse(wanted, "stalled_s", sentence + ("." if asked_s else ", which would be none."))
+        stalled_s = wanted.description.stalled_s
+        if stalled_s is not None and not 0 < stalled_s <= longest_s and not arrival.refused_enough:
+            sentence = f"The VO {arrival.vo} allows a stalled_s of at most {longest_s}, not {stalled_s}"
+            arrival.refuse(wanted, "stalled_s", sentence + ("." if stalled_s else ", which would be none."))
 
 
 def _warn_of_doubts(arrival: Arrival) -> None:
-    """Warn of descriptions that will hardly work as they are meant; alike ones are looked at once."""
+    """Warn of descriptions that will probably not work as intended; equal ones are checked once."""
     distinct: dict[tuple[object, ...], Doubtful] = {}
     alike: dict[tuple[object, ...], list[int]] = {}
     for position, wanted in enumerate(arrival.wanted):

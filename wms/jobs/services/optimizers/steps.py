@@ -1,6 +1,6 @@
-"""The optimizers: the steps that every job passes before it gets into a task queue: sanity, input data, requirements.
+"""The optimizers: steps that every job passes before it enters a task queue: sanity, input data, requirements.
 
-Each step looks at all jobs of a request at once, so that ten thousand alike cost little more than one.
+Each step processes all jobs of a request together, so that ten thousand equal jobs cost little more than one.
 """
 
 from wms.jobs.domain.description import InvalidDescriptionError
@@ -13,10 +13,10 @@ from wms.kernel.db import transaction_required
 
 @transaction_required
 def optimize(arrival: Arrival) -> None:
-    """Pass the jobs through every step.
+    """Run every step on the jobs.
 
     Raises:
-        InvalidDescriptionError: with the errors of all jobs that the first failing step found.
+        InvalidDescriptionError: with the errors of all jobs from the first failing step.
     """
     for step in (check_sanity, locate_input_data, register_requirements):
         step(arrival)
