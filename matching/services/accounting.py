@@ -1,4 +1,4 @@
-"""What groups got, counted lease by lease into intervals and into the use that shares follow (DESIGN §3.3, ADR 13)."""
+"""Usage accounting: the usage of leases, summed by interval and by group (docs/architecture.md, Priorities; ADR 13)."""
 
 from datetime import datetime, timedelta
 
@@ -11,19 +11,19 @@ from taskqueues.domain.usage import INTERVAL, KEPT, interval_of
 from taskqueues.services import usage
 from wms.kernel.db import database_now
 
-#: What is younger is left for the next time, or what commits late would never be counted: no transaction that makes or
-#: ends a lease may last so long (DESIGN §4.6).
+#: Age from which usage is counted. What a later transaction commits would never be counted, so no transaction that
+#: makes or ends a lease may last longer.
 LAG = timedelta(seconds=60)
-#: Intervals counted in one run, three hours of them; the next run takes the rest of a longer outage. With 100,000 open
-#: leases each takes a sixth of a second, and other work waits behind it.
+#: Intervals counted in one run, three hours; the next run counts the rest of a longer outage. With 100,000 open leases
+#: each takes a sixth of a second, and other background work waits for it.
 AT_ONCE = 36
 
 
 def count_deliveries() -> int:
-    """Count what was delivered since the last time; return how many steps that took, one for each interval.
+    """Count the usage since the last run; return the number of steps, one for each interval.
 
-    Each step is one transaction that also writes how far it came: after a crash the next run goes on there. Two at
-    once follow one another.
+    Each step is one transaction that also stores the time up to which it counted: after a crash the next run continues
+    there. Concurrent runs follow one another.
     """
     until = database_now() - LAG
     for step in range(AT_ONCE):

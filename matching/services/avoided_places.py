@@ -1,4 +1,4 @@
-"""The places that jobs avoid, looked at again: where else they might run may be closed, or gone, since (ADR 33)."""
+"""Review of avoided places: jobs stop avoiding them when no other place can take the jobs any more (ADR 33)."""
 
 import logging
 from datetime import datetime
@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 def review(*, now: datetime) -> int:
-    """Let jobs have the places again that they avoid for others which can no longer take them; return how many jobs.
+    """Stop the avoidance of places whose jobs no other place can take any more; return the number of jobs.
 
-    Whole queues are judged once for each state of the configuration: without a change of that, places only open.
+    Jobs that avoid queues are examined once for each state of the configuration: while it stays, places only open.
 
     Args:
         now: by the database's clock.
@@ -24,7 +24,7 @@ def review(*, now: datetime) -> int:
     avoiding = queueing.avoiding(now=now)
     if not avoiding:
         return 0
-    # Before the transactions: inside of one, nothing is remembered.
+    # Before the transactions: inside a transaction the index keeps no memo.
     memo = index.current().memo
     judged: set[Avoiding] = memo.setdefault(review, set())
     definitions = definitions_of({jobs.task_queue_id for jobs in avoiding})

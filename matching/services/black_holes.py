@@ -1,4 +1,4 @@
-"""Finds black holes (DESIGN §3.7): nodes where jobs die fast, and that so would take one job after the other."""
+"""Black holes: hosts where jobs fail fast, so that they would take one job after the other (ADR 26)."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,32 +13,32 @@ from wms.kernel.db import database_now
 
 
 def find_black_holes() -> int:
-    """Find hosts that have become black holes, and let those whose time is over have jobs again.
+    """Exclude hosts that have become black holes, and readmit those whose exclusion is over.
 
     Returns:
-        How many were found.
+        The number of new black holes.
     """
     now = database_now()
     exclusions.lift_over(now=now)
-    found = _found(now=now)
-    shut = [host for host, against in found.items() if _shut(host, against, now=now)]
-    # Pilots have registered, or told where they are, since their hosts were found.
+    holes = _current_black_holes(now=now)
+    shut = [host for host, evidence in holes.items() if _shut(host, evidence, now=now)]
+    # Pilots may have registered, or reported their host, since their hosts were excluded.
     exclusions.mark_pilots()
     return len(shut)
 
 
-def _found(*, now: datetime) -> Mapping[Host, FoundBlackHole]:
+def _current_black_holes(*, now: datetime) -> Mapping[Host, FoundBlackHole]:
     fast, failures = timedelta(seconds=settings.WMS_BLACK_HOLE_FAST_S), settings.WMS_BLACK_HOLE_FAILURES
     if not failures or not failing_hosts(fast=fast, failures=failures, now=now):
         return {}
     return black_holes(tallies(fast=fast, now=now), failures=failures)
 
 
-def _shut(host: Host, against: FoundBlackHole, *, now: datetime) -> bool:
+def _shut(host: Host, evidence: FoundBlackHole, *, now: datetime) -> bool:
     minutes = WITHIN // timedelta(minutes=1)
     reason = (
-        f"{against.failed} of the {against.fetched} jobs that ended here within {minutes} minutes failed, or were"
-        f" handed back, within {settings.WMS_BLACK_HOLE_FAST_S} s, and {_why_the_host(against)}"
+        f"{evidence.failed} of the {evidence.fetched} jobs that ended here within {minutes} minutes failed, or were"
+        f" handed back, within {settings.WMS_BLACK_HOLE_FAST_S} s, and {_why_the_host(evidence)}"
     )
     return exclusions.shut(
         BlackHole(
@@ -46,16 +46,16 @@ def _shut(host: Host, against: FoundBlackHole, *, now: datetime) -> bool:
             host_name=host.name,
             found_at=now,
             until=now + pause_of(_earlier(host), now=now),
-            fetched=against.fetched,
-            failed=against.failed,
+            fetched=evidence.fetched,
+            failed=evidence.failed,
             reason=reason,
         )
     )
 
 
-def _why_the_host(against: FoundBlackHole) -> str:
-    if against.owners:
-        return f"they are of {against.owners} users, and none like them ran elsewhere"
+def _why_the_host(evidence: FoundBlackHole) -> str:
+    if evidence.owners:
+        return f"they are of {evidence.owners} users, and none like them ran elsewhere"
     return "jobs like them do well on other hosts"
 
 

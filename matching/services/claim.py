@@ -1,4 +1,4 @@
-"""The claim, one round trip to the database that is one transaction (DESIGN §4.4); its text is ``sql/claim.sql``."""
+"""The claim: one waiting job becomes the lease of one pilot, in one transaction; its text is ``sql/claim.sql``."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from wms.kernel.db import ask_prepared
 
 
 class ClaimOutcome(StrEnum):
-    """What a claim found."""
+    """Result of a claim."""
 
     LEASED = "leased"
     EMPTY_LEVEL = "empty_level"
@@ -26,7 +26,7 @@ class ClaimOutcome(StrEnum):
 
 
 class HeldFor(StrEnum):
-    """For whom the jobs of a level are held back."""
+    """Scope for which the jobs of a level are held back: all pilots, a queue, or a host."""
 
     ALL = "delay"
     QUEUE = "place"
@@ -34,16 +34,16 @@ class HeldFor(StrEnum):
 
 
 class Claimed(NamedTuple):
-    """The answer of a claim; of a lease that was given, all that its pilot is told."""
+    """The result of a claim, with the lease if one was made."""
 
     answer: str
-    #: Why closed: what nothing is given to, or of. Held back: for whom (``HeldFor``).
+    #: Closed: the reason code. Held back: the scope (``HeldFor``).
     reason: str | None
-    #: That is full.
+    #: The limit that is full.
     limit_id: int | None
-    #: Jobs left at the level when they are few; None: ten or more, or not known.
+    #: Jobs left at the level if they are few; None: ten or more, or unknown.
     remaining: int | None
-    #: Held back: when the first of the jobs may be had.
+    #: Held back: time from which the first of the jobs can be claimed.
     opens_at: datetime | None
     ordinal: int
     match_id: UUID
@@ -51,30 +51,30 @@ class Claimed(NamedTuple):
     job_id: int
     owner: str
     group_name: str
-    #: In the form of the REST contract.
+    #: As in the REST interface.
     description: Mapping[str, Any]
     input_sandboxes: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """Which request of which pilot, and where the pilot runs."""
+    """The pilot of a claim, its request, and its place."""
 
     pilot_id: int
     request_id: UUID
-    #: None: not known; then every place where the pilot may be is looked at.
+    #: None: unknown; then all places where the pilot may be are checked.
     site_id: int | None
     ce_id: int | None
     queue_id: int | None
-    #: Of a CE, or a queue, that is not known, its name; None: it may be any.
+    #: Name of the CE, or queue, whose identity is unknown; None: it may be any.
     ce_name: str | None = None
     queue_name: str | None = None
-    #: Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; None: any.
+    #: Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; None: no limit.
     slot: tuple[int | None, ...] = ()
 
 
 class SeenThrottle(NamedTuple):
-    """For which state of a site's throttle its expression was found true."""
+    """The state of a site's throttle for which its expression was true."""
 
     version: int
     matched: int
@@ -98,17 +98,17 @@ def claim(
     seen: SeenThrottle | None = None,
     locks_throttle: bool = False,
 ) -> Claimed:
-    """Lease to a pilot one of the ten oldest jobs of a level, or say why there is none.
+    """Lease one of the ten oldest jobs of a level to a pilot, or return why none was leased.
 
     Args:
-        claimant: for whom.
-        ordinal: of the lease among those of its request.
+        claimant: the pilot and its request.
+        ordinal: number of the lease within its request.
         task_queue_id, user_priority: the level.
-        chance: which of the ten; uniform in [0, 1).
-        may_wait: for other claims that hold all jobs of the level.
-        seen: of a site whose throttle is an expression.
-        locks_throttle: whether to go on to the throttle's lock though the state has moved since *seen*; inside a
-            transaction the caller then has that lock, and can evaluate the expression and claim again.
+        chance: selects one of the ten; uniform in [0, 1).
+        may_wait: whether to wait for other claims that hold all jobs of the level.
+        seen: state for which the site's expression accepted the job; None: no expression.
+        locks_throttle: whether to lock the throttle although its state has changed since *seen*; inside a transaction
+            the caller then holds that lock, and can evaluate the expression and claim again.
     """
     (claimed,) = _ask(
         _CLAIM,
@@ -133,16 +133,16 @@ def claim(
 
 
 def close(claimant: Claimant, *, left: Mapping[str, int]) -> list[Claimed]:
-    """End the request with what it has got, and return its leases in the order of the draws.
+    """End the request with the leases that it has, and return them in the order of the draws.
 
     Args:
-        claimant: for whom.
-        left: task queues left after each condition; kept with the pilot when it got nothing.
+        claimant: the pilot and its request.
+        left: task queues left after each condition; stored with the pilot if the request got no job.
     """
     return _ask(_CLOSE, claimant.pilot_id, claimant.request_id, Jsonb(left))
 
 
 def _ask(statement: str, *parameters: object) -> list[Claimed]:
     rows = ask_prepared(statement, *parameters)
-    # NB: Django has psycopg leave JSON as it is.
+    # NB: Django configures psycopg to leave JSON unparsed.
     return [Claimed(*row[:-2], *(None if text is None else json.loads(text) for text in row[-2:])) for row in rows]

@@ -1,4 +1,4 @@
-"""The data of a leased job: where its pilot reads each file, where its output goes, and what opens both (PIL §2.1)."""
+"""The data of a leased job: copies of input files, destination of the output, and credentials for both (PIL §2.1)."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,28 +24,28 @@ from wms.kernel.errors import ConflictError, RejectedError
 
 logger = logging.getLogger(__name__)
 
-#: Of one file: a pilot that can read none of the nearest five had better let the job run elsewhere.
+#: Copies of one file: if a pilot cannot read any of the nearest five, the job should run elsewhere.
 MAX_COPIES: Final = 5
 
 
 class NotOutputOfJobError(RejectedError):
-    """A file that the job did not ask to be stored, or not there."""
+    """The file, or its storage element, is not part of the job's output."""
 
     code = "not_output_of_job"
 
 
 class JobIsOverError(ConflictError):
-    """The job was killed or rescheduled meanwhile; nothing of its output counts."""
+    """The job was killed or rescheduled; its output is not accepted any more."""
 
     code = "job_is_over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPlace:
-    """Where a job's output data go."""
+    """The destination of a job's output data."""
 
     storage_element: str
-    #: Of the storage element; a logical name comes after it.
+    #: Address of the storage element; logical names are appended.
     url: str
     #: Logical directory.
     path: str
@@ -53,23 +53,22 @@ class OutputPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseData:
-    """All that a pilot needs for the data of one job."""
+    """The data description of one lease."""
 
-    #: Copies of each file, the nearest first, MAX_COPIES at most; empty: it has none any more.
+    #: Copies of each file, nearest first, at most MAX_COPIES; empty: no copy is left.
     input_files: Mapping[str, Sequence[ReplicaCopy]]
-    #: None: there is no output, or no place for it.
+    #: None: the job has no output, or no storage element for it.
     output: OutputPlace | None
-    #: {storage element: what opens it}, of those named above whose credential an operator gives to pilots.
+    #: {storage element: token}, of the elements above whose credential an operator gives to pilots.
     credentials: Mapping[str, str]
 
 
-def data_of(found: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
-    """Return {match: its data} of the leases, all of one pilot, whose jobs read or write data; a second read.
+def data_of(leases: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
+    """Return {match: its data} of those leases of one pilot whose jobs read or write data.
 
-    The nearest copies are those at the pilot's own site; of the others those that can be read from afar come first,
-    and each time the order is that of names.
+    Copies at the pilot's own site come first, then those that can be read remotely, each in the order of names.
     """
-    wanting = [lease for lease in found if lease.description["input_data"] or _may_store(lease.description)]
+    wanting = [lease for lease in leases if lease.description["input_data"] or _may_store(lease.description)]
     if not wanting:
         return {}
     matches = Match.objects.select_related("queue__ce", "job__vo", "job__owner", "job__group").in_bulk(
@@ -86,20 +85,21 @@ def data_of(found: Sequence[Claimed]) -> Mapping[UUID, LeaseData]:
 
 
 def register_output(match_id: UUID, replica: GivenReplica) -> None:
-    """Note that the pilot has stored an output file of its job; repeating it is harmless.
+    """Record that the pilot has stored an output file of its job; repeating it is harmless.
 
-    It replaces a file of the same name: copies of that one, at other storage elements too, are forgotten.
+    It replaces a file of the same name: copies of the previous file, at any storage element, are deleted from the
+    catalogue.
 
     Raises:
         LeaseEndedError, PilotRevokedError: see ``leases.open_job``.
-        JobIsOverError: nothing of the job's output counts any more.
-        NotOutputOfJobError: the file, or the storage element, is none of this job's.
-        ReplicasError: no such storage element serves the job's VO.
+        JobIsOverError: the job's output is not accepted any more.
+        NotOutputOfJobError: the file, or the storage element, is not one of this job's.
+        ReplicasError: the storage element does not exist or does not serve the job's VO.
     """
     with transaction.atomic(durable=True):
         job = leases.open_job(match_id)
         if job.status not in LEASED:
-            raise JobIsOverError(f"Job {job.pk} is {job.status}; its output is not wanted any more.")
+            raise JobIsOverError(f"Job {job.pk} is {job.status}; its output is not accepted any more.")
         match = Match.objects.select_related("queue__ce", "job").get(pk=match_id)
         _refuse_others_files(job, match, replica)
         record([replica], vo=job.vo)
@@ -113,7 +113,7 @@ def _refuse_others_files(job: Job, match: Match, replica: GivenReplica) -> None:
     expected_names |= _logical_names(job) - _others_names(job)
     below = bool(job.description["output_data"]) and is_below(replica.lfn, directory)
     if lfn_problem(replica.lfn) or not (below or replica.lfn in expected_names):
-        sentence = f"{shown(replica.lfn)} is no output of job {job.pk}: these are files below {directory}."
+        sentence = f"{shown(replica.lfn)} is not an output of job {job.pk}: its outputs are below {directory}."
         raise NotOutputOfJobError(sentence, errors={"lfn": [sentence]})
     named = job.description.get("output_se")
     own = [element.name for element in _elements_there(match)]
@@ -129,9 +129,9 @@ def _logical_names(job: Job) -> frozenset[str]:
 
 
 def _others_names(job: Job) -> frozenset[str]:
-    """Return those of these names that are in directories which the job may not, or no longer, write to.
+    """Return those of these names whose directory the job may not, or no longer, write to.
 
-    Jobs that were submitted before such names meant anything were not asked for them.
+    Jobs submitted before such names had a meaning were not checked for them.
     """
     names = _logical_names(job)
     directories = own_directories(job.owner, group=job.group, vo=job.vo) if names else ()
@@ -141,7 +141,7 @@ def _others_names(job: Job) -> frozenset[str]:
 
 
 def _elements_there(match: Match) -> Sequence[StorageElement]:
-    """Return the storage elements of the job's VO at the site where the pilot runs; none where that is not known."""
+    """Return the storage elements of the job's VO at the pilot's site; none if the site is unknown."""
     site_id = match.job.site_id if match.queue is None else match.queue.ce.site_id
     return [] if site_id is None else elements_of_site(site_id, vo_id=match.job.vo_id)
 
@@ -151,12 +151,12 @@ def _may_store(description: Mapping[str, object]) -> bool:
     return bool(description["output_data"] or description.get("output_se"))
 
 
-def _nearest(found: Iterable[ReplicaCopy], *, own: set[int]) -> Mapping[str, Sequence[ReplicaCopy]]:
+def _nearest(replicas: Iterable[ReplicaCopy], *, own: set[int]) -> Mapping[str, Sequence[ReplicaCopy]]:
     def distance(copy: ReplicaCopy) -> tuple[bool, bool, str]:
         return copy.storage_element_id not in own, copy.url.startswith("file:"), copy.storage_element
 
     nearest: dict[str, list[ReplicaCopy]] = {}
-    for copy in sorted(found, key=distance):
+    for copy in sorted(replicas, key=distance):
         of_file = nearest.setdefault(copy.lfn, [])
         if len(of_file) < MAX_COPIES:
             of_file.append(copy)

@@ -1,4 +1,4 @@
-"""Tells pilots that are drained, and have jobs, to ask for no others."""
+"""Drain commands for drained pilots that still have jobs."""
 
 from datetime import datetime
 
@@ -11,13 +11,13 @@ from wms.jobs.models import JobCommand
 
 @transaction.atomic(durable=True)
 def tell_drained_pilots(*, now: datetime) -> int:
-    """Order each drained pilot, on each of its open leases, to drain; return how many orders were written.
+    """Write a drain command for each open lease of each drained pilot; return the number of commands.
 
-    It hears one with the next report on that lease, and again until it is acknowledged, as it does those to kill. Once
-    for each pilot: since it is drained it gets no other lease.
+    The pilot gets it with the answer to its reports on that lease until it acknowledges it, as a kill command. Each
+    pilot gets it once: while drained it gets no other lease.
     """
     leases = Match.objects.filter(ended_at=None)
-    # Uses index: match_open. From the leases to the pilots: few pilots have one, among millions.
+    # Uses index: match_open. From leases to pilots: few of millions of pilots have one.
     drained = Pilot.objects.filter(
         pk__in=leases.values("pilot"), ended_at=None, drained_at__isnull=False, drain_told_at=None
     )

@@ -1,4 +1,4 @@
-"""Leases that nobody renews any more: Stalled first, then over (DESIGN §3.5)."""
+"""Expiry of leases: a silent job is marked Stalled, then its lease ends (docs/architecture.md, Leases)."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -20,30 +20,30 @@ from wms.jobs.services import transitions
 from wms.kernel.db import LockKey, database_now, try_lock
 from wms.kernel.memo import Memo
 
-#: DESIGN §3.5: "Five missed heartbeats: the job is Stalled".
+#: Missed heartbeats after which a job is Stalled.
 MISSED_HEARTBEATS = 5
-#: DESIGN §3.5: an outage of the expirer itself. Not the grace: with a shorter one every pause between two runs, which
-#: are seconds apart, would count as an outage, and no lease would ever end.
+#: Time between two runs from which on the expirer itself was down. Not the grace period: with a shorter one every pause
+#: between two runs, which are seconds apart, would be an outage, and no lease would ever end.
 OUTAGE = timedelta(seconds=60)
-#: Leases ended in one run; the next run, seconds later, takes the rest.
+#: Leases ended in one run; the next run, seconds later, ends the rest.
 ENDED_AT_ONCE = 1000
 _SOURCE = "lease expirer"
 
 
 def expire_leases() -> int:
-    """Mark silent jobs Stalled, end leases that are over or whose pilot has ended; return how many were ended.
+    """Mark silent jobs Stalled, end leases that have expired or whose pilot has ended; return how many were ended.
 
-    When this itself was down for long (an outage of the server), no pilot could renew its lease: then every open
-    lease is first lengthened by that gap, or by what of it has passed since the lease was made or last renewed.
+    While the expirer was down (an outage of the server), no pilot could renew its lease. After an outage each open
+    lease is therefore first extended by it, or by the part of it since the lease was made or last renewed.
     """
     now = _lengthen_by_own_outage()
     if now is None:
-        return 0  # another worker is at it
+        return 0  # another worker runs
     _mark_stalled(now=now)
     over = Q(expires_at__lt=now - timedelta(seconds=settings.WMS_LEASE_GRACE_S)) | Q(pilot__ended_at__isnull=False)
     due = Match.objects.filter(over, ended_at__isnull=True).order_by("pk").values_list("pk", flat=True)
     ending = list(due[:ENDED_AT_ONCE])
-    # Before the transactions: inside of one, nothing is remembered.
+    # Before the transactions: inside a transaction the index keeps no memo.
     memo = index.current().memo if ending else {}
     return sum(_end_if_still_over(match_id, over=over, now=now, memo=memo) for match_id in ending)
 
@@ -56,9 +56,9 @@ def _lengthen_by_own_outage() -> datetime | None:
         last = ExpirerRun.objects.first()
         gap = now - last.ran_at if last is not None else timedelta()
         if last is not None and gap > OUTAGE:
-            # NB: of nulls (a lease never used) GREATEST takes no notice.
-            heard_of = Greatest(Value(last.ran_at), F("leased_at"), F("reported_at"))
-            lost = ExpressionWrapper(Value(now) - heard_of, output_field=DurationField())
+            # NB: GREATEST ignores nulls (a lease never renewed).
+            last_sign = Greatest(Value(last.ran_at), F("leased_at"), F("reported_at"))
+            lost = ExpressionWrapper(Value(now) - last_sign, output_field=DurationField())
             Match.objects.filter(ended_at__isnull=True).update(
                 expires_at=F("expires_at") + lost, reported_at=F("reported_at") + lost
             )
@@ -73,7 +73,7 @@ def _mark_stalled(*, now: datetime) -> None:
     with transaction.atomic(durable=True):
         seen = silent.filter(job__status__in=running).values_list("job_id", flat=True)
         locked = Job.objects.filter(pk__in=list(seen)).order_by("pk").select_for_update(of=("self",))
-        # Looked at again under the locks: heartbeats may have come in between.
+        # Checked again under the locks: heartbeats may have come in between.
         still = silent.filter(job__in=list(locked.values_list("pk", flat=True)))
         transitions.record(
             list(still.values_list("job_id", flat=True)),
@@ -88,7 +88,7 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
     with transaction.atomic(durable=True):
         job_id = Match.objects.values_list("job_id", flat=True).get(pk=match_id)
         job = Job.objects.select_for_update(of=("self",)).get(pk=job_id)
-        # Looked at again under the lock: a heartbeat may have come in between.
+        # Checked again under the lock: a heartbeat may have come in between.
         match = (
             Match.objects.filter(over, pk=match_id, ended_at__isnull=True)
             .select_related("pilot")
@@ -102,7 +102,7 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
             match,
             job,
             reason=EndReason.PILOT_ENDED if ended else EndReason.EXPIRED,
-            minor="Its pilot ended" if ended else "Its pilot was not heard of any more",
+            minor="Its pilot ended" if ended else "No heartbeat from its pilot",
             source=_SOURCE,
             now=now,
             memo=memo,
@@ -114,22 +114,22 @@ def _end_if_still_over(match_id: UUID, *, over: Q, now: datetime, memo: Memo) ->
 def _died(match: Match) -> bool:
     """Return whether the pilot died, as far as is known.
 
-    Silence alone may be the network's: it is a death only where others of its queue were heard meanwhile. Should the
-    pilot be heard again, it is none after all (leases).
+    Silence alone may be a network failure: it is a death only if other pilots of its queue reported in the meantime. If
+    the pilot reports later, it did not die (``leases``).
     """
-    pilot, heard_since = match.pilot, _silent_since(match)
-    if pilot.revoked_at is not None or pilot.drained_at is not None or heard_since is None:
+    pilot, silent_since = match.pilot, _silent_since(match)
+    if pilot.revoked_at is not None or pilot.drained_at is not None or silent_since is None:
         return False
-    if pilot.ended_at is not None and (pilot.status != PilotStatus.LOST or pilot.ended_at < heard_since):
+    if pilot.ended_at is not None and (pilot.status != PilotStatus.LOST or pilot.ended_at < silent_since):
         return pilot.died
     if pilot.queue_id is None or (pilot.ended_at is not None and not pilot.died):
         return False
     # Uses index: pilot_alive_at_queue.
     others = Pilot.objects.filter(queue=pilot.queue_id, ended_at__isnull=True).exclude(pk=pilot.pk)
-    return others.filter(last_seen_at__gt=heard_since).exists()
+    return others.filter(last_seen_at__gt=silent_since).exists()
 
 
 def _silent_since(match: Match) -> datetime | None:
-    """Return from when on the pilot was silent for longer than by chance; None: its payload never started."""
+    """Return the time from which the pilot's silence is no coincidence; None: its payload never started."""
     missed = timedelta(seconds=MISSED_HEARTBEATS * settings.WMS_HEARTBEAT_S)
     return None if match.reported_at is None else match.reported_at + missed

@@ -1,18 +1,18 @@
-"""Which limits this process found full a moment ago: jobs of theirs are left out of a draw that has others."""
+"""Limits that this process recently found full: draws leave out their jobs where there are others."""
 
 from threading import Lock
 from time import monotonic
 from typing import Final
 
-#: As old as what the index knows may be (DESIGN §4.2).
+#: Seconds for which a limit is taken to be full: the age that the index may have too (docs/architecture.md, The claim).
 REMEMBERED_S: Final = 1.0
 
 
 class FullLimits:
-    """Limits by until when they are taken for full; threads share it.
+    """Full limits, each with the time until which it is taken to be full; threads share it.
 
-    To claim a job of a full limit takes as long as to get one. So each process does it about once a second and limit,
-    but for pilots that would get nothing else: those ask the database.
+    A claim refused by a full limit takes as long as a successful one. So each process makes about one a second and
+    limit. Pilots that would get nothing else claim anyway, so that the database decides.
     """
 
     def __init__(self) -> None:
@@ -20,17 +20,17 @@ class FullLimits:
         self._lock = Lock()
 
     def note(self, limit_id: int, *, delay_s: float | None = None) -> None:
-        """Note that a claim found it full.
+        """Record that a claim found the limit full.
 
         Args:
-            limit_id: of the limit.
-            delay_s: between its matches: by then it has opened, if that is all that closed it; None: it has none.
+            limit_id: primary key of the limit.
+            delay_s: seconds between its matches, after which it opens if only the delay closed it; None: no delay.
         """
         with self._lock:
             self._until[limit_id] = monotonic() + min(REMEMBERED_S, delay_s or REMEMBERED_S)
 
     def recent(self) -> frozenset[int]:
-        """Return those that were full a moment ago."""
+        """Return the limits that are taken to be full now."""
         if not self._until:
             return frozenset()
         now = monotonic()
@@ -39,5 +39,5 @@ class FullLimits:
             return frozenset(self._until)
 
 
-#: Of this process.
+#: The instance of this process.
 full_limits = FullLimits()

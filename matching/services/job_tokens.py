@@ -1,4 +1,4 @@
-"""Tokens of leases: they open one match and the sandboxes of its job, nothing else (PIL §3.1)."""
+"""Tokens of leases: each grants access to one match and the sandboxes of its job only (PIL §3.1)."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -9,15 +9,15 @@ from wms.kernel.tokens import TokenKind, sign
 
 
 def issue(match_id: UUID, *, job_id: int, now: datetime) -> str:
-    """Return a token of a lease on a job.
+    """Return a token for a lease on a job.
 
-    It outlives the lease on purpose: a pilot that comes back late must hear that its lease has ended (409), not that
-    it is unknown (401). What it opens is decided by the lease.
+    It outlives the lease on purpose: a pilot that returns late must learn that its lease has ended (409), not that it
+    is unknown (401). Access is decided by the lease.
     """
     lifetime = timedelta(seconds=settings.WMS_JOB_TOKEN_S)
     return sign(TokenKind.JOB, {"match": str(match_id), "job": job_id}, expires_at=now + lifetime)
 
 
 def is_due(expires_at: datetime, *, now: datetime) -> bool:
-    """Return whether less than half of a token's life is left, so that a report is answered with a new one."""
+    """Return whether less than half of a token's lifetime is left: then answers to reports contain a new one."""
     return expires_at - now < timedelta(seconds=settings.WMS_JOB_TOKEN_S) / 2

@@ -1,6 +1,6 @@
-"""Leases: what a pilot reports on one, and how one ends (DESIGN §3.5).
+"""Leases: reports of pilots on them, and their end (docs/architecture.md, Leases).
 
-Every function locks Pilot → Job → Match. A job that goes back to its queue does so as the last locking step.
+Lock order: Pilot, Job, Match. A job that returns to its task queue does so as the last locking step.
 """
 
 import json
@@ -31,14 +31,14 @@ from wms.kernel.db import ask_directly, database_now, transaction_required
 from wms.kernel.errors import ConflictError
 from wms.kernel.memo import Memo
 
-#: The payload asks to be run elsewhere (PIL; DIRAC's wrapper knows the same code).
+#: Exit code by which a payload requests to run elsewhere (PIL; also of DIRAC's job wrapper).
 RESCHEDULE_EXIT_CODE = 222
-#: With which a job may end for what it asks for and its node does not have: handed back, or not found or not executable
-#: as shells say it, or with no exit code; one that has another has run.
+#: Exit codes of jobs that did not run because their node lacks what they require: rescheduled, not executable or not
+#: found as shells report it, or none. A job with another code has run.
 _NOT_RUN: Final = frozenset({None, RESCHEDULE_EXIT_CODE, 126, 127})
-#: By its heartbeats a pilot is known to live; its own row is written only when the last sign of life there is older …
+#: Heartbeats update the pilot's last sign of life only if the stored one is older than these seconds …
 SEEN_WITHIN_S: Final = 120.0
-#: … or older than this part of the silence after which it is lost.
+#: … or older than this fraction of the silence after which the pilot is lost.
 PART_OF_SILENCE: Final = 0.1
 
 _RENEW: Final = (
@@ -48,7 +48,7 @@ _RENEW: Final = (
 
 
 class EndReason(StrEnum):
-    """Why a lease is over."""
+    """The reason for which a lease ended."""
 
     FINISHED = "finished"
     KILLED = "killed"
@@ -57,14 +57,14 @@ class EndReason(StrEnum):
 
 
 class LeaseEndedError(ConflictError):
-    """The lease is over; the pilot must stop the payload, whose job may already run elsewhere."""
+    """The lease has ended; the pilot must stop the payload, whose job may already run elsewhere."""
 
     code = "lease_ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a payload has used so far; None: not measured."""
+    """Resources that a payload has used so far; None: not measured."""
 
     cpu_s: float | None = None
     wall_s: float | None = None
@@ -74,7 +74,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRenewal:
-    """What a pilot is told after a report: the orders that it has not acknowledged, and how long the lease lasts."""
+    """The answer to a report: the commands not yet acknowledged, and the end of the lease."""
 
     commands: Sequence[JobCommand]
     expires_at: datetime
@@ -83,10 +83,10 @@ class LeaseRenewal:
 def report_status(
     match_id: UUID, *, status: JobStatus, minor: str | None = None, application: str | None = None
 ) -> LeaseRenewal:
-    """Note that the job is Running or Completing; a job that was killed or rescheduled meanwhile stays what it is.
+    """Set the job to Running or Completing; a job that was killed or rescheduled keeps its status.
 
     Raises:
-        LeaseEndedError: the lease is over; nothing has changed.
+        LeaseEndedError: the lease has ended; nothing has changed.
         IllegalTransitionError: the job cannot become *status* any more.
     """
     with transaction.atomic(durable=True):
@@ -110,13 +110,13 @@ def report_status(
 
 
 def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowledged: Collection[int]) -> LeaseRenewal:
-    """Renew the lease, note what the payload has used, and answer with the orders to obey.
+    """Renew the lease, record the usage of the payload, and return the commands to execute.
 
-    An acknowledged order to kill ends the lease: the payload is gone.
+    An acknowledged kill command ends the lease: the payload is gone.
 
     Raises:
-        PilotRevokedError: the credentials of the pilot that holds it were revoked; nothing has changed.
-        LeaseEndedError: the lease is over; nothing has changed.
+        PilotRevokedError: the credentials of the lease's pilot were revoked; nothing has changed.
+        LeaseEndedError: the lease has ended; nothing has changed.
     """
     if not acknowledged and (answer := renew(match_id, usage=usage, std_output=std_output)):
         return answer
@@ -128,7 +128,7 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
             transitions.move(
                 job.pk,
                 status=JobStatus(match.reported_status),
-                minor="Heartbeats are back",
+                minor="Heartbeats resumed",
                 source=_source(match),
                 now=now,
             )
@@ -143,16 +143,16 @@ def heartbeat(match_id: UUID, *, usage: Usage, std_output: str | None, acknowled
 
 
 def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: str | None) -> LeaseRenewal | None:
-    """Do what nearly every heartbeat comes to, in one round trip to the database; its text is ``sql/heartbeat.sql``.
+    """Process an ordinary heartbeat in one round trip to the database; its text is ``sql/heartbeat.sql``.
 
     Args:
         match_id: the lease.
-        of: the pilot, by its primary key, that must be the one which holds it; None: that was seen to.
+        of: primary key of the pilot that must hold the lease; None: already checked.
         usage: of the payload so far.
-        std_output: its last lines; None: as before.
+        std_output: its last lines; None: unchanged.
 
     Returns:
-        None where there is more to be done, or to be refused: nothing has changed.
+        None if more is to be done, or the heartbeat must be refused: nothing has changed.
     """
     measures = (usage.cpu_s, usage.wall_s, usage.memory_mb, usage.disk_mb)
     try:
@@ -167,13 +167,13 @@ def renew(match_id: UUID, *, of: int | None = None, usage: Usage, std_output: st
         )
     except DatabaseError as error:
         if isinstance(error.__cause__, NoDataFound):
-            return None  # somebody has ended the lease meanwhile
+            return None  # the lease has ended in the meantime
         raise
     if not rows:
         return None
     ((lease_end, orders),) = rows
-    found = () if orders is None else json.loads(orders)
-    commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in found]
+    rows_of_commands = () if orders is None else json.loads(orders)
+    commands = [JobCommand(pk=pk, name=name, arguments=arguments) for pk, name, arguments in rows_of_commands]
     return LeaseRenewal(commands=commands, expires_at=datetime.fromisoformat(str(lease_end)))
 
 
@@ -189,27 +189,27 @@ def finish(
 ) -> JobStatus:
     """End the lease with the payload's exit code: 0 Done, 222 back to the queue, anything else Failed.
 
-    A job that was killed or rescheduled meanwhile keeps its status; usage and output are noted all the same.
+    A job that was killed or rescheduled keeps its status; usage and output are recorded all the same.
     Repeating it is harmless.
 
     Args:
         match_id: the lease.
-        exit_code: of the payload; None when it had none (never started, or stopped by the watchdog).
-        minor: why, in words; None: said by the exit code.
+        exit_code: of the payload; None: none (never started, or stopped by the watchdog).
+        minor: the reason in words; None: derived from the exit code.
         usage: over the payload's whole life.
         output_sandbox: ``sha256:…`` of the archive that was uploaded for the job.
-        job_at_fault: whether it ended because the node does not have what the job itself asks for; without effect where
-            *exit_code* says that the payload has run.
-        supervisor_died: whether the pilot hands the job back because its process for the job died.
+        job_at_fault: whether it ended because the node lacks what the job itself requires; ignored if *exit_code* shows
+            that the payload has run.
+        supervisor_died: whether the pilot returns the job because its process for the job died.
 
     Returns:
-        The status of the job after it.
+        The new status of the job.
 
     Raises:
-        LeaseEndedError: the lease has expired, or ended otherwise than by the pilot; nothing has changed.
+        LeaseEndedError: the lease has expired, or was not ended by the pilot; nothing has changed.
         UnusableSandboxError: *output_sandbox* was not uploaded for this job.
     """
-    # Before the transaction: inside of one, nothing is remembered.
+    # Before the transaction: inside a transaction the index keeps no memo.
     memo = index.current().memo if exit_code == RESCHEDULE_EXIT_CODE else {}
     with transaction.atomic(durable=True):
         now = database_now()
@@ -221,7 +221,7 @@ def finish(
         _note_usage(job, usage, std_output=None, now=now)
         _note_output(job, output_sandbox, exit_code=exit_code)
         if match.ended_at is None:
-            # What has run says something of its node, whatever the pilot says.
+            # A payload that ran counts for its node, whatever the pilot reports.
             at_fault = job_at_fault and exit_code in _NOT_RUN
             died = supervisor_died and exit_code == RESCHEDULE_EXIT_CODE and _payload_ran(match)
             _end(match, reason=EndReason.FINISHED, now=now, job_at_fault=at_fault, died=died)
@@ -233,8 +233,8 @@ def open_job(match_id: UUID) -> Job:
     """Return the job of an open lease, with its owner and VO.
 
     Raises:
-        PilotRevokedError: the credentials of the pilot that holds it were revoked.
-        LeaseEndedError: the lease is over.
+        PilotRevokedError: the credentials of the lease's pilot were revoked.
+        LeaseEndedError: the lease has ended.
     """
     match = Match.objects.select_related("job__owner", "job__vo", "pilot").get(pk=match_id)
     if match.pilot.revoked_at is not None:
@@ -248,7 +248,7 @@ def open_job(match_id: UUID) -> Job:
 def end_unfinished(
     match: Match, job: Job, *, reason: EndReason, minor: str, source: str, now: datetime, memo: Memo, died: bool
 ) -> None:
-    """End a lease whose pilot will not finish it; the job goes back to its queue, or fails when it did so too often.
+    """End a lease whose pilot will not finish it; the job returns to its task queue, or fails after too many returns.
 
     Args:
         match: open, and locked after *job*.
@@ -257,11 +257,11 @@ def end_unfinished(
         minor: the same for the job's owner.
         source: who ends it, for the job's history.
         now: by the database's clock.
-        memo: remembered answers about the configuration.
-        died: whether the pilot did, as far as is known, and not as its batch system or the server wished.
+        memo: memo of the index for answers about the configuration.
+        died: whether the pilot died, as far as is known, and was not ended by its batch system or by the server.
     """
     _end(match, reason=reason, now=now, died=died and _payload_ran(match))
-    # A pilot that fell silent had the job for the whole of its lease: that was delay enough.
+    # A silent pilot had the job for the whole of its lease: no further delay is needed.
     in_silence = reason is EndReason.EXPIRED or match.pilot.status == PilotStatus.LOST
     given_back = given_back_by(match, delayed=not in_silence, memo=memo)
     rescheduling.reschedule_or_fail(
@@ -276,14 +276,14 @@ def _payload_ran(match: Match) -> bool:
 def _deaths_during(job: Job) -> int:
     # Uses index: the one of the foreign key to the job.
     died = Match.objects.filter(job=job, died=True)
-    # One that was heard of after its lease had ended in silence was cut off, and did not die.
+    # A pilot that reported after the lease had expired in silence was cut off, and did not die.
     return died.exclude(end_reason=EndReason.EXPIRED, pilot__last_seen_at__gt=F("ended_at")).count()
 
 
 def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | None:
-    """Return which places have given back the job of a lease so far, that of the lease last.
+    """Return the places that have given back the job of a lease so far, that of the lease last.
 
-    None: its pilot was drained, so that it gave back what it had; that tells nothing of the place or of the job.
+    None: the pilot was drained and gave back what it had, which says nothing about the place or the job.
     """
     if match.pilot.drained_at is not None:
         return None
@@ -305,7 +305,7 @@ def given_back_by(match: Match, *, delayed: bool, memo: Memo) -> GivenBack | Non
 
 def _lock(match_id: UUID, *, now: datetime) -> tuple[Match, Job]:
     seen = Match.objects.only("job_id", "pilot_id").get(pk=match_id)
-    # Pilot first: the order of all.
+    # Pilot first: the lock order.
     alive = Pilot.objects.filter(pk=seen.pilot_id, revoked_at__isnull=True).update(last_seen_at=now)
     if not alive:
         raise _revoked()
@@ -330,13 +330,13 @@ def _ended(match: Match) -> LeaseEndedError:
 
 
 def _is_last_word(match: Match, job: Job) -> bool:
-    """Whether a pilot that has obeyed an order to kill may still add usage and output: the last that had the job."""
+    """Return whether a pilot that executed a kill command may still add usage and output: it had the job last."""
     obeyed = match.end_reason == EndReason.KILLED and job.status == JobStatus.KILLED
     return obeyed and not Match.objects.filter(job=job, leased_at__gt=match.leased_at).exists()
 
 
 def _renewed(match: Match, *, now: datetime) -> LeaseRenewal:
-    # Never shorter: the expirer may have lengthened it after its own outage.
+    # Never shorter: the expirer may have extended it after its own outage.
     lease_end = now + timedelta(seconds=settings.WMS_LEASE_S)
     expires_at = lease_end if match.reported_at is None else max(match.expires_at, lease_end)
     Match.objects.filter(pk=match.pk).update(expires_at=expires_at, reported_at=now)
@@ -346,7 +346,7 @@ def _renewed(match: Match, *, now: datetime) -> LeaseRenewal:
 
 def _note_usage(job: Job, usage: Usage, *, std_output: str | None, now: datetime) -> None:
     columns: dict[str, object] = {"heartbeat_at": now}
-    # Highest seen: a report that was delayed on its way must not turn the clock back.
+    # The highest value: reports may arrive late.
     for column, value in (
         ("cpu_s", usage.cpu_s),
         ("wall_s", usage.wall_s),
@@ -367,29 +367,29 @@ def _note_output(job: Job, reference: str | None, *, exit_code: int | None) -> N
 
 def _end(match: Match, *, reason: EndReason, now: datetime, job_at_fault: bool = False, died: bool = False) -> None:
     Match.objects.filter(pk=match.pk).update(ended_at=now, end_reason=reason, job_at_fault=job_at_fault, died=died)
-    # Orders to this lease; the next pilot of the job must not be killed by them.
+    # Commands for this lease; they must not reach the next pilot of the job.
     JobCommand.objects.filter(job=match.job_id, acknowledged_at__isnull=True).update(acknowledged_at=now)
 
 
 def _conclude(match: Match, job: Job, *, exit_code: int | None, minor: str | None, now: datetime, memo: Memo) -> None:
     source = _source(match)
     if job.status not in LEASED:
-        # Killed or rescheduled meanwhile; the one stays, the other may wait again now that nothing runs.
+        # Killed or rescheduled: a killed job stays so, a rescheduled one can wait again now that nothing runs.
         rescheduling.requeue([job.pk], source=source, now=now)
     elif exit_code == RESCHEDULE_EXIT_CODE:
-        asked = minor or "The payload asked to be rescheduled"
+        reason = minor or "The payload requested rescheduling"
         given_back = given_back_by(match, delayed=True, memo=memo)
         rescheduling.reschedule_or_fail(
-            job.pk, minor=asked, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
+            job.pk, minor=reason, source=source, now=now, given_back=given_back, deaths=_deaths_during(job)
         )
     elif exit_code == 0:
         if job.status in {JobStatus.MATCHED, JobStatus.STALLED}:
-            # A pilot may have been cut off while its payload ran: the table has no way from there straight to Done.
+            # A pilot may have been cut off while its payload ran: there is no transition from there to Done.
             transitions.move(job.pk, status=JobStatus.COMPLETING, source=source, now=now)
         transitions.move(job.pk, status=JobStatus.DONE, minor=minor or "Execution complete", source=source, now=now)
     else:
-        said = "No exit code" if exit_code is None else f"Exited with code {exit_code}"
-        transitions.move(job.pk, status=JobStatus.FAILED, minor=minor or said, source=source, now=now)
+        reason = "No exit code" if exit_code is None else f"Exited with code {exit_code}"
+        transitions.move(job.pk, status=JobStatus.FAILED, minor=minor or reason, source=source, now=now)
 
 
 def _source(match: Match) -> str:

@@ -1,4 +1,4 @@
-"""The match: one request of a pilot in, leases on the jobs that fit it best out (TQM, PIL, DESIGN §3.5)."""
+"""The match: a request of a pilot becomes leases on the jobs that fit it best (docs/architecture.md, Matching)."""
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -53,31 +53,31 @@ from wms.kernel.names import composed
 
 logger = logging.getLogger(__name__)
 
-#: Why a pilot gets nothing any more, by the claim's reasons.
+#: Sentences for the claim's reasons to give a pilot no job any more.
 _NOT_WELCOME: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "pilot_unknown": "This pilot is not known any more; register again.",
+        "pilot_unknown": "This pilot is unknown; register again.",
         "pilot_revoked": "The credentials of this pilot were revoked; leave.",
         "pilot_ended": "This pilot has ended; leave.",
         "queue_removed": "The queue of this pilot is not configured any more; leave.",
         "place_removed": "The site or computing element of this pilot is not configured any more; leave.",
     }
 )
-#: The claim's reasons for which a pilot gets no other job, but keeps those that it has.
+#: The claim's reasons for which a pilot gets no further job but keeps its leases.
 _NO_MORE: Final = frozenset({"black_hole", "pilot_drained"})
 #: The claim's reasons that close one task queue; any other closes all of them.
 _OF_ONE_TASK_QUEUE: Final = frozenset({"owner", "pool", "limit_elsewhere"})
-#: The claim's reason when the open leases of the pilot leave too little of its slot for a job of the task queue.
+#: The claim's reason if the pilot's open leases leave too little of its slot for a job of the task queue.
 _SLOT: Final = "slot"
 _IN_USE: Final = (
     "SELECT * FROM wms_asked_by(ARRAY(SELECT job_id FROM matching_match WHERE pilot_id = %s AND ended_at IS NULL))"
 )
-#: What a site's expression may look at is read of so many task queues before, and after, the one that was drawn.
+#: Task queues read before, and after, the drawn one when the attributes that a site's expression uses are read.
 BESIDE: Final = 50
 
 
 class PilotNotWelcomeError(ForbiddenError):
-    """The pilot has ended, or its credentials were revoked; it gets no job any more."""
+    """The pilot has ended, or its credentials were revoked; it gets no job."""
 
     code = "pilot_not_welcome"
 
@@ -85,28 +85,28 @@ class PilotNotWelcomeError(ForbiddenError):
 def match(
     request: OfferRequest, *, request_id: UUID, pilot_id: int, max_jobs: int, chance: Random
 ) -> Sequence[Claimed]:
-    """Lease to the pilot up to *max_jobs* waiting jobs that fit it best; none when nothing fits.
+    """Lease up to *max_jobs* waiting jobs that fit best to the pilot; none if nothing fits.
 
-    Jobs are drawn one after another, each takes its processors, memory, GPUs and disk from what is left. Each lease is
-    committed by itself; the same request of the same pilot gets the same leases, also when this process dies meanwhile.
+    Jobs are drawn one after another; each takes its processors, memory, GPUs and disk from the offer. Each lease is
+    committed separately. A repeated request of the same pilot gets the same leases, even if this process has died.
 
     Args:
-        request: what the pilot offers.
-        request_id: by which a request that is asked again, its answer having been lost, is known.
-        pilot_id: who asks.
+        request: the offer of the pilot.
+        request_id: identifies a repeated request whose answer was lost.
+        pilot_id: primary key of the pilot.
         max_jobs: ≥ 1.
-        chance: of all draws.
+        chance: random numbers for all draws.
 
     Returns:
         The leases in the order of the draws.
 
     Raises:
         PilotNotWelcomeError: the pilot has ended or is revoked.
-        PilotDrainedError, BlackHoleError: it gets no more jobs, nor does its host.
-        ThrottleBusyError: it got none, and whether there are any could not be settled in time.
-        RejectedError, ForbiddenError: the offer names what does not exist, or is not the pilot's (``offers``).
+        PilotDrainedError, BlackHoleError: the pilot, or its host, gets no further jobs.
+        ThrottleBusyError: it got no job, and whether there is one could not be decided in time.
+        RejectedError, ForbiddenError: the offer names something that does not exist or is not the pilot's (``offers``).
     """
-    asked_at = monotonic()
+    started_at = monotonic()
     try:
         binding = binding_of(pilot_id)
     except Pilot.DoesNotExist as error:
@@ -116,9 +116,9 @@ def match(
     search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
     search.assume_full(full_limits.recent())
     leases = search.fill([], up_to=max_jobs)
-    if len(leases) < max_jobs and not search.is_throttled and (snapshot.begun_at < asked_at or search.full):
-        # A job that was committed before this request is never missed: only a newer reading may say that there is none.
-        snapshot = index.renewed() if snapshot.begun_at < asked_at else snapshot
+    if len(leases) < max_jobs and not search.is_throttled and (snapshot.begun_at < started_at or search.full):
+        # A job committed before this request is never missed: only a newer snapshot may show that there is none.
+        snapshot = index.renewed() if snapshot.begun_at < started_at else snapshot
         search = _search(snapshot, request, binding, pilot_id=pilot_id, request_id=request_id, chance=chance)
         leases = search.fill(leases, up_to=max_jobs)
     leases = leases if len(leases) == max_jobs else search.close()
@@ -126,9 +126,9 @@ def match(
 
 
 def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
-    """Return in one sentence what the pilot does not get of what it offers; empty: nothing is kept from it.
+    """Return in one sentence how the offer of a pilot is narrowed; empty: not at all.
 
-    It is because its queue is not known, or because the queue's slots are smaller than the offer.
+    The reason is that its queue is unknown, or that the queue's slots are smaller than the offer.
     """
     binding = binding_of(pilot_id)
     snapshot = index.current()
@@ -189,49 +189,49 @@ class _Search:
     offer: ResourceOffer
     claimant: Claimant
     throttle: ThrottleCheck
-    #: Those that hold at the place, by primary key.
+    #: Limits that apply at the place, by primary key.
     limits: Mapping[int, LimitScope]
-    #: Of the matches: they ignore the rule of the highest CPU segment.
+    #: Fraction of the matches that ignore the rule of the highest CPU segment.
     any_segment_fraction: float
-    #: Returns the software that is published at the place.
+    #: Returns the software published at the place.
     published: Callable[[], frozenset[str]]
     chance: Random
-    #: Task queues that the site's expression did not take.
+    #: Task queues refused by the site's expression.
     refused: set[int] = field(default_factory=set)
 
     @property
     def is_throttled(self) -> bool:
-        """Whether the site takes no more matches."""
+        """Return whether the site takes no more matches."""
         return bool(self.offer.throttled)
 
     @property
     def full(self) -> Sequence[LimitScope]:
-        """Limits that were assumed, or found, to be full."""
+        """Return the limits that were assumed, or found, to be full."""
         return self.offer.full_limits
 
     def assume_full(self, limit_ids: Collection[int]) -> None:
-        """Have no jobs drawn of these limits, of which some may not hold here."""
-        if found := [scope for limit_id, scope in self.limits.items() if limit_id in limit_ids]:
-            self.offer = replace(self.offer, full_limits=(*self.offer.full_limits, *found))
+        """Draw no jobs of these limits, some of which may not apply here."""
+        if scopes := [scope for limit_id, scope in self.limits.items() if limit_id in limit_ids]:
+            self.offer = replace(self.offer, full_limits=(*self.offer.full_limits, *scopes))
 
     def fill(self, leases: Sequence[Claimed], *, up_to: int) -> list[Claimed]:
-        """Return these leases and those that are drawn after them, up to so many in all.
+        """Return these leases and newly drawn ones, *up_to* in all.
 
         Raises:
-            ThrottleBusyError: there is none, and that no job fits is not proven.
+            ThrottleBusyError: there is no lease, and it is not certain that no job fits.
         """
-        found = list(leases)
+        filled = list(leases)
         try:
-            while len(found) < up_to and (lease := self._one_more(found)) is not None:
-                found.append(lease)
+            while len(filled) < up_to and (lease := self._one_more(filled)) is not None:
+                filled.append(lease)
         except ThrottleBusyError:
-            if not found:
+            if not filled:
                 raise
             self.offer = replace(self.offer, throttled=ThrottleBusyError.code)
-        return found
+        return filled
 
     def close(self) -> list[Claimed]:
-        """End the request with what it has, and return that."""
+        """End the request with its leases, and return them."""
         waiting = np.any(self.snapshot.jobs, axis=1)
         offer = replace(self.offer, refused=tuple(sorted(self.refused)))
         left = self.snapshot.masks.left_after_each(offer, among=waiting)
@@ -244,7 +244,7 @@ class _Search:
         return leases
 
     def without_published_software(self, lease: Claimed) -> Claimed:
-        """Return the lease without the software that is published here, which is not looked for on the node."""
+        """Return the lease without the software published here, which is not to be looked for on the node."""
         needed: Sequence[str] = lease.description.get("software", ())
         if not needed:
             return lease
@@ -253,7 +253,7 @@ class _Search:
         return lease._replace(description={**lease.description, "software": left})
 
     def _one_more(self, leases: Sequence[Claimed]) -> Claimed | None:
-        """Draw until a claim succeeds; None when every level that fits was found empty or closed (DESIGN §4.4)."""
+        """Draw until a claim succeeds; None if every level that fits is empty or closed."""
         lottery = self._lottery(leases)
         while (drawn := self._draw(lottery)) is not None:
             claimed = self._claim_in_turn(drawn, ordinal=len(leases))
@@ -276,10 +276,10 @@ class _Search:
         return None
 
     def _claim_in_turn(self, drawn: Drawn, *, ordinal: int) -> Claimed | ExpressionRefusal:
-        """Claim a job of the level, or return that the throttle's expression refuses it, in a state that was met.
+        """Claim a job of the level, or return that the throttle's expression refuses it in its current state.
 
-        After too many claims that found the state moved, the expression is evaluated under the throttle's lock. Each
-        level has a transaction of its own: so the locks are always taken in the order of a claim (ADR 29).
+        After too many claims that found the state changed, the expression is evaluated under the throttle's lock. Each
+        level has its own transaction, so that locks are always taken in the order of a claim (ADR 29).
         """
         seen = self._seen(drawn)
         if isinstance(seen, ExpressionRefusal):
@@ -294,14 +294,14 @@ class _Search:
             seen = self._seen(drawn)
             if isinstance(seen, ExpressionRefusal):
                 return seen
-            # It holds a job of the level already: there is nothing to wait for.
+            # The claim already holds a job of the level: there is nothing to wait for.
             return self._claim(drawn._replace(is_last_resort=False), ordinal=ordinal, seen=seen)
 
     def _seen(self, drawn: Drawn) -> SeenThrottle | ExpressionRefusal | None:
         return self.throttle.seen_by(self._task_queue_id(drawn), beside=partial(self._beside, drawn))
 
     def _offer_what_is_left(self, leases: Sequence[Claimed]) -> None:
-        """Narrow the offer to what the pilot's other leases leave of its slot; it offered more."""
+        """Narrow the offer to what the pilot's other leases leave of its slot."""
         (in_use,) = ask_prepared(_IN_USE, self.claimant.pilot_id)
         own = [sum(lease.description.get(name, 0) for lease in leases) for name in SlotBound._fields]
         left = (
@@ -314,7 +314,7 @@ class _Search:
         return lottery.draw(queue_chance=self.chance.random(), level_chance=self.chance.random())
 
     def _goes_on(self, lottery: Lottery, drawn: Drawn, claimed: Claimed) -> bool:
-        """Take out of the draw what a claim found it could not give; False when there is nothing else to be had."""
+        """Remove from the draw what a claim found unavailable; False if there is nothing else."""
         match claimed.answer:
             case ClaimOutcome.EMPTY_LEVEL:
                 index.note_empty(self._task_queue_id(drawn), drawn.user_priority, snapshot=self.snapshot)
@@ -341,7 +341,7 @@ class _Search:
         return True
 
     def _note_held_back(self, drawn: Drawn, claimed: Claimed) -> None:
-        """Have the level drawn no more for those for whom its jobs are held back, until that is over."""
+        """Draw the level no more for those from whom its jobs are held back, until that ends."""
         if claimed.opens_at is not None:
             index.note_held_back(
                 self._task_queue_id(drawn),
@@ -353,7 +353,7 @@ class _Search:
 
     @property
     def _held_for(self) -> Mapping[HeldFor, Hashable]:
-        """Return by what those are known for whom the jobs of a level are held back."""
+        """Return the keys of the scopes for which jobs of a level are held back."""
         claimant = self.claimant
         return {
             HeldFor.ALL: HeldFor.ALL,
@@ -368,7 +368,7 @@ class _Search:
         full_limits.note(limit_id, delay_s=None if scope is None else scope.delay_s)
         self.assume_full([limit_id])
         if scope is None:
-            # It was made since the snapshot was taken.
+            # It was made after the snapshot.
             lottery.leave_out_queue(drawn.row)
             return
         lottery.leave_out_queues(within(self.snapshot.columns, scope))
@@ -376,12 +376,12 @@ class _Search:
     def _lottery(self, leases: Sequence[Claimed]) -> Lottery:
         offer = self.offer
         if leases:
-            # What the jobs themselves ask, not what their queues round that up to.
+            # The jobs' own requirements, not those of their queues, which are rounded up.
             offer = replace(
                 offer,
                 processors=offer.processors - sum(lease.description["processors"] for lease in leases),
                 memory_mb=offer.memory_mb - sum(lease.description["memory_mb"] for lease in leases),
-                # Jobs that were submitted before descriptions had these fields ask nothing of them.
+                # Jobs submitted before descriptions had these fields require none.
                 gpus=offer.gpus - sum(lease.description.get("gpus", 0) for lease in leases),
                 disk_mb=offer.disk_mb - sum(lease.description.get("disk_mb", 0) for lease in leases),
             )
@@ -416,7 +416,7 @@ class _Search:
             return
         index.note_empty(task_queue_id, drawn.user_priority, snapshot=self.snapshot)
         if self.snapshot.drawn_priority[drawn.row] == 0:
-            # Beat would do it within 5 s; but a task queue that is gone is drawn by nobody.
+            # The periodic task would do it within 5 s, but a task queue that is gone must not be drawn.
             queueing.remove_empty(now=timezone.now(), task_queue_ids=[task_queue_id])
 
     def _beside(self, drawn: Drawn) -> list[int]:

@@ -1,4 +1,4 @@
-"""What is offered, resolved against the configuration: by a pilot that wants jobs, or by a person who asks what if."""
+"""Offers, resolved against the configuration: those of pilots, and imagined ones of managers."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,34 +24,34 @@ from wms.kernel.names import did_you_mean, listed
 
 #: No user has this primary key.
 NOBODY = 0
-#: On the wire: this is not compared.
+#: In an offer: this condition is not compared.
 ANY = "ANY"
-#: Whose bonds are read with that of one pilot, before and after it.
+#: Pilots whose bindings are read together with that of one pilot, before and after it.
 NEIGHBOURS = 50
-#: Then all are forgotten: some 20 MB.
+#: Bindings kept in memory, some 20 MB; then all are dropped.
 MAX_BONDS = 100_000
 
 
 class NotYourQueueError(ForbiddenError):
-    """A registered pilot offers another place than the one that it was registered for."""
+    """The offer of a pilot names another place, or VO, than that of its registration."""
 
     code = "not_your_queue"
 
 
 class BadOfferError(RejectedError):
-    """The offer contradicts itself, or names what does not exist."""
+    """The offer contradicts itself, or names something that does not exist."""
 
     code = "bad_offer"
 
     @classmethod
     def of_field(cls, field: str, sentence: str) -> "BadOfferError":
-        """Return the error that *sentence* says of *field*."""
+        """Return the error with *sentence* for *field*."""
         return cls(sentence, errors={field: [sentence]})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRequest:
-    """An offer as it came in; None is left out (docs/rest.md, Offer, says what that means for each)."""
+    """An offer as received; None: left out, with the meaning that docs/rest.md (Offer) gives."""
 
     vo: str | None = None
     setup: str | None = None
@@ -73,15 +73,15 @@ class OfferRequest:
 
 
 class PilotBinding(NamedTuple):
-    """What a pilot is bound to from its making to its end, as primary keys."""
+    """Primary keys of the VO, group, owner, queue and site of a pilot; they never change."""
 
     vo_id: int
     #: None: a generic pilot.
     group_id: int | None
     owner_id: int | None
-    #: None: made by hand, and not for one queue.
+    #: None: made by hand, not for one queue.
     queue_id: int | None
-    #: Of one made by hand, where it is; None: at any site that serves its VO.
+    #: Site of a pilot made by hand; None: any site that serves its VO.
     site_id: int | None = None
     ce_id: int | None = None
 
@@ -93,14 +93,14 @@ _BONDS_AROUND: Final = (
 
 
 def binding_of(pilot_id: int) -> PilotBinding:
-    """Return what the pilot is bound to, which never changes.
+    """Return the binding of the pilot.
 
     Raises:
-        Pilot.DoesNotExist: it is not known.
+        Pilot.DoesNotExist: there is no such pilot.
     """
     binding = _BINDINGS.get(pilot_id)
     if binding is None:
-        # Pilots that were sent together ask together: one question for all of them.
+        # Pilots that were submitted together request together: one statement for all of them.
         rows = ask_prepared(_BONDS_AROUND, pilot_id - NEIGHBOURS, pilot_id + NEIGHBOURS)
         around = {pk: PilotBinding(*values) for pk, *values in rows}
         if len(_BINDINGS) > MAX_BONDS:
@@ -114,43 +114,43 @@ def binding_of(pilot_id: int) -> PilotBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotPlace:
-    """The place of a pilot: the rows that are known of it and, while its queue is not, all where it may be (ADR 27)."""
+    """The place of a pilot: the rows that are known and, if its queue is not, all places where it may be (ADR 27)."""
 
     #: The rows that are known.
     place: ResourcePlace
-    #: Names that more than one CE, or queue, has; else None.
+    #: Name of the CE, or queue, if several have it; else None.
     ce_name: str | None = None
     queue_name: str | None = None
-    #: Where it may be, when its queue is not known.
+    #: Places where the pilot may be if its queue is unknown.
     possible: PossiblePlaces | None = None
-    #: The slot of its queue, or the least of those where it may be.
+    #: The slot of its queue, or the smallest slot of the places where it may be.
     slot: SlotBound
 
 
 def of_pilot(
     request: OfferRequest, binding: PilotBinding, *, now: datetime, known: Remembered, some_name_software: bool = True
 ) -> tuple[ResourceOffer, PilotPlace]:
-    """Return the offer of a pilot and where it runs.
+    """Return the offer of a pilot and its place.
 
-    What is not known of the place can only narrow the offer (ADR 27).
+    Unknown parts of the place can only narrow the offer (ADR 27).
 
     Args:
-        request: what it says.
-        binding: what it is bound to.
-        now: when bans are looked at.
-        known: what of the configuration need not be asked again.
+        request: the offer as received.
+        binding: of the pilot.
+        now: time for which bans are evaluated.
+        known: memoised answers about the configuration.
         some_name_software: as for ``taskqueues.services.offers.resolve``.
 
     Raises:
-        NotYourQueueError: it names another place, or another VO, than its own.
+        NotYourQueueError: it names another place, or VO, than its own.
         PilotTypeRefusedError: it names a computing element that does not accept such pilots.
-        BadOfferError, UnknownPlaceError: it names what does not exist, or contradicts itself.
+        BadOfferError, UnknownPlaceError: it names something that does not exist, or contradicts itself.
     """
     vo = known.ask(vo_of, binding.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
     where = place_of(request, binding, vo=vo, known=known)
-    # A node that does not say it has no platform but those that its queue is said to have.
+    # A node that reports no platform has only those configured for its queue.
     request = replace(request, platforms=request.platforms or ())
     offer = _offer(
         request,
@@ -171,23 +171,23 @@ def of_pilot(
 
 
 def within_slot(offer: ResourceOffer, bound: SlotBound) -> ResourceOffer:
-    """Return the offer with no more of anything than the bound."""
+    """Return the offer, with no amount above the bound."""
     beyond = bound.exceeded_by(offer)
     return replace(offer, **beyond) if beyond else offer
 
 
 def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequest:
-    """Return the offer with the platform that the pilot's node reported, if the offer itself says nothing of it."""
+    """Return the offer with the platform reported by the pilot's node, if the offer itself has none."""
     if request.platforms:
         return request
-    # Agents say it with each offer; this is for programs that leave it out.
+    # For agents that leave the platform out of their offers.
     rows = ask_prepared("SELECT node ->> 'platform' FROM pilots_pilot WHERE id = %s", pilot_id)
     reported = [platform for (platform,) in rows if platform]
     return replace(request, platforms=tuple(reported)) if reported else request
 
 
 def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Remembered) -> PilotPlace:
-    """Return where a pilot runs: where it was sent or made for, and within that what it names.
+    """Return the place of a pilot: that of its binding, narrowed by the names in the offer.
 
     Raises:
         NotYourQueueError, UnknownPlaceError: see ``of_pilot``.
@@ -200,7 +200,7 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Rem
         place = ResourcePlace()
     for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
         named = getattr(request, level)
-        # Without a queue of its own, a pilot may say that it names none.
+        # A pilot without a queue of its own may send ANY.
         if own is not None and named is not None and named != str(own) and (binding.queue_id or named != ANY):
             raise NotYourQueueError(f"This pilot is registered at {level} {own}; leave {level} out of the offer.")
     if place.queue is not None:
@@ -221,7 +221,7 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Rem
 
 
 def _slot_of(queue: Queue) -> SlotBound:
-    # Of memory, GPUs and disk, 0 is what a queue has that says nothing.
+    # Memory, GPUs and disk are 0 if the queue does not state them.
     return SlotBound(queue.processors, queue.memory_mb or None, queue.gpus or None, queue.disk_mb or None)
 
 
@@ -232,7 +232,7 @@ def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
 
 
 def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, known: Remembered) -> ResourceOffer:
-    """Return the offer without the jobs that a throttle or a limit of a place where the pilot may be could refuse."""
+    """Return the offer without jobs that a throttle or limit of a place where the pilot may be could refuse."""
     possible = where.possible
     if possible is None:
         return offer
@@ -253,7 +253,7 @@ def _type_of(binding: PilotBinding) -> PilotType:
 
 
 def _with_type_refused(offer: ResourceOffer, where: PilotPlace, *, pilot_type: PilotType) -> ResourceOffer:
-    """Return the offer, closed where the pilot may be at a computing element that does not accept its type (PIL §3.1).
+    """Return the offer, closed if the pilot may be at a computing element that does not accept its type (PIL §3.1).
 
     Raises:
         PilotTypeRefusedError: it is at such a computing element.
@@ -266,7 +266,7 @@ def _with_type_refused(offer: ResourceOffer, where: PilotPlace, *, pilot_type: P
 
 
 def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> str:
-    """Return in one sentence what a pilot does not get because its queue is not known; empty: it is known."""
+    """Return in one sentence how an offer is narrowed because the queue is unknown; empty: the queue is known."""
     possible = where.possible
     if possible is None:
         return ""
@@ -281,7 +281,7 @@ def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> s
 
 
 def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) -> str:
-    """Return in one sentence which amounts of the offer are more than a slot of the queue has; empty: none."""
+    """Return in one sentence which amounts of the offer exceed a slot of the queue; empty: none."""
     queue = known.ask(_queue, queue_id)
     beyond = [f"{name} {most}" for name, most in _slot_of(queue).exceeded_by(request).items()]
     if not beyond:
@@ -295,14 +295,14 @@ def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) 
 def _owner_of(binding: PilotBinding, *, known: Remembered) -> int | None:
     shares_jobs = known.ask(_group, binding.group_id).shares_jobs
     if binding.owner_id is None:
-        # A pilot of a whole group that has stopped sharing jobs since is nobody's.
+        # A pilot of a whole group that has stopped sharing jobs serves nobody.
         return None if shares_jobs else NOBODY
-    # Only members share: whoever has left the group, or is suspended, gets at no job of those who were mates.
+    # Only members share: a user who left the group, or is suspended, gets no jobs of other members.
     return None if shares_jobs and known.ask(_is_member, binding.owner_id, binding.group_id) else binding.owner_id
 
 
 def vo_of(pk: int) -> VO:
-    """Return the VO of this primary key."""
+    """Return the VO with this primary key."""
     return VO.objects.get(pk=pk)
 
 
@@ -332,13 +332,13 @@ def _place(queue_id: int) -> ResourcePlace:
 def of_preview(
     request: OfferRequest, *, owner: str | None, group: str | None, actor: User, now: datetime
 ) -> tuple[ResourceOffer, ResourcePlace]:
-    """Return the offer that a VO manager or an operator imagines, and where.
+    """Return an imagined offer of a VO manager or operator, and its place.
 
     Args:
-        owner, group: of an imagined private pilot; None, None: a generic one.
+        owner, group: of an imagined private pilot; None, None: a generic pilot.
 
     Raises:
-        BadOfferError, UnknownPlaceError: it names what does not exist (for the actor), or contradicts itself.
+        BadOfferError, UnknownPlaceError: it names something that does not exist (for the actor), or contradicts itself.
     """
     vo = _managed_vo(actor, request.vo)
     place = _named_place(vo, request, known=FORGETFUL)

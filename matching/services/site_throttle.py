@@ -1,10 +1,10 @@
-"""The throttle of a pilot's site as one request meets it (SAM, DESIGN §3.6).
+"""The check of a site's throttle during one request (docs/architecture.md, Throttles and limits).
 
-The claim refuses by itself what a policy's numbers refuse. Where the throttle depends on an expression, the expression
-is evaluated here for the jobs of a task queue, in one state of the throttle; the claim gives a job only while the
-throttle is in that state. Jobs that are alike in what the expression may look at get one evaluation for each state and
-process. When the state has moved too often in between, it is locked and the expression evaluated under that lock
-(ADR 29).
+The claim itself refuses what the numbers of a policy refuse. If the throttle depends on an expression, this module
+evaluates it for the jobs of a task queue in one state of the throttle, and the claim leases a job only while the
+throttle is in that state. Jobs with the same values of the attributes that the expression uses are evaluated once for
+each state and process. If the state has changed too often in between, it is locked and the expression evaluated under
+that lock (ADR 29).
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
@@ -28,26 +28,26 @@ from wms.kernel.db import DatabaseNow
 from wms.kernel.errors import UnavailableError
 from wms.kernel.memo import Remembered
 
-#: The site has no room, by what it advertised itself.
+#: The site has no room according to its own advertisement.
 _FULL: Final = "throttle"
-#: Another match, or advertisement, came between the look and the claim.
+#: Another match, or advertisement, came between evaluation and claim.
 MOVED: Final = "throttle_moved"
-#: The claim's reasons that close the whole site; the others say that the server is to count before.
+#: The claim's reasons that close the whole site; for all but the first two the server must count first.
 THROTTLED: Final = frozenset({_FULL, MOVED, "throttle_counted", "throttle_expired"})
 
-#: Claims of a request that may find the state moved; from then on the expression is evaluated under the lock.
+#: Claims of a request that may find the state changed before the expression is evaluated under the lock.
 OPTIMISTIC_TRIES: Final = 3
-#: Longest wait for the lock of a throttle: all others that wait for it hold it for some milliseconds each.
+#: Seconds to wait for the lock of a throttle at most: others that wait for it hold it for some milliseconds each.
 LOCK_WAIT_S: Final = 5.0
-#: After which a pilot asks again whose request was not settled.
+#: Seconds after which a pilot whose request was not decided repeats it.
 ASK_AGAIN_S: Final = 2
 
-#: Kinds of jobs are remembered of so many task queues; then all are forgotten: some 20 MB.
+#: Task queues whose kinds of jobs are kept, some 20 MB; then all are dropped.
 MOST_REMEMBERED: Final = 20_000
 
 
 class ThrottleBusyError(UnavailableError):
-    """Whether the site takes a job could not be settled in time; the same request may be repeated."""
+    """Whether the site takes a job could not be decided in time; the same request may be repeated."""
 
     code = "throttle_busy"
 
@@ -57,7 +57,7 @@ class ThrottleBusyError(UnavailableError):
 
 
 class ExpressionRefusal(Enum):
-    """What a site's expression does not take."""
+    """The scope of a refusal by a site's expression."""
 
     #: Jobs of this task queue.
     JOB = "job"
@@ -66,19 +66,19 @@ class ExpressionRefusal(Enum):
 
 
 Seen: TypeAlias = SeenThrottle | ExpressionRefusal | None
-#: Asked only where there is an expression.
+#: Called only if there is an expression.
 Beside: TypeAlias = Callable[[], Collection[int]]
 
 
 class _Kind(NamedTuple):
-    """Jobs that are alike to an expression, and one of them."""
+    """Jobs that an expression cannot distinguish, and one of them."""
 
     key: Hashable
     example: ClassAd
 
 
 class _Kinds:
-    """Of which kind the jobs of task queues are, to expressions that look at these attributes of a job."""
+    """The kinds of jobs in task queues, for expressions that use these attributes of a job."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
@@ -86,7 +86,7 @@ class _Kinds:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def kind_of(self, task_queue_id: int, throttle: Throttle, *, beside: Beside) -> _Kind | None:
-        """Return the kind, and learn that of those *beside* it; None: it is gone."""
+        """Return the kind, and read those of the task queues *beside* it; None: the task queue is gone."""
         if task_queue_id not in self._kind_of:
             for pk, job in targets_of(beside()).items():
                 key = throttle.kind_of(job)
@@ -95,38 +95,38 @@ class _Kinds:
 
     @property
     def are_many(self) -> bool:
-        """Whether so much is remembered that the next request had better begin anew."""
+        """Return whether the next request should begin anew because too much is kept."""
         return len(self._kind_of) >= MOST_REMEMBERED
 
 
 class _Memory:
-    """What this process knows of one site's expression; threads share it, and replace what they do not like."""
+    """Memory of this process about one site's expression; threads share it and replace outdated parts."""
 
     def __init__(self, site_id: int) -> None:
         self.site_id = site_id
         self._kinds = _Kinds(())
-        #: Whether an expression had to be evaluated when the state was read last: another policy may have one that was
-        #: advertised, which the site's configuration does not tell.
+        #: Whether the last state read needed an expression: another policy may have an advertised one, which is not in
+        #: the site's configuration.
         self.has_expression = False
-        #: What the expression said of each kind, in the state of the throttle that was met last.
+        #: Results of the expression for each kind, in the last state read.
         self._verdicts: tuple[Hashable, dict[Hashable, bool]] = (None, {})
 
     def kinds(self, throttle: Throttle) -> _Kinds:
-        """Return the kinds by what the expression looks at now."""
+        """Return the kinds by the attributes that the expression uses now."""
         if self._kinds.names != throttle.asks_of_the_job or self._kinds.are_many:
             self._kinds = _Kinds(throttle.asks_of_the_job)
         return self._kinds
 
     def verdicts(self, state: ThrottleState) -> dict[Hashable, bool]:
-        """Return what it has said in this state, by kind, to which more is added."""
+        """Return the results in this state by kind; the caller adds to it."""
         moment = (state.measured_at, state.version, state.matched)
         if self._verdicts[0] != moment:
             self._verdicts = (moment, {})
         return self._verdicts[1]
 
 
-class _Asked:
-    """A site's expression in one state of the throttle, for one request."""
+class _Evaluation:
+    """The evaluation of a site's expression in one state of the throttle, for one request."""
 
     def __init__(self, state: ThrottleState, memory: _Memory) -> None:
         self._throttle = throttle_in(state.site, state)
@@ -135,11 +135,11 @@ class _Asked:
         self._verdicts = memory.verdicts(state)
 
     def about(self, task_queue_id: int, *, beside: Beside, budget: "_TimeBudget") -> SeenThrottle | ExpressionRefusal:
-        """Return the state, in which jobs of the queue are accepted, or what is not.
+        """Return the state if jobs of the task queue are accepted in it, else the refusal.
 
         Args:
-            task_queue_id: of the queue.
-            beside: returns task queues, this one among them, that are likely to be asked about too.
+            task_queue_id: primary key of the task queue.
+            beside: returns task queues, this one among them, that are likely to be needed too.
             budget: bounds the evaluations.
 
         Raises:
@@ -162,7 +162,7 @@ class _Asked:
 
 
 class _TimeBudget:
-    """The time that evaluations of one request may take together; neither claims nor waits count."""
+    """The time limit of all evaluations of one request; neither claims nor waits count."""
 
     def __init__(self, seconds: float) -> None:
         self._left_s = seconds
@@ -175,8 +175,8 @@ class _TimeBudget:
             ThrottleBusyError: there was none left.
         """
         if self._left_s <= 0:
-            # Nothing is known of the task queues that are left, so the request does not end with "nothing fits". What
-            # was found out so far is remembered, and a repeated request goes on from there.
+            # The remaining task queues were not evaluated, so the request must not end with "nothing fits". Results so
+            # far are kept, and a repeated request continues from there.
             raise ThrottleBusyError
         begun_at = monotonic()
         yield
@@ -190,46 +190,46 @@ class ThrottleCheck:
         self._site = site
         self._known = known
         self._is_read = False
-        #: None: there is no expression to be asked.
-        self._asked: _Asked | None = None
+        #: None: no expression applies.
+        self._evaluation: _Evaluation | None = None
         self._budget = _TimeBudget(PATIENCE_S)
         self._moves = 0
 
     @property
     def is_to_be_locked(self) -> bool:
-        """Whether the optimistic tries are used up, so that the next claim takes the lock of the throttle."""
+        """Return whether the optimistic tries are used up, so that the next claim locks the throttle."""
         return self._moves >= OPTIMISTIC_TRIES
 
     def seen_by(self, task_queue_id: int, *, beside: Beside) -> Seen:
-        """Return for which state jobs of the queue are accepted; None: no expression is asked.
+        """Return the state in which jobs of the task queue are accepted; None: no expression applies.
 
         Raises:
             ThrottleBusyError: the evaluations of this request took too long.
         """
         if not self._is_read and self._site is not None and self._is_to_be_read(self._site):
             self._read(self._site)
-        if self._asked is None:
+        if self._evaluation is None:
             return None
-        return self._asked.about(task_queue_id, beside=beside, budget=self._budget)
+        return self._evaluation.about(task_queue_id, beside=beside, budget=self._budget)
 
     def read_again(self) -> None:
-        """Read the state anew, for a claim has found it moved."""
+        """Read the state again, after a claim found it changed."""
         if self._site is not None:
             self._moves += 1
             self._read(self._site)
 
     def has_opened(self, reason: str) -> bool:
-        """Return whether it is worth trying again, after a claim that was refused for one of ``THROTTLED``."""
+        """Return whether to try again, after a claim was refused for one of ``THROTTLED``."""
         if self._site is None or reason == _FULL:
             return False
         if reason == MOVED:
             self.read_again()
             return True
-        self._is_read, self._asked = False, None
+        self._is_read, self._evaluation = False, None
         return throttles.count(self._site.pk)
 
     def _is_to_be_read(self, site: Site) -> bool:
-        """Return whether an expression is expected; where one is found by the claim, that says that it moved."""
+        """Return whether an expression is expected; a claim reports an unexpected one as a changed state."""
         if site.throttle_policy in {ThrottlePolicy.NONE, ThrottlePolicy.CUSTOM}:
             return site.throttle_policy == ThrottlePolicy.CUSTOM
         return self._known.ask(_Memory, site.pk).has_expression
@@ -237,12 +237,12 @@ class ThrottleCheck:
     def _read(self, site: Site) -> None:
         self._is_read = True
         memory = self._known.ask(_Memory, site.pk)
-        # One that has expired is not asked: the claim says so, and has it counted anew. The site is read with it: the
-        # one that is remembered may have had another policy, or another expression, a second ago.
+        # Not an expired state: the claim reports it, and has it counted anew. The site is read with it, because the
+        # memoised one may have had another policy, or another expression, a second ago.
         open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())
         state = open_now.select_related("site").first()
         memory.has_expression = state is not None
-        self._asked = None if state is None else _Asked(state, memory)
+        self._evaluation = None if state is None else _Evaluation(state, memory)
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def throttle_lock() -> Iterator[None]:
     """Open the transaction in which a claim keeps the lock of a throttle.
 
     Raises:
-        ThrottleBusyError: a lock could not be had within LOCK_WAIT_S.
+        ThrottleBusyError: no lock within LOCK_WAIT_S.
     """
     try:
         with transaction.atomic():

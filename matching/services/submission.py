@@ -1,4 +1,4 @@
-"""Submission, with warnings of jobs that no pilot can be given as things are configured (ADR 32)."""
+"""Submission, with warnings about jobs that no pilot can get in the present configuration (ADR 32)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,50 +19,51 @@ from wms.jobs.services import submission
 from wms.jobs.services.submission import QueuedJobs, SubmissionResult, jobs_in_words
 from wms.kernel.memo import MAX_ANSWERS, Memo, Remembered
 
-#: Different task queues of one request that are looked at; each is compared with every queue of the VO.
+#: Task queues of one request that are examined; each is compared with every queue of the VO.
 MOST_EXAMINED: Final = 100
-#: Task queues of one request that are warned of.
-MOST_TOLD: Final = 50
-#: Pairs of a task queue that no queue fits and a queue: as many as explain compares for one job in the largest VO.
+#: Warnings in the answer to one request.
+MAX_WARNINGS: Final = 50
+#: Comparisons of a task queue that fits no queue with one queue: as many as explain makes for one job in the largest
+#: VO.
 MOST_COMPARED: Final = 20_000
 
 
 def submit(request: SubmissionIn, *, owner: User, now: datetime) -> SubmissionResult:
-    """Take in the jobs of *request*, as ``wms.jobs.services.submission.submit``, with warnings of where they wait.
+    """Submit the jobs of *request* as ``wms.jobs.services.submission.submit``, and add warnings.
 
     Raises:
         RejectedError, ConflictError: as there.
     """
-    # Before the transaction: within one, the index would be read anew.
+    # Before the transaction: inside a transaction the index would be read again.
     memo = index.current().memo
     return submission.submit(request, owner=owner, now=now, doubts=partial(_doubts, memo=memo, now=now))
 
 
 def _doubts(queued: Sequence[QueuedJobs], *, memo: Memo, now: datetime) -> Iterator[str]:
-    """Yield why jobs that were put into task queues will not be matched; each task queue is looked at once."""
+    """Yield why queued jobs will not be matched; each task queue is examined once."""
     examined = {each.task_queue_id: each for each in queued[:MOST_EXAMINED]}
     rows = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk__in=examined)
     task_queues: Mapping[int, TaskQueue] = {row.pk: row for row in rows}
     look = _Look(task_queues, memo=memo, now=now)
-    looked_at = told = 0
+    examined_count = warnings = 0
     for pk, each in examined.items():
-        if look.compared >= MOST_COMPARED or told >= MOST_TOLD:
+        if look.compared >= MOST_COMPARED or warnings >= MAX_WARNINGS:
             break
-        looked_at += 1
-        if found := look.doubt(task_queues[pk], each):
-            told += 1
-            yield found if len(queued) == 1 else f"{jobs_in_words(each.first_id, each.jobs)}: {found}"
-    if looked_at < len(queued):
-        left = len(queued) - looked_at
+        examined_count += 1
+        if doubt := look.doubt(task_queues[pk], each):
+            warnings += 1
+            yield doubt if len(queued) == 1 else f"{jobs_in_words(each.first_id, each.jobs)}: {doubt}"
+    if examined_count < len(queued):
+        left = len(queued) - examined_count
         yield f"{left} more kinds of jobs were not compared with the queues; explain tells of each job."
 
 
 class _Look:
-    """One look at the task queues of a request; what several need is read once, when it is needed."""
+    """The examination of a request's task queues; what several need is read once, when needed."""
 
     def __init__(self, task_queues: Mapping[int, TaskQueue], *, memo: Memo, now: datetime) -> None:
         self._task_queues, self._memo, self._now = task_queues, memo, now
-        #: With queues that none of the jobs fits.
+        #: Comparisons with queues, of task queues that no queue fits.
         self.compared = 0
 
     @cached_property
@@ -74,14 +75,14 @@ class _Look:
         return reported_platforms(now=self._now)
 
     def doubt(self, task_queue: TaskQueue, queued: QueuedJobs) -> str:
-        """Return why no pilot can be given the jobs; empty: one may."""
+        """Return why no pilot can get the jobs; empty: one may."""
         memo, now = self._memo, self._now
-        # That a pilot may be given the jobs is remembered while the configuration stays as it is, for a minute at most,
-        # for bans end by themselves. A loop that submits one job after the other asks only once.
+        # A positive result is kept while the configuration stays as it is, but for a minute at most, because bans end
+        # by themselves: a loop that submits one job after another is examined once.
         key = (_doubts, bytes(task_queue.signature), task_queue.group.priority, now.replace(second=0, microsecond=0))
         if key in memo:
             return ""
-        found = doubts_about_queue(
+        doubt = doubts_about_queue(
             task_queue,
             columns=self._columns[task_queue.pk],
             description=json.loads(queued.description),
@@ -89,8 +90,8 @@ class _Look:
             memo=memo,
             now=now,
         )
-        if found:
+        if doubt:
             self.compared += len(Remembered(memo).ask(queues_at_hand, task_queue.group.vo))
         elif len(memo) < MAX_ANSWERS:
             memo[key] = True
-        return found
+        return doubt

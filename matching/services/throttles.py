@@ -1,8 +1,8 @@
-"""What sites advertise, and what the server counts in their place (SAM, DESIGN §3.6).
+"""States of throttles: what sites advertise, and what the server counts instead (docs/architecture.md, Throttles).
 
-Beside the claim, which counts its match, only this writes the states of throttles; both lock the row first. So what is
-counted here under that lock misses no match: a claim holds it from before it writes until it is committed, and one that
-still waits for it adds its match to what was counted.
+Only this module and the claim, which counts its match, write them; both lock the row first. So a count made here under
+the lock misses no match: a claim holds the lock from before it writes until it commits, and a claim that waits for the
+lock adds its match to the count.
 """
 
 import logging
@@ -30,29 +30,29 @@ logger = logging.getLogger(__name__)
 
 
 class ExpiredAdvertisementError(RejectedError):
-    """What was measured is too old to be believed."""
+    """The measurement is too old to be used."""
 
     code = "advertisement_expired"
 
 
 class TooManyGatewaysError(ConflictError):
-    """Another gateway of the site would be one too many."""
+    """The site has too many gateways already."""
 
     code = "too_many_gateways"
 
 
 @transaction.atomic(durable=True)
 def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
-    """Make what a gateway measured the beginning of its site's throttle, and return how that stands.
+    """Begin a new state of a site's throttle with the measurement of a gateway, and return how it stands.
 
-    What several gateways advertise adds up (ADR 30), and matches since the earliest of their measurements count. An
-    advertisement that is not later than the last of its gateway, by its sequence or by when it was measured, is
-    ``ignored``: it changes nothing but what is said of it. Of a site without a throttle nothing is kept.
+    What several gateways advertise is added up (ADR 30), and matches since the earliest measurement count. An
+    advertisement that is not newer than the last of its gateway, by sequence or by time of measurement, is ``ignored``:
+    only the reason is stored. For a site without a throttle nothing is stored.
 
     Raises:
         Site.DoesNotExist: it was removed.
         ExpiredAdvertisementError: it was measured more than three cycles ago.
-        TooManyGatewaysError: so many others advertise already.
+        TooManyGatewaysError: the site has as many gateways as allowed.
     """
     site, state, _ = _locked(site_id)
     if site.throttle_policy == ThrottlePolicy.NONE:
@@ -93,7 +93,7 @@ def advertise(site_id: int, advertisement: Advertisement) -> ThrottleStanding:
 
 
 def _ignored(site: Site, state: ThrottleState, gateway: GatewayState, *, now: datetime) -> ThrottleStanding:
-    """Note with its gateway that an advertisement was ignored, and return how the throttle stands without it."""
+    """Record with its gateway that an advertisement was ignored, and return how the throttle stands without it."""
     gateways = [gateway if each.name == gateway.name else each for each in gateways_of(state)]
     state.gateways = [each.as_record() for each in gateways]
     state.save(update_fields=["gateways"])
@@ -112,7 +112,7 @@ def _refuse_expired(advertisement: Advertisement, *, validity: timedelta) -> Non
 
 
 def _keep(state: ThrottleState, gateways: Sequence[GatewayState]) -> None:
-    """Write what the gateways advertised, and the sums of it."""
+    """Store the advertisements of the gateways, and their sums."""
     state.gateways = [each.as_record() for each in gateways]
     state.advertised = sum_of(each.ad for each in gateways)
     state.classad = gateways[0].classad if len(gateways) == 1 else ""
@@ -121,8 +121,8 @@ def _keep(state: ThrottleState, gateways: Sequence[GatewayState]) -> None:
 def count(site_id: int) -> bool:
     """Return whether a throttled site that was found expired or full takes matches after all.
 
-    Where the server counts before it says that there is no room, it does. An expression is the caller's to ask: then
-    True.
+    If the policy has the server count before it refuses, it counts. For an expression the result is True: the caller
+    evaluates it.
 
     Raises:
         Site.DoesNotExist: it was removed.
@@ -171,13 +171,13 @@ _NO_THROTTLE = ThrottleStanding(
 
 
 def _locked(site_id: int) -> tuple[Site, ThrottleState, bool]:
-    """Return the site, the state of its throttle, locked, and whether that is to be written for the first time."""
+    """Return the site, its throttle's state, locked, and whether the state is new."""
     state = _lock_state(site_id)
     if state is None:
-        # Locked like this, the site's throttle is not changed meanwhile: who changes it would find no state to change.
+        # Locked like this, the site's throttle stays as it is: a change would find no state to change.
         Site.objects.select_for_update(of=("self",), no_key=True).get(pk=site_id)
         state = _lock_state(site_id)
-    # Read under the lock: whoever changes the throttle changes its state in the same transaction.
+    # Read under the lock: a change of the throttle changes its state in the same transaction.
     site = Site.objects.get(pk=site_id)
     if state is not None:
         return site, state, False
@@ -189,7 +189,7 @@ def _lock_state(site_id: int) -> ThrottleState | None:
 
 
 def _begin(site: Site, state: ThrottleState, *, measured_at: datetime) -> None:
-    """Write the state of a new cycle."""
+    """Store the state of a new cycle."""
     state.measured_at = measured_at
     state.expires_at = expiry_of(site, state)
     state.room = throttle_in(site, state).room
@@ -202,9 +202,9 @@ def _standing(site: Site, state: ThrottleState, *, now: datetime) -> ThrottleSta
 
 
 def _matches_since(site: Site, moment: datetime) -> int:
-    """Return how many jobs were leased to pilots at the site after *moment*, whatever became of them since."""
+    """Return the number of jobs leased to pilots at the site after *moment*, also of leases that have ended."""
     queues = Queue.objects.filter(ce__site=site)
-    # A pilot that is bound to no queue says only at which site it is; then the job knows where it was matched last.
+    # A pilot without a queue is known only by its site; then the job has the site of its last match.
     of_job = Q(queue__isnull=True) & Exists(Job.objects.filter(pk=OuterRef("job_id"), site=site))
     later = Match.objects.filter(Q(queue__in=queues) | of_job, leased_at__gt=moment)
     # Uses index: match_open, match_ended. What was leased after the moment is open, or ended after it.

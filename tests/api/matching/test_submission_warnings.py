@@ -199,7 +199,7 @@ def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
 
 
 def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submission, "MOST_TOLD", 2)
+    monkeypatch.setattr(submission, "MAX_WARNINGS", 2)
     jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
     assert len(told) == 3
