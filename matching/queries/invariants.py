@@ -1,4 +1,4 @@
-"""What is always true of a live system, as questions to the database whose answers are the exceptions."""
+"""Invariants of a live system, each a query for the rows that violate it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from wms.accounts.models import Group
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import Job
 
-#: A priority may lag behind by one recalculation; beyond that a sum is wrong.
+#: A priority may be one recalculation old; a larger difference is an error.
 PRIORITY_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One exception: which invariant, and of which row."""
+    """One violation: the invariant and the row."""
 
     invariant: str
     row: str
@@ -74,18 +74,18 @@ def _limits_count_the_jobs_that_pilots_hold() -> Iterator[Limit]:
 
 def _counters_of_limits_are_complete() -> Iterable[object]:
     parts = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("part"))
-    # A limit on something else has no parts; a limit of 0 has one.
+    # A limit that is not on running jobs has no counters; a limit of 0 has one.
     whole = limits_on_matches().annotate(
-        parts=Coalesce(Subquery(parts.values("sum")), -1, output_field=IntegerField()), wanted=Coalesce("running", -1)
+        parts=Coalesce(Subquery(parts.values("sum")), -1, output_field=IntegerField()), expected=Coalesce("running", -1)
     )
-    return whole.filter(~Q(parts=F("wanted")) | Q(count=None))
+    return whole.filter(~Q(parts=F("expected")) | Q(count=None))
 
 
 def _throttles_count_every_match() -> Iterable[object]:
-    # One that waited for the lock while the site advertised counts after it, though it began before.
+    # A match that waited for the lock while the site advertised counts after it, though it began before.
     since = Match.objects.filter(leased_at__gt=OuterRef("measured_at")).order_by()
     of_queue = since.filter(queue__ce__site=OuterRef("pk")).values("queue__ce__site")
-    # A pilot that is bound to no queue says only at which site it is; its job knows while it is held.
+    # A pilot without a queue is known only by its site; its job has the site while it is leased.
     of_job = since.filter(queue=None, ended_at=None, job__site=OuterRef("pk")).values("job__site")
     counted = (
         Coalesce(Subquery(matches.annotate(many=Count("pk")).values("many")), 0) for matches in (of_queue, of_job)
@@ -97,7 +97,7 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
     sums: dict[int, float] = dict(
         TaskQueue.objects.with_jobs().values_list("group").annotate(total=Sum("priority")).order_by("group")
     )
-    # Where every owner is suspended or has left, nobody divides the share.
+    # A share is not divided if every owner is suspended or has left.
     divided = frozenset(TaskQueue.objects.with_jobs().trusted().values_list("group", flat=True))
     groups = list(Group.objects.filter(pk__in=sums).select_related("vo"))
     shares = shares_in_effect(groups)
@@ -107,7 +107,7 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
             yield group
 
 
-#: {invariant, as a sentence: the rows of which it is not true}.
+#: {invariant, as a sentence: the rows that violate it}.
 INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
     {
         "A waiting job stands in a task queue": _waiting_jobs_stand_in_a_queue,
@@ -129,10 +129,10 @@ INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
 
 
 def violations() -> Iterator[Violation]:
-    """Yield every exception; none on a system that is well.
+    """Yield every violation; none on a correct system.
 
-    Each question is one statement, so that changes in flight are seen whole or not at all; priorities of a group may
-    lag for a second after one of its queues came or went.
+    Each query is one statement, so that it sees changes whole or not at all; priorities of a group may be one second
+    behind after one of its task queues was added or removed.
     """
     for invariant, exceptions in INVARIANTS.items():
         for row in exceptions():

@@ -1,4 +1,4 @@
-"""How jobs ended on each host lately."""
+"""Counts of how recent jobs ended, by host."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,16 +11,16 @@ from pilots.models import BlackHole
 from wms.jobs.domain.lifecycle import JobStatus
 from wms.jobs.models import JobHistory
 
-#: So long a lease tells how its host is.
+#: Age up to which a lease is evidence about its host.
 WITHIN = timedelta(hours=1)
 _PLACE = "queue__ce__site"
 _HOST = "pilot__host_name"
 
 
 def failing_hosts(*, fast: timedelta, failures: int, now: datetime) -> bool:
-    """Return whether there may be a black hole: a host on which many leases were short.
+    """Return whether there may be a black hole: a host with many short leases.
 
-    Most of the time there is none, and nothing else need be asked.
+    Usually there is none, and no other query is needed.
     """
     # Uses index: match_ended
     short = _ended_lately(now=now).filter(_short(fast)).values(_PLACE, _HOST).annotate(leases=Count("pk"))
@@ -29,12 +29,12 @@ def failing_hosts(*, fast: timedelta, failures: int, now: datetime) -> bool:
 
 
 def tallies(*, fast: timedelta, now: datetime) -> Sequence[HostTally]:
-    """Return how the leases of the last hour ended, of every host that gets jobs.
+    """Return how the leases of the last hour ended, for every host that gets jobs.
 
-    What ended before a host was last said to be good again does not count any more.
+    Leases that ended before an exclusion of their host was lifted do not count.
 
     Args:
-        fast: a lease that ended badly within so long of its match has failed fast.
+        fast: a lease that ended badly within this time after its match has failed fast.
         now: by the database's clock.
     """
     barred = BlackHole.objects.filter(
@@ -42,7 +42,7 @@ def tallies(*, fast: timedelta, now: datetime) -> Sequence[HostTally]:
         site=OuterRef(_PLACE),
         host_name=OuterRef(_HOST),
     )
-    # Written in the transaction that ended the lease, with the same time.
+    # Written in the transaction that ended the lease, with the same timestamp.
     bad = JobHistory.objects.filter(
         job=OuterRef("job"), changed_at=OuterRef("ended_at"), status__in=[JobStatus.FAILED, JobStatus.RESCHEDULED]
     )
@@ -53,7 +53,7 @@ def tallies(*, fast: timedelta, now: datetime) -> Sequence[HostTally]:
         .values_list(_PLACE, _HOST, "job__owner", "job__job_type", "cpu_segment_s")
         .annotate(
             fetched=Count("pk"),
-            # A pilot that is drained, or goes with its node, hands its jobs back; that is no fault.
+            # A pilot that is drained, or ends with its node, returns its jobs; that is no failure.
             failed=Count("pk", filter=_short(fast) & Q(pilot__drained_at=None) & Q(Exists(bad))),
         )
         .order_by()
@@ -65,8 +65,8 @@ def tallies(*, fast: timedelta, now: datetime) -> Sequence[HostTally]:
 
 
 def _ended_lately(*, now: datetime) -> QuerySet[Match]:
-    # Killed ones were ended by people; of pilots made by hand nobody knows the site. That a node does not have what a
-    # job asks for tells nothing of what other jobs meet there.
+    # Killed jobs were ended by people, and pilots made by hand have no known site. A node that lacks what one job
+    # requires may suit other jobs.
     lately = Match.objects.filter(ended_at__gt=now - WITHIN, job_at_fault=False).exclude(end_reason="killed")
     return lately.filter(queue__isnull=False).exclude(pilot__host_name="")
 

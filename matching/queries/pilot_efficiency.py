@@ -1,4 +1,4 @@
-"""How well pilots do: what became of those that were sent, and how many jobs they got (PIL §2.3)."""
+"""Pilot efficiency: the final states of submitted pilots, and the number of jobs that they got (PIL §2.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pilots.models import Pilot
 from pilots.queries import WAITS
 from wms.accounts.models import VO, User
 
-#: By what pilots may be counted, and the columns where that stands.
+#: Properties by which pilots may be grouped, with their columns.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
     {"site": "queue__ce__site__name", "ce": "queue__ce__name", "queue": "queue__name", "vo": "vo__name"}
 )
@@ -27,15 +27,15 @@ class Efficiency:
     Each is one of *waiting*, *stalled*, *running*, *done*, *aborted*, *failed* and *lost*.
 
     Args:
-        values: by name of GROUP_BY; None: made by hand, or its queue is no more.
+        values: by name of GROUP_BY; None: made by hand, or the queue was removed.
         submitted: all of them; also those that registered themselves.
         waiting: not started yet, and not stalled.
         stalled: not started in time, and so killed.
         running: started, and not ended.
         matched: have had a job.
-        empty: ran and ended well, and never had a job.
-        done, aborted, failed, lost: ended so.
-        jobs: leases that they have had.
+        empty: ran and ended normally without ever having a job.
+        done, aborted, failed, lost: ended in that status.
+        jobs: number of their leases.
     """
 
     values: Mapping[str, str | None]
@@ -50,37 +50,37 @@ class Efficiency:
     failed: int
     lost: int
     jobs: int
-    #: Ended, or matched: of the others nobody knows yet what they are good for.
+    #: Ended, or matched: the result of the others is still open.
     settled: int
 
     @property
     def jobs_per_pilot(self) -> float | None:
-        """Mean over the pilots that had a job; None: none had."""
+        """Return the mean number of jobs of the pilots that had one; None: none had."""
         return self.jobs / self.matched if self.matched else None
 
     @property
     def efficiency(self) -> float | None:
-        """Part of the pilots that had a job, 0 to 1, among those that have ended or had one; None: there is none."""
+        """Return the fraction with a job among pilots that have ended or had one, 0 to 1; None: there are none."""
         return self.matched / self.settled if self.settled else None
 
     @property
     def percentage(self) -> str | None:
-        """The efficiency as people write it."""
+        """Return the efficiency as a percentage."""
         return None if self.efficiency is None else f"{self.efficiency:.0%}"
 
 
 def pilots_seen_by(actor: User) -> QuerySet[Pilot]:
-    """Return the pilots of the VOs that the actor manages; an operator sees all."""
+    """Return the pilots of the VOs that the actor manages; for an operator all."""
     return Pilot.objects.all() if actor.is_operator else Pilot.objects.filter(vo__in=VO.objects.managed_by(actor))
 
 
 def efficiency(pilots: QuerySet[Pilot], *, group_by: Sequence[str], since: datetime) -> Sequence[Efficiency]:
-    """Return how the pilots do that were submitted since then, by the values of *group_by*, in their order.
+    """Return the efficiency of the pilots submitted since then, by the values of *group_by*, in their order.
 
-    Two statements, however many there are.
+    Two statements, for any number of pilots.
 
     Args:
-        pilots: those that may be looked at.
+        pilots: those that the caller may see.
         group_by: names of GROUP_BY, at least one.
         since: beginning of the period.
     """
@@ -120,7 +120,7 @@ _COUNTS: Final = (
 
 
 def _jobs(pilots: QuerySet[Pilot], *, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
-    """Return how many leases the pilots have had, by the values of *columns*."""
+    """Return the number of leases of the pilots, by the values of *columns*."""
     # Uses index: a_request_of_a_pilot_gets_its_leases_once
     leases = Match.objects.filter(pilot__in=pilots.filter(matched_at__isnull=False).values("pk"))
     places = [f"pilot__{column}" for column in columns]

@@ -1,4 +1,4 @@
-"""What an offer would get: the dry run of a match (TQM)."""
+"""Preview of an offer: the dry run of a match (TQM)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ class PreviewQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Every task queue that fits an offer, and how many were left after each condition."""
+    """Every task queue that fits an offer, and the number left after each condition."""
 
     task_queues: Sequence[PreviewQueue]
-    #: {condition: queues left after it and all before it}, in DESIGN §3.5's order.
+    #: {condition: task queues left after it and all before it}, in the order of the conditions.
     left: dict[str, int]
 
 
 def preview(offer: ResourceOffer, *, place: ResourcePlace) -> Preview:
-    """Return what *offer*, made now and alone at *place*, would get; nothing is claimed."""
+    """Return the task queues that fit *offer* at *place* now, with their probabilities; nothing is claimed."""
     snapshot = index.renewed()
-    # An index may think for a while that there are jobs where the last one has just been taken.
+    # The index may still contain task queues whose last job has just been taken.
     task_queue_id = snapshot.columns.task_queue_id
     waiting = np.isin(task_queue_id, list(TaskQueue.objects.with_jobs().values_list("pk", flat=True)))
     left = snapshot.masks.left_after_each(offer, among=waiting)
@@ -49,8 +49,8 @@ def preview(offer: ResourceOffer, *, place: ResourcePlace) -> Preview:
     offer = closings.applied(offer, site_id=site_id, ce_id=ce_id)
     left = snapshot.masks.left_after_each(offer, among=waiting)
     *_, fits = left.values()
-    given = frozenset(task_queue_id[fits].tolist())
-    fitting = [queue for queue in fitting if queue.pk in given]
+    fitting_ids = frozenset(task_queue_id[fits].tolist())
+    fitting = [queue for queue in fitting if queue.pk in fitting_ids]
     jobs = jobs_in([queue.pk for queue in fitting])
     any_segment_fraction = VO.objects.get(pk=offer.vo_id).any_segment_fraction
     chance_of = _chances(fitting, any_segment_fraction=any_segment_fraction)
@@ -68,9 +68,9 @@ def preview(offer: ResourceOffer, *, place: ResourcePlace) -> Preview:
 
 
 def _chances(fitting: Sequence[TaskQueue], *, any_segment_fraction: float) -> dict[int, float]:
-    """Return, by queue, the chance to be drawn: among the highest CPU segment or, in that fraction, among all.
+    """Return the probability of each task queue to be drawn: among the highest CPU segment or, in that fraction, all.
 
-    Queues whose jobs are all held back at the place have none.
+    Task queues whose jobs are all held back at the place have probability 0.
     """
     drawn = [queue for queue in fitting if queue.priority > 0 and vars(queue)["has_free"]]
     highest_s = max((queue.cpu_time_s for queue in drawn), default=0)

@@ -1,4 +1,4 @@
-"""What throttles and limits hold back now, the throttles counted by the server included (DESIGN §3.6)."""
+"""Throttles and limits in force now, including throttles that the server counts (docs/architecture.md, Throttles)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -17,12 +17,12 @@ from taskqueues.services.restrictions import Closings, closings_of
 from wms.jobs.domain.lifecycle import LEASED, JobStatus
 from wms.jobs.models import LEASED_STATUSES, Job
 
-#: Their numbers go down when jobs move on. The others count matches only, from 0 in each cycle.
+#: Policies whose numbers fall as jobs move on. The others count matches only, from 0 in each cycle.
 OF_WHAT_GOES_ON: Final = frozenset({ThrottlePolicy.LEVEL0, ThrottlePolicy.LEVEL1, ThrottlePolicy.LEVEL2})
 
 
 def what_goes_on_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
-    """Return the numbers of each of the sites as its jobs' statuses have them (DESIGN §3.6)."""
+    """Return the numbers of jobs at each site, by the statuses in the database."""
     # Uses index: job_held_at_site
     rows = Job.objects.filter(site__in=site_ids, status__one_of=LEASED_STATUSES).values_list("site", "status")
     jobs = {(site, status): many for site, status, many in rows.annotate(many=Count("pk")).order_by("site", "status")}
@@ -38,10 +38,10 @@ def what_goes_on_at(site_ids: Collection[int]) -> Mapping[int, dict[str, int]]:
 
 
 def is_to_be_counted(site: Site, state: ThrottleState | None, *, now: datetime) -> bool:
-    """Return whether the server counts at a throttled site before it says that there is no room.
+    """Return whether the server counts at a throttled site before it refuses for lack of room.
 
-    When what the site advertised has expired, it counts in its place, if the site is not to be closed then. What it
-    counted itself it counts again, for jobs move on.
+    It counts if the site's advertisement has expired, unless the site is closed in that case. Its own counts it
+    repeats, because jobs move on.
     """
     if state is None or state.expires_at <= now:
         return site.throttle_when_expired == WhenExpired.COUNT
@@ -50,7 +50,7 @@ def is_to_be_counted(site: Site, state: ThrottleState | None, *, now: datetime) 
 
 
 def as_counted(site: Site, numbers: Mapping[str, int], *, now: datetime) -> ThrottleState:
-    """Return the state of a throttle, not stored, with what was counted."""
+    """Return an unsaved state of a throttle with these counts."""
     state = ThrottleState(site=site, version=0, advertised=dict(numbers), matched=0, measured_at=now)
     state.expires_at = now + validity_of(site, is_advertised=False)
     state.room = throttle_in(site, state).room
@@ -58,7 +58,7 @@ def as_counted(site: Site, numbers: Mapping[str, int], *, now: datetime) -> Thro
 
 
 def closings_now(sites: Iterable[Site], *, now: datetime, task_queues: Iterable[TaskQueue]) -> Closings:
-    """Return what is closed at these sites; where a match would have the server count first, it is counted here.
+    """Return what is closed at these sites; counts that a match would make first are made here.
 
     Args:
         now: the database's clock.

@@ -1,4 +1,4 @@
-"""What a group was promised, and what it got."""
+"""The configured and the delivered shares of a group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from taskqueues.models import UsageCounter
 from taskqueues.queries import corrected_shares, delivered, shares_in_effect
 from wms.accounts.models import Group
 
-#: Times of which the delivered shares are told, by the names that they have on the wire.
+#: Periods of the delivered shares, by their names in the REST interface.
 WINDOWS: Mapping[str, timedelta] = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentShare:
-    """What a group, and all of its VO, got of one CPU segment."""
+    """Usage of one CPU segment by a group, and by its whole VO."""
 
     cpu_segment_s: int
     group: UsageAmount
@@ -26,19 +26,19 @@ class SegmentShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredShare:
-    """What a group, and all of its VO, got since some time ago."""
+    """Usage of a group, and of its whole VO, in one period."""
 
     since: datetime
     until: datetime
     group: UsageAmount
     vo: UsageAmount
-    #: Those of which the VO got something, shortest first.
+    #: Segments that the VO used, shortest first.
     segments: tuple[SegmentShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """The share of a group: as configured and corrected, as it is in effect, and as delivered in each window."""
+    """The share of a group: configured, corrected, in effect, and delivered in each period."""
 
     group: Group
     corrected: CorrectedShare
@@ -47,7 +47,7 @@ class Shares:
 
 
 def shares_of(group: Group, *, now: datetime) -> Shares:
-    """Return the shares of *group*, which has its VO at hand.
+    """Return the shares of *group*, whose VO is loaded.
 
     Args:
         now: the database's clock, by which leases are made.
@@ -58,7 +58,7 @@ def shares_of(group: Group, *, now: datetime) -> Shares:
     for name, window in WINDOWS.items():
         since = interval_of(now - window)
         uncounted_since = max(since, counted_until or since)
-        # What no count has reached yet is read from the leases: the last two minutes, once for all windows.
+        # Usage not counted yet is read from the leases: the last two minutes, once for all periods.
         if uncounted_since not in recent:
             recent[uncounted_since] = delivered_by_leases(since=uncounted_since, until=now, vo_id=group.vo_id)
         amounts = added(delivered(vo_id=group.vo_id, since=since), recent[uncounted_since])

@@ -1,4 +1,4 @@
-"""What groups got between two moments, from the leases themselves."""
+"""Usage of groups between two times, computed from the leases."""
 
 from datetime import datetime
 
@@ -13,22 +13,22 @@ from taskqueues.domain.usage import UsageAmount
 def delivered_by_leases(
     *, since: datetime, until: datetime, vo_id: int | None = None
 ) -> dict[tuple[int, int], UsageAmount]:
-    """Return what each group got of each CPU segment, of one VO or all.
+    """Return the usage of each CPU segment by each group, in one VO or all.
 
     Args:
         since: leases made from then on count as matches, and time under lease counts from then on.
-        until: until when; a lease that is open then has lasted so long.
+        until: end of the period; open leases are counted up to it.
         vo_id: of the jobs.
 
     Returns:
-        {(group id, CPU segment of the task queue): amount}. Time counts as often as the job asked for processors,
-        whether or not it used them (ADR 13).
+        {(group id, CPU segment of the task queue): usage}. Time counts once for each required processor, used or not
+        (ADR 13).
     """
     # Uses indexes: match_open, match_ended (every lease that began in this time is open, or ended in it).
     leases = Match.objects.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=since), leased_at__lt=until)
     if vo_id is not None:
         leases = leases.filter(job__vo=vo_id)
-    # NB: of nulls, of a lease that has not ended, LEAST takes no notice.
+    # NB: LEAST ignores nulls (leases that have not ended).
     held = Least(F("ended_at"), Value(until)) - Greatest(F("leased_at"), Value(since))
     processors = Cast(KeyTextTransform("processors", "job__description"), FloatField())
     rows = (

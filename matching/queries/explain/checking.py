@@ -1,4 +1,4 @@
-"""Why a job is Checking: its input data, as they are now, or a quota of waiting jobs (PIL §2.2, DESIGN §3.6)."""
+"""Reasons why a job is Checking: the present state of its input data, or a quota of waiting jobs (PIL §2.2)."""
 
 from typing import Final
 
@@ -12,30 +12,30 @@ _WHEN: Final = "it goes into one when a site where it may run holds all of its i
 
 
 def why_checking(job: Job) -> str:
-    """Return what keeps a Checking job out of the task queues, and what would change that, in a sentence."""
+    """Return in a sentence why a Checking job is in no task queue, and what would change that."""
     why = f" ({job.minor_status})" if job.minor_status else ""
     return f"It is being checked{why} and is in no task queue yet: {_reason(job)}."
 
 
 def quota_that_holds_back(job: Job) -> tuple[str, ...]:
-    """Return the quota of waiting jobs that has no room for the job, whose input data are there; none: it has."""
+    """Return the quota of waiting jobs that is full for the job, whose input data are available; empty: none."""
     full = _full_quota(job) if job.minor_status == WAITS_FOR_ROOM else ""
     return (full,) if full else ()
 
 
 def _reason(job: Job) -> str:
-    asked = job.description
-    files = tuple(asked["input_data"])
+    description = job.description
+    files = tuple(description["input_data"])
     located = Located([files], vo_id=job.vo_id)
     missing, holding = located.missing(files), located.sites(files)
     if missing:
         return f"{_WHEN}, and no replica is registered of {listed(missing)}"
     if not holding:
         return f"{_WHEN}, and at present none does, though each file has a replica" if files else _WHEN
-    if narrowed(asked["sites"], banned_sites=asked["banned_sites"], holding=holding) is None:
+    if narrowed(description["sites"], banned_sites=description["banned_sites"], holding=holding) is None:
         return f"{_WHEN}; they are at {listed(holding)}, where its sites and banned_sites do not let it run"
     full = _full_quota(job)
-    # What has changed is looked at within seconds.
+    # Changes take effect within seconds.
     return f"its input data are there, but {full}; it waits for room" if full else "it goes into one in seconds"
 
 

@@ -1,4 +1,4 @@
-"""What each condition of a match compares, in words: what a job asks, and what a queue offers."""
+"""Texts of the conditions of a match: the requirement of a job, and the offer of a queue."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,40 +18,40 @@ from wms.kernel.names import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRequirements:
-    """What a waiting job asks: of its task queue, which is what is compared, and as its description says it."""
+    """The requirements of a waiting job: its task queue, which the match compares, and its description."""
 
     #: With its owner and group.
     task_queue: TaskQueue
     description: Mapping[str, Any]
     #: Whether its owner is a member of its group.
     is_of_member: bool = True
-    #: What it requires of resources, and the queues' word on that; none: it requires nothing, or names pools itself.
+    #: Its requirements on resources, compared with the queues; None: it has none, or names submit pools itself.
     requirements: "RequiredOf | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredOf:
-    """What a job requires of resources (RFC7), compared with what the queues of its VO say of themselves."""
+    """The resource requirements of a job (RFC 7), compared with the properties of its VO's queues."""
 
-    #: As the owner spelled them.
+    #: As written by the owner.
     stated: Mapping[str, object]
     kinds: Kinds
     units: Units
     supply: Supply
 
     def in_words(self) -> str:
-        """Return such as "Memory = 4000 MB"."""
+        """Return the requirements in words, such as "Memory = 4000 MB"."""
         return requirements_in_words(self.stated, units=self.units)
 
     def held_back(self) -> str:
-        """Return which requirement holds how many queues back; empty: none does."""
+        """Return which requirement excludes how many queues; empty: none does."""
         spelled = self._spelled()
         counts = self.supply.held_back(canonical(self.stated))
         held = [f"{spelled[name]} holds back {counted(number, 'queue')}" for name, number in counts.items() if number]
         return " and ".join([", ".join(held[:-1]), held[-1]]) if len(held) > 1 else "".join(held)
 
     def lacking(self, queue_id: int) -> str:
-        """Return what one queue lacks; empty: it meets everything."""
+        """Return what one queue lacks; empty: it meets all requirements."""
         required = canonical(self.stated)
         offered = self.supply.offered(queue_id, required)
         return "; ".join(unmet(required, offered, self.kinds, self.units, spelled=self._spelled()))
@@ -65,27 +65,27 @@ class Words:
     """The words of one condition."""
 
     asks: Callable[[WaitingRequirements], str]
-    #: Empty: nothing that would be worth a word.
+    #: Returns the offer; empty: nothing to mention.
     offers: Callable[[ResourceOffer], str] = lambda _offer: ""
-    #: What one queue does with what it offers, and what several do; empty: of several, it is not told.
+    #: Verb for the offer of one queue, and of several; empty: the offer of several is not mentioned.
     one: str = "this queue offers"
     many: str = ""
 
 
 def counted(number: int, thing: str) -> str:
-    """Return such as "1 queue" or "2 queues"."""
+    """Return a number and its noun, such as "1 queue" or "2 queues"."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def causes_of_job(asked: WaitingRequirements) -> tuple[Cause, ...]:
-    """Return why no queue at all is given the job; none: some may be."""
-    owner, group = asked.task_queue.owner, asked.task_queue.group
+def causes_of_job(needs: WaitingRequirements) -> tuple[Cause, ...]:
+    """Return why no queue can get the job; empty: some may."""
+    owner, group = needs.task_queue.owner, needs.task_queue.group
     causes = []
     if not owner.is_active:
         causes.append(
             Cause(Ground.OWNER, f"its owner {owner} is suspended: no pilot gets the jobs of a suspended user")
         )
-    if not asked.is_of_member:
+    if not needs.is_of_member:
         causes.append(
             Cause(
                 Ground.OWNER,
@@ -100,37 +100,37 @@ def causes_of_job(asked: WaitingRequirements) -> tuple[Cause, ...]:
     return tuple(causes)
 
 
-def reason(name: str, asked: WaitingRequirements, offer: ResourceOffer, *, queue_id: int) -> str:
-    """Return why the condition does not accept the offer of one queue."""
-    if name == "submit_pool" and asked.requirements is not None:
-        lacking = asked.requirements.lacking(queue_id)
-        return f"requires {asked.requirements.in_words()}; this queue " + (
+def reason(name: str, needs: WaitingRequirements, offer: ResourceOffer, *, queue_id: int) -> str:
+    """Return why the condition refuses the offer of one queue."""
+    if name == "submit_pool" and needs.requirements is not None:
+        lacking = needs.requirements.lacking(queue_id)
+        return f"requires {needs.requirements.in_words()}; this queue " + (
             f"lacks: {lacking}" if lacking else "has changed, and counts from the next refresh of the submit pools on"
         )
     if name == "software":
-        unpublished = [each for each in asked.task_queue.software if each in offer.lacking_software]
+        unpublished = [each for each in needs.task_queue.software if each in offer.lacking_software]
         return f"needs software {listed(unpublished)}, which this queue does not publish"
     words = WORDS[name]
     offered = words.offers(offer)
-    return words.asks(asked) + (f"; {words.one} {offered}" if offered else "")
+    return words.asks(needs) + (f"; {words.one} {offered}" if offered else "")
 
 
-def detail(name: str, asked: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
-    """Return what the condition compares, over the offers of all queues."""
+def detail(name: str, needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
+    """Return the requirement of the condition and the offers of all queues."""
     words = WORDS[name]
     if name == "software":
-        return words.asks(asked) + _published(asked, offers)
+        return words.asks(needs) + _published(needs, offers)
     if not words.many:
-        return words.asks(asked)
-    # Shorter ones first, so that numbers stand in their order.
+        return words.asks(needs)
+    # Shorter ones first, so that numbers are in order.
     offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
-    return words.asks(asked) + (f"; {words.many} {listed(offered, last=' or ')}" if offered else "")
+    return words.asks(needs) + (f"; {words.many} {listed(offered, last=' or ')}" if offered else "")
 
 
-def _published(asked: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
-    """Return which of the software only some queues publish; empty: none, so that all is looked for on the node."""
+def _published(needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
+    """Return the software that only some queues publish; empty: none, so that all is looked for on the node."""
     lacking = frozenset[str]().union(*(offer.lacking_software for offer in offers))
-    compared = [each for each in asked.task_queue.software if each in lacking]
+    compared = [each for each in needs.task_queue.software if each in lacking]
     return f"; only some queues publish {listed(compared)}" if compared else ""
 
 
@@ -145,31 +145,31 @@ def throttled_in_words(offer: ResourceOffer) -> str:
     return f"the throttle of {offer.site} does not take such jobs now{why}"
 
 
-def _owner_group(asked: WaitingRequirements) -> str:
-    owner, group = asked.task_queue.owner, asked.task_queue.group
-    left = "" if asked.is_of_member else f", of which {owner} is no longer a member"
+def _owner_group(needs: WaitingRequirements) -> str:
+    owner, group = needs.task_queue.owner, needs.task_queue.group
+    left = "" if needs.is_of_member else f", of which {owner} is no longer a member"
     return f"belongs to {owner} in the group {group}{left}" + (
         "" if owner.is_active else "; suspended users get no pilot"
     )
 
 
-def _site(asked: WaitingRequirements) -> str:
-    if asked.description["input_data"]:
-        return _names("site", asked.task_queue.sites, verb="has all of its input data at")
-    return _names("site", asked.task_queue.sites) or "asks for no particular site"
+def _site(needs: WaitingRequirements) -> str:
+    if needs.description["input_data"]:
+        return _names("site", needs.task_queue.sites, verb="has all of its input data at")
+    return _names("site", needs.task_queue.sites) or "asks for no particular site"
 
 
-def _cpu_time(asked: WaitingRequirements) -> str:
-    asks = f"asks for {asked.description['cpu_time_s']} s of CPU time per core"
-    segment_s = asked.task_queue.cpu_time_s
-    return asks if segment_s == asked.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
+def _cpu_time(needs: WaitingRequirements) -> str:
+    asks = f"asks for {needs.description['cpu_time_s']} s of CPU time per core"
+    segment_s = needs.task_queue.cpu_time_s
+    return asks if segment_s == needs.description["cpu_time_s"] else f"{asks}, which counts as {segment_s} s"
 
 
 def _rounded_up(amount: str, unit: str, of: str) -> Callable[[WaitingRequirements], str]:
-    """Return what tells of an amount, called *amount*, of which 0 says nothing and which queues round up."""
+    """Return the text function of the requirement *amount*; 0 means no requirement, and queues round it up."""
 
-    def asks(asked: WaitingRequirements) -> str:
-        own, counted_as = asked.description.get(amount), getattr(asked.task_queue, amount)
+    def asks(needs: WaitingRequirements) -> str:
+        own, counted_as = needs.description.get(amount), getattr(needs.task_queue, amount)
         if counted_as == 0:
             return f"asks for no particular {of}"
         words = f"asks for {own} {unit} of {of}"
@@ -178,23 +178,23 @@ def _rounded_up(amount: str, unit: str, of: str) -> Callable[[WaitingRequirement
     return asks
 
 
-def _container(asked: WaitingRequirements) -> str:
+def _container(needs: WaitingRequirements) -> str:
     return (
-        f"runs in the container {shown(asked.description['container'])}"
-        if asked.task_queue.container
+        f"runs in the container {shown(needs.description['container'])}"
+        if needs.task_queue.container
         else "runs in no container"
     )
 
 
-def _submit_pool(asked: WaitingRequirements) -> str:
-    if asked.requirements is not None:
-        held_back = asked.requirements.held_back()
-        return f"requires {asked.requirements.in_words()}" + (f"; {held_back}" if held_back else "")
-    return _names("submit pool", asked.task_queue.submit_pools) or "has no requirements"
+def _submit_pool(needs: WaitingRequirements) -> str:
+    if needs.requirements is not None:
+        held_back = needs.requirements.held_back()
+        return f"requires {needs.requirements.in_words()}" + (f"; {held_back}" if held_back else "")
+    return _names("submit pool", needs.task_queue.submit_pools) or "has no requirements"
 
 
 def _names(kind: str, names: Sequence[str], *, verb: str = "asks for") -> str:
-    """Return which names of a kind are asked for; empty: none."""
+    """Return the required names of a kind; empty: none."""
     return f"{verb} the {kind}{'s' if len(names) > 1 else ''} {listed(names)}" if names else ""
 
 
@@ -202,7 +202,7 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
     {
         "owner_group": Words(_owner_group),
         "setup": Words(
-            lambda asked: f"asks for the setup {asked.task_queue.setup}",
+            lambda needs: f"asks for the setup {needs.task_queue.setup}",
             lambda offer: offer.setup,
             # A pilot may be started anywhere with another setup of the VO.
             one="the pilots that directors send here have",
@@ -210,7 +210,7 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         ),
         "cpu_time": Words(_cpu_time, lambda offer: f"{offer.cpu_time_s} s", many="queues offer"),
         "pilot_type": Words(
-            lambda asked: _names("pilot type", asked.task_queue.pilot_types) or "runs in any pilot",
+            lambda needs: _names("pilot type", needs.task_queue.pilot_types) or "runs in any pilot",
             lambda offer: f"{offer.pilot_type} pilots",
             one="this queue takes",
         ),
@@ -220,48 +220,48 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             one="this queue is at",
         ),
         "banned_site": Words(
-            lambda asked: _names("site", asked.task_queue.banned_sites, verb="bans") or "bans no site",
+            lambda needs: _names("site", needs.task_queue.banned_sites, verb="bans") or "bans no site",
             lambda offer: offer.site or "",
             one="this queue is at",
         ),
         "ce": Words(
-            lambda asked: _names("computing element", asked.task_queue.grid_ces) or "runs at any computing element",
+            lambda needs: _names("computing element", needs.task_queue.grid_ces) or "runs at any computing element",
             lambda offer: offer.ce or "",
             one="this queue belongs to",
         ),
         "platform": Words(
-            lambda asked: _names("platform", asked.task_queue.platforms) or "runs on any platform",
+            lambda needs: _names("platform", needs.task_queue.platforms) or "runs on any platform",
             lambda offer: "" if offer.platforms is None else listed(offer.platforms),
             one="this queue runs",
             many="queues run",
         ),
         "submit_pool": Words(_submit_pool, lambda _offer: "does not provide that", one="this queue"),
         "software": Words(
-            lambda asked: (
-                f"needs software {listed(asked.task_queue.software)}"
-                if asked.task_queue.software
+            lambda needs: (
+                f"needs software {listed(needs.task_queue.software)}"
+                if needs.task_queue.software
                 else "needs no software that queues publish"
             )
         ),
         "tags": Words(
-            lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
+            lambda needs: _names("tag", needs.task_queue.tags) or "asks for no tag",
             lambda offer: listed(offer.tags) or "none",
             many="queues offer",
         ),
         "required_tags": Words(
-            lambda asked: _names("tag", asked.task_queue.tags) or "asks for no tag",
+            lambda needs: _names("tag", needs.task_queue.tags) or "asks for no tag",
             lambda offer: listed(offer.required_tags),
             one="this queue takes only jobs that ask for",
             many="some queues take only jobs that ask for",
         ),
         "job_type": Words(
-            lambda asked: f"is of the type {asked.task_queue.job_type}",
+            lambda needs: f"is of the type {needs.task_queue.job_type}",
             lambda offer: listed(offer.job_types),
             one="this queue takes only",
             many="some queues take only",
         ),
         "processors": Words(
-            lambda asked: f"asks for {counted(asked.task_queue.processors, 'processor')}",
+            lambda needs: f"asks for {counted(needs.task_queue.processors, 'processor')}",
             lambda offer: str(offer.processors),
             many="queues offer",
         ),
@@ -274,8 +274,8 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             many="queues offer",
         ),
         "gpus": Words(
-            lambda asked: (
-                f"asks for {counted(asked.task_queue.gpus, 'GPU')}" if asked.task_queue.gpus else "asks for no GPU"
+            lambda needs: (
+                f"asks for {counted(needs.task_queue.gpus, 'GPU')}" if needs.task_queue.gpus else "asks for no GPU"
             ),
             lambda offer: str(offer.gpus),
             many="queues offer",
@@ -285,10 +285,10 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         ),
         "container": Words(_container, lambda offer: "" if offer.container else "runs none", one="this queue"),
         "throttle": Words(
-            lambda _asked: "may be held back by throttles of sites", throttled_in_words, one="", many="at present,"
+            lambda _needs: "may be held back by throttles of sites", throttled_in_words, one="", many="at present,"
         ),
         "limit": Words(
-            lambda _asked: "may be held back by limits",
+            lambda _needs: "may be held back by limits",
             lambda offer: "; ".join(scope.words for scope in offer.full_limits),
             one="",
             many="at present,",

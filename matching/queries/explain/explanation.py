@@ -1,4 +1,4 @@
-"""Why a job waits: what each condition of the match says of its task queue at every configured queue (DESIGN §3.5)."""
+"""Explanation of a waiting job: the result of each condition of the match at each queue."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,17 +44,17 @@ from wms.jobs.queries import description_doubts
 from wms.kernel.memo import Memo, Remembered
 from wms.kernel.names import listed
 
-#: So many queues are told of; those that fit, and then those that nearly do, come first.
+#: Queues in the answer; those that fit, then those with the fewest failed conditions, come first.
 MOST_QUEUES = 200
-#: Causes that pass within minutes: no reason for a warning.
+#: Causes that pass within minutes: no warning is given for them.
 _PASSING = frozenset({Ground.THROTTLE, Ground.LIMIT, Ground.DELAY})
-#: With these no pilot is given the job until somebody changes something.
+#: Headlines with which no pilot gets the job until somebody changes something.
 _WARNED_OF = frozenset({HeadlineKind.NEVER_DRAWN, HeadlineKind.NO_QUEUES, HeadlineKind.MISMATCH, HeadlineKind.CLOSED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedCondition:
-    """What one condition, by itself, says of the queues that serve the job's VO."""
+    """The result of one condition, by itself, for the queues that serve the job's VO."""
 
     name: str
     passed_queues: int
@@ -64,7 +64,7 @@ class ExplainedCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedQueue:
-    """Whether a pilot at one queue may be given the job, and if not, every reason why."""
+    """Whether a pilot at one queue may get the job, and if not, all reasons."""
 
     site: str
     ce: str
@@ -75,7 +75,7 @@ class ExplainedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a job waits, or what it does instead; then there are neither conditions nor queues."""
+    """The explanation of a job; one that is not waiting has neither conditions nor queues."""
 
     job: Job
     summary: str
@@ -83,20 +83,20 @@ class Explanation:
     standing: QueueRank | None = None
     conditions: Sequence[ExplainedCondition] = ()
     queues: Sequence[ExplainedQueue] = ()
-    #: Limits and throttles that hold it back where it would fit without them.
+    #: Limits and throttles that hold it back where it would fit otherwise.
     limits: Sequence[str] = ()
-    #: The warnings that a submission of the job would be answered with now (ADR 32).
+    #: The warnings that a submission of the job would get now (ADR 32).
     warnings: Sequence[str] = ()
 
 
 def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | None = None) -> Explanation:
-    """Return why *job*, which has its surroundings at hand, waits.
+    """Return why *job*, which has its related rows loaded, waits.
 
     Args:
         job: of any status.
-        task_queue_id: in which it waits; None: in none.
-        now: when bans are looked at.
-        site: whose queues are told of; the conditions and the summary are about those of all sites.
+        task_queue_id: task queue of the job; None: none.
+        now: time for which bans are evaluated.
+        site: limits the queues in the answer to this site; conditions and summary are about all sites.
 
     Raises:
         UnknownPlaceError: no such site serves the job's VO.
@@ -110,12 +110,12 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     task_queue = TaskQueue.objects.select_related("owner", "group__vo", "vo").filter(pk=task_queue_id).first()
     snapshot = index.renewed()
     row = snapshot.row_of.get(task_queue_id)
-    if task_queue is None or row is None:  # its last job has been taken since
+    if task_queue is None or row is None:  # its last job has been taken in the meantime
         return Explanation(job=job, summary=not_waiting(job))
     judge = Judge(snapshot.columns.take(np.array([row])))
-    # In the index who is not trusted is suspended, or not a member, or both.
+    # Untrusted in the index: suspended, or not a member, or both.
     is_of_member = bool(snapshot.columns.trusted[row]) or is_member(task_queue.owner, task_queue.group)
-    asked = WaitingRequirements(
+    needs = WaitingRequirements(
         task_queue=task_queue,
         description=job.description,
         is_of_member=is_of_member,
@@ -123,7 +123,7 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     )
     waits = held_back_of(job.pk, now=snapshot.now())
     nodes = reported_platforms(now=now) if task_queue.platforms else {}
-    places = list(_places(judge, asked, waits, nodes=nodes, memo=snapshot.memo, now=now))
+    places = list(_places(judge, needs, waits, nodes=nodes, memo=snapshot.memo, now=now))
     holding = {
         cause.words: None
         for place in places
@@ -131,8 +131,8 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
         for cause in place.causes
         if cause.ground in {Ground.THROTTLE, Ground.LIMIT}
     }
-    conditions = _conditions(judge, asked, places)
-    of_job = causes_of_job(asked)
+    conditions = _conditions(judge, needs, places)
+    of_job = causes_of_job(needs)
     may_be_drawn = not of_job and any(not place.failed or place.is_only_closed for place in places)
     standing = _standing(snapshot, row, may_be_drawn=may_be_drawn)
     pilots = _pilots(task_queue, places, now=now)
@@ -150,13 +150,13 @@ def explain(job: Job, *, task_queue_id: int | None, now: datetime, site: str | N
     )
     return Explanation(
         job=job,
-        summary=waiting(asked, findings),
+        summary=waiting(needs, findings),
         task_queue_id=task_queue.pk,
         standing=standing,
         conditions=conditions,
-        queues=_nearest([place for place in places if site in {None, place.offer.site}], asked),
+        queues=_nearest([place for place in places if site in {None, place.offer.site}], needs),
         limits=tuple(holding),
-        warnings=tuple(filter(None, [*description_doubts(job), _doubt(asked, places, conditions)])),
+        warnings=tuple(filter(None, [*description_doubts(job), _doubt(needs, places, conditions)])),
     )
 
 
@@ -169,51 +169,51 @@ def doubts_about_queue(
     memo: Memo,
     now: datetime,
 ) -> str:
-    """Return why no pilot is given the jobs of a new task queue, or sent for them, in the words of ``explain``.
+    """Return why no pilot gets the jobs of a new task queue, or is sent for them, in the words of ``explain``.
 
-    Empty: one may be.
+    Empty if a pilot may.
 
     Args:
         task_queue: with its owner and group.
-        columns: of this task queue alone; the index does not know it before its transaction is committed.
+        columns: of this task queue alone; the index reads it only after its transaction is committed.
         description: of one of the jobs.
-        nodes: as ``reported_platforms``; empty for a task queue that asks for no platform.
-        memo: what is remembered of the configuration.
-        now: when bans are looked at.
+        nodes: as ``reported_platforms``; empty for a task queue that requires no platform.
+        memo: memo of the index for answers about the configuration.
+        now: time for which bans are evaluated.
     """
     judge = Judge(columns)
     requirements = _required(task_queue.group.vo, description["requirements"])
-    asked = WaitingRequirements(task_queue=task_queue, description=description, requirements=requirements)
-    of_job, places = causes_of_job(asked), []
-    for place in _places(judge, asked, HeldBackState(), nodes=nodes, memo=memo, now=now, closings=False):
+    needs = WaitingRequirements(task_queue=task_queue, description=description, requirements=requirements)
+    of_job, places = causes_of_job(needs), []
+    for place in _places(judge, needs, HeldBackState(), nodes=nodes, memo=memo, now=now, closings=False):
         if not place.causes and not of_job and place.queue.ce.is_one_of(task_queue.grid_middlewares):
-            # The other queues, of which there may be thousands, change nothing about that.
+            # The remaining queues, perhaps thousands, cannot change that.
             return ""
         places.append(place)
-    return _doubt(asked, places, _conditions(judge, asked, places))
+    return _doubt(needs, places, _conditions(judge, needs, places))
 
 
-def _doubt(asked: WaitingRequirements, places: Sequence["_Place"], conditions: Sequence[ExplainedCondition]) -> str:
-    """Return why no pilot is given the job, or sent for it, as things are configured.
+def _doubt(needs: WaitingRequirements, places: Sequence["_Place"], conditions: Sequence[ExplainedCondition]) -> str:
+    """Return why no pilot gets the job, or is sent for it, in the present configuration.
 
-    What passes within minutes is left out.
+    Causes that pass within minutes are left out.
     """
     lasting = [[cause for cause in place.causes if cause.ground not in _PASSING] for place in places]
-    found = Findings(
+    findings = Findings(
         queues=len(places),
-        headline=headline(of_job=causes_of_job(asked), queues=lasting),
+        headline=headline(of_job=causes_of_job(needs), queues=lasting),
         details={each.name: each.detail for each in conditions},
         standing=QueueRank(rank=None, share=0.0, longer=0),
         pilots=PilotsThere(),
     )
-    if found.headline.verdict in _WARNED_OF:
-        return waiting(asked, found)
+    if findings.headline.verdict in _WARNED_OF:
+        return waiting(needs, findings)
     fitting = [place.queue for place, causes in zip(places, lasting, strict=True) if not causes]
-    return none_of_the_middleware(asked.task_queue, fitting)
+    return none_of_the_middleware(needs.task_queue, fitting)
 
 
 def _required(vo: VO, stated: Mapping[str, object]) -> RequiredOf | None:
-    """Return what a job requires of resources, beside what the queues say at this moment; None: nothing."""
+    """Return the job's resource requirements and how the queues meet them now; None: it has none."""
     if not stated:
         return None
     return RequiredOf(stated=stated, kinds=requirement_kinds(vo), units=requirement_units(vo), supply=supply_of(vo))
@@ -221,26 +221,26 @@ def _required(vo: VO, stated: Mapping[str, object]) -> RequiredOf | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """One configured queue, what a pilot there offers, and the conditions that fail."""
+    """One configured queue, the offer of a pilot there, and the conditions that fail."""
 
     queue: Queue
     offer: ResourceOffer
     failed: tuple[str, ...]
-    #: Platforms that its nodes reported lately; empty: none did.
+    #: Platforms that its nodes reported recently; empty: none did.
     nodes: tuple[str, ...] = ()
-    #: Everything that is against the job there: a ban, the throttle, limits, conditions by their names, and that the
-    #: queue gave it back.
+    #: All causes against the job there: a ban, the throttle, limits, names of failed conditions, and that the queue
+    #: gave the job back.
     causes: tuple[Cause, ...]
 
     @property
     def is_only_closed(self) -> bool:
-        """Whether the job would fit but for what opens by itself, sooner or later."""
+        """Return whether the job would fit but for causes that end by themselves."""
         return bool(self.causes) and all(cause.ground is not Ground.CONDITION for cause in self.causes)
 
 
 def _places(
     judge: Judge,
-    asked: WaitingRequirements,
+    needs: WaitingRequirements,
     waits: HeldBackState,
     *,
     nodes: Mapping[int, tuple[str, ...]],
@@ -249,9 +249,9 @@ def _places(
     closings: bool = True,
 ) -> Iterator[_Place]:
     """Yield every queue that serves the VO; without *closings*, throttles and limits are left out."""
-    task_queue = asked.task_queue
+    task_queue = needs.task_queue
     vo = task_queue.group.vo
-    # Twenty thousand queues are asked about: they are remembered, and what is asked of each is read for all at once.
+    # Up to twenty thousand queues: they are memoised, and the data for all are read at once.
     known = read_for(task_queue.submit_pools, vo=vo, memo=memo)
     queues = known.ask(queues_at_hand, vo)
     closed = _Closed(task_queue, queues, now=now) if closings else None
@@ -262,9 +262,9 @@ def _places(
 
 
 class _Closed:
-    """The throttles and limits that hold the jobs of one task queue back, at each place.
+    """The throttles and limits that hold back the jobs of one task queue, at each place.
 
-    A limit on other jobs is left out at once: it does not close anything for these, and its words name other people.
+    Limits on other jobs are left out: they do not affect these jobs, and their texts name other users.
     """
 
     def __init__(self, task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> None:
@@ -282,9 +282,9 @@ class _Closed:
 
 
 def _closing_causes(offer: ResourceOffer, failed: Collection[str]) -> list[Cause]:
-    """Return which throttle and limits hold the jobs back in an offer for which these conditions fail."""
-    found = [Cause(Ground.THROTTLE, throttled_in_words(offer))] if "throttle" in failed else []
-    return [*found, *(Cause(Ground.LIMIT, scope.words) for scope in offer.full_limits)]
+    """Return the throttle and limits that hold back the jobs in an offer for which these conditions fail."""
+    closing = [Cause(Ground.THROTTLE, throttled_in_words(offer))] if "throttle" in failed else []
+    return [*closing, *(Cause(Ground.LIMIT, scope.words) for scope in offer.full_limits)]
 
 
 def _place(
@@ -301,21 +301,21 @@ def _place(
     if closed is not None:
         offer = closed.applied(offer, queue)
     if nodes:
-        # What a pilot there would offer, as far as the nodes are known (ADR 28).
+        # The offer of a pilot there, as far as the nodes are known (ADR 28).
         offer = replace(offer, platforms=platforms_on_nodes(queue, nodes, known=known))
     failed = judge.failed(offer)
     if not failed:
         return _Place(queue=queue, offer=offer, failed=(), nodes=nodes, causes=())
     why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, known=known)
     causes = [Cause(Ground.BAN, why)] if why else []
-    # A queue that takes no jobs fails the condition on sites, be its site the right one or not.
+    # A queue that takes no jobs fails the condition on sites, even if its site is the required one.
     closings = CLOSINGS if "site" in failed and judge.would_be_welcome(offer) else CLOSINGS - {"site"}
     causes += _closing_causes(offer, failed)
     causes += [Cause(Ground.CONDITION, name) for name in failed if name not in closings]
     return _Place(queue=queue, offer=offer, failed=failed, nodes=nodes, causes=tuple(causes))
 
 
-def _conditions(judge: Judge, asked: WaitingRequirements, places: Sequence[_Place]) -> list[ExplainedCondition]:
+def _conditions(judge: Judge, needs: WaitingRequirements, places: Sequence[_Place]) -> list[ExplainedCondition]:
     failed = Counter(name for place in places for name in place.failed)
     closed = sum(not place.offer.accepting for place in places)
     return [
@@ -323,7 +323,7 @@ def _conditions(judge: Judge, asked: WaitingRequirements, places: Sequence[_Plac
             name=name,
             passed_queues=len(places) - failed[name],
             failed_queues=failed[name],
-            detail=detail(name, asked, judge.kinds(name))
+            detail=detail(name, needs, judge.kinds(name))
             + (f"; {closed} of {len(places)} queues take no jobs at present" if name == "site" and closed else ""),
         )
         for name in CONDITIONS
@@ -348,29 +348,29 @@ def _pilots(task_queue: TaskQueue, places: Sequence[_Place], *, now: datetime) -
     return pilots_there(task_queue, fitting, now=now) if fitting else PilotsThere()
 
 
-def _nearest(places: Sequence[_Place], asked: WaitingRequirements) -> list[ExplainedQueue]:
-    """Return those that fit, then those with the fewest conditions against them, each in their order."""
+def _nearest(places: Sequence[_Place], needs: WaitingRequirements) -> list[ExplainedQueue]:
+    """Return the queues that fit, then those with the fewest failed conditions, each in their order."""
     return [
         ExplainedQueue(
             site=place.queue.ce.site.name,
             ce=place.queue.ce.name,
             queue=place.queue.name,
             fits=not place.causes,
-            reasons=_reasons(place, asked),
+            reasons=_reasons(place, needs),
         )
         for place in nsmallest(MOST_QUEUES, places, key=lambda place: max(len(place.failed), bool(place.causes)))
     ]
 
 
-def _reasons(place: _Place, asked: WaitingRequirements) -> list[str]:
+def _reasons(place: _Place, needs: WaitingRequirements) -> list[str]:
     return [
-        _unmet(cause.words, place, asked) if cause.ground is Ground.CONDITION else cause.words for cause in place.causes
+        _unmet(cause.words, place, needs) if cause.ground is Ground.CONDITION else cause.words for cause in place.causes
     ]
 
 
-def _unmet(name: str, place: _Place, asked: WaitingRequirements) -> str:
-    """Return why one condition does not accept the queue."""
-    words = reason(name, asked, place.offer, queue_id=place.queue.pk)
+def _unmet(name: str, place: _Place, needs: WaitingRequirements) -> str:
+    """Return why one condition refuses the queue."""
+    words = reason(name, needs, place.offer, queue_id=place.queue.pk)
     if name != "platform" or not place.nodes:
         return words
     configured = f" (configured: {listed(place.queue.platforms)})" if place.queue.platforms else ""

@@ -12,18 +12,18 @@ from wms.kernel.time_texts import to_the_second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBackState:
-    """The delay and the avoided places of a queued job at present; all is empty when it may be matched anywhere."""
+    """The delay and the avoided places of a queued job at present; empty if it may be matched anywhere."""
 
-    #: That no pilot gets it before a time; none: any may now.
+    #: The delay until which no pilot gets it; empty: none.
     delays: tuple[Cause, ...] = ()
-    #: Which places it avoids until when, as a part of a sentence.
+    #: The avoided places and the time, as a part of a sentence.
     goes_elsewhere: str = ""
-    #: Configured queues that it avoids wholly; where only a host is avoided, the queue still fits.
+    #: Queues that it avoids entirely; if it avoids only a host, the queue still fits.
     queue_ids: frozenset[int] = frozenset()
     until: str = ""
 
     def causes_at(self, queue_id: int) -> tuple[Cause, ...]:
-        """Return why the job goes to other queues than this one first; none: it does not."""
+        """Return why the job goes to other queues before this one; empty: it does not."""
         if queue_id not in self.queue_ids:
             return ()
         return (Cause(Ground.DELAY, f"this queue gave it back; until {self.until} other queues come first"),)

@@ -1,6 +1,6 @@
-"""What became of the pilots that a waiting job waits for: those that are there, and what keeps others from being sent.
+"""The pilots that a waiting job waits for: those that exist, and the reasons why no others are sent.
 
-Everything is at hand: rows of living pilots, what computing elements said last, and the newest pilots of a few queues.
+Input: the rows of living pilots, the last reports of computing elements, and the newest pilots of a few queues.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,51 +24,51 @@ from taskqueues.domain.conditions import CONDITIONS
 from taskqueues.models import TaskQueue
 from wms.kernel.names import listed
 
-#: The newest pilots of so many queues are looked at …
+#: Queues whose newest pilots are examined …
 _MOST_QUEUES: Final = 5
-#: … so many of each: more than tell whether they find jobs.
+#: … and the number of pilots of each: enough to see whether they find jobs.
 _NEWEST: Final = 50
 _TROUBLE_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotsThere:
-    """The pilots at the queues that a task queue fits, and the words for what there is not.
+    """The pilots at the queues that a task queue fits, and reasons for missing ones.
 
     Args:
-        some_run: whether some that may take its jobs have started; then the rest is left out.
-        coming: others of them, which wait in their batch systems.
-        kept_back: why none are sent now, for each of the queues; empty: some are there, or may be sent.
-        told: what else is known.
+        some_run: whether a pilot that may take its jobs has started; then the rest is left out.
+        coming: pilots that wait in their batch systems.
+        kept_back: why none are sent now, for each queue; empty: some exist, or may be sent.
+        remarks: further observations.
     """
 
     some_run: bool = False
     coming: int = 0
     kept_back: Sequence[Cause] = ()
-    told: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
 
 def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) -> PilotsThere:
-    """Return what pilots there are for the jobs of *task_queue* at the *queues* that it fits.
+    """Return the pilots for the jobs of *task_queue* at the *queues* that it fits.
 
-    Two statements as long as some have started; else a few more, however many queues there are.
+    Two statements if some have started; else a few more, for any number of queues.
 
     Args:
         task_queue: with its owner and group.
-        queues: with their CEs and sites at hand.
+        queues: with their CEs and sites loaded.
         now: the time.
     """
-    # Uses index: pilot_alive_at_queue, and nothing but it
+    # Uses index: pilot_alive_at_queue, and no other
     living = Pilot.objects.filter(queue__isnull=False, ended_at=None)
     living_at = dict(living.values_list("queue").annotate(pilots=Count("*")).order_by("queue"))
     there = living.filter(queue__in=[queue.pk for queue in queues if queue.pk in living_at])
     able = there.filter(_may_take(task_queue), revoked_at=None, drained_at=None, black_hole=None)
     if able.filter(status=PilotStatus.RUNNING).exists():
         return PilotsThere(some_run=True)
-    told = list(_black_holes(queues, now=now))
+    remarks = list(_black_holes(queues, now=now))
     coming = able.filter(WAITS).count()
     if coming:
-        return PilotsThere(coming=coming, told=told)
+        return PilotsThere(coming=coming, remarks=remarks)
     waiting_at = dict(there.filter(WAITS).values_list("queue").annotate(pilots=Count("pk")).order_by("queue"))
     newest = _newest(queues)
     paused = stall_pauses(now=now)
@@ -84,13 +84,13 @@ def pilots_there(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetim
     return PilotsThere(
         kept_back=[Cause(Ground.PILOTS, standstill)] * len(queues)
         if standstill
-        else _kept_back(_of_ces(task_queue, queues, now=now), queues, why_none_to),
-        told=[*told, *_last(task_queue, newest)],
+        else _why_none_sent(_of_ces(task_queue, queues, now=now), queues, why_none_to),
+        remarks=[*remarks, *_last(task_queue, newest)],
     )
 
 
 def _may_take(task_queue: TaskQueue) -> Q:
-    """Keep the pilots that serve who owns the jobs, as far as their slots are large enough for them."""
+    """Return the condition for pilots that serve the owner of the jobs and whose slots are large enough."""
     group = task_queue.group
     private = Q(group=group.pk) if group.shares_jobs else Q(group=group.pk, owner=task_queue.owner_id)
     taken = task_queue.pilot_types or list(PilotType)
@@ -101,16 +101,16 @@ def _may_take(task_queue: TaskQueue) -> Q:
         kinds |= private
     roomy = Q(slot__processors__gte=task_queue.processors, slot__gpus__gte=task_queue.gpus)
     roomy &= Q(slot__memory_mb=0) | Q(slot__memory_mb__gte=task_queue.memory_mb)
-    return kinds & (Q(slot={}) | roomy)  # of a pilot that registered itself nothing was asked
+    return kinds & (Q(slot={}) | roomy)  # a pilot that registered itself has no requested slot
 
 
 # ---- why no others are sent ------------------------------------------------------------------------------------------
 
 
-def _kept_back(
+def _why_none_sent(
     of_ce: Mapping[int, str], queues: Sequence[Queue], why_none_to: Callable[[Queue], str]
 ) -> Sequence[Cause]:
-    """Return why no pilot is sent, for each of the queues; none when one of them may get some."""
+    """Return the reasons why no pilot is sent, for each of the queues; empty if one of them may get some."""
     causes = []
     for queue in queues:
         why = of_ce[queue.ce_id] or why_none_to(queue)
@@ -140,7 +140,7 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
     failing: dict[int, CEHealth] = {}
     for ce_id, ce in ces.items():
         if ce.type not in settings.WMS_BACKENDS:
-            reasons[ce_id] = f"pilots are sent to no computing element of the type {ce.type}, and {ce} is one"
+            reasons[ce_id] = f"pilots are sent to no computing element of the type {ce.type}, as {ce} is"
         elif not ce.is_one_of(task_queue.grid_middlewares):
             reasons[ce_id] = of_no_kind or (
                 f"pilots for these jobs are sent only to computing elements of the grid middleware "
@@ -150,11 +150,11 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
             reasons[ce_id] = f"no director sends pilots to {ce.site} for jobs of the type {task_queue.job_type}"
         else:
             health = health_of.get(ce_id)
-            reasons[ce_id] = "" if slots.get(ce_id) else _unwell(ce.name, health, now=now)
+            reasons[ce_id] = "" if slots.get(ce_id) else _why_ce_gets_none(ce.name, health, now=now)
             if reasons[ce_id] and health is not None and health.failures:
                 failing[ce_id] = health
     if len(failing) > 1:
-        # One cause, told once: batch systems say much, and mostly the same.
+        # A shared cause only once: messages of batch systems are long, and mostly the same.
         names = listed([ces[ce_id].name for ce_id in failing])
         first = next(iter(failing.values()))
         words = f"{len(failing)} computing elements fail ({names}), the first with: {_trouble(first)}"
@@ -163,33 +163,33 @@ def _of_ces(task_queue: TaskQueue, queues: Sequence[Queue], *, now: datetime) ->
 
 
 def _of_no_kind(task_queue: TaskQueue) -> str:
-    """Return that no computing element has a grid middleware that the jobs ask for; empty: one has."""
-    asked = task_queue.grid_middlewares
-    if not asked or {name.casefold() for name in asked} & known_middlewares(task_queue.vo):
+    """Return that no computing element has a grid middleware that the jobs require; empty: one has."""
+    middlewares = task_queue.grid_middlewares
+    if not middlewares or {name.casefold() for name in middlewares} & known_middlewares(task_queue.vo):
         return ""
     return (
         "pilots for these jobs are sent only to computing elements of the grid middleware "
-        f"{listed(asked, last=' or ')}, and no site that serves {task_queue.vo} has one"
+        f"{listed(middlewares, last=' or ')}, and no site that serves {task_queue.vo} has one"
     )
 
 
 def none_of_the_middleware(task_queue: TaskQueue, fitting: Sequence[Queue]) -> str:
-    """Return that none of the queues that the jobs fit has a grid middleware that they ask for; empty: one has.
+    """Return that none of the queues that the jobs fit has a grid middleware that they require; empty: one has.
 
-    Empty also where no computing element at all has one: the description says that by itself.
+    Empty also if no computing element at all has one: the description's own warning covers that.
     """
-    asked = task_queue.grid_middlewares
-    if not fitting or any(queue.ce.is_one_of(asked) for queue in fitting) or _of_no_kind(task_queue):
+    middlewares = task_queue.grid_middlewares
+    if not fitting or any(queue.ce.is_one_of(middlewares) for queue in fitting) or _of_no_kind(task_queue):
         return ""
     queues = "the only queue that it fits is" if len(fitting) == 1 else f"the {len(fitting)} queues that it fits are"
     return (
-        f"Pilots for it are sent only to computing elements of the grid middleware {listed(asked, last=' or ')}; "
+        f"Pilots for it are sent only to computing elements of the grid middleware {listed(middlewares, last=' or ')}; "
         f"{queues} at none of these."
     )
 
 
 def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
-    """Return the sites that directors fill for the jobs; None: all."""
+    """Return the sites that directors serve for the jobs; None: all."""
     directors = list(Director.objects.prefetch_related("sites"))
     served: set[int] = set()
     for director in directors:
@@ -201,7 +201,7 @@ def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
     return served if directors else None
 
 
-def _unwell(ce: str, health: CEHealth | None, *, now: datetime) -> str:
+def _why_ce_gets_none(ce: str, health: CEHealth | None, *, now: datetime) -> str:
     if health is None or (health.asked_at is None and not health.failures):
         return f"computing element {ce} has not said yet how many pilots it can take"
     if health.failures:
@@ -229,21 +229,21 @@ def _full(queue: Queue, *, living: int, waiting: int) -> str:
 
 
 def _stalled(queue: Queue, *, until: datetime | None) -> str:
-    """Return that the last pilots of a queue did not start in time, so that the next one waits."""
+    """Return that the last pilots of a queue did not start in time, so that the next one waits; empty: they did."""
     if until is None:
         return ""
     return f"the last pilots in queue {queue} of {queue.ce} did not start in time; the next is sent at {_at(until)}"
 
 
 def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot], *, now: datetime) -> str:
-    """Return that the pilots of a queue come back empty, which stops their submission for what waited then."""
+    """Return that the last pilots of a queue found no jobs, which stops submission for the jobs waiting then."""
     since = now - PRESSURE_FOR
-    found = [
+    recent = [
         in_vain_at(matched_at=pilot.matched_at, nothing_at=pilot.nothing_at)
         for pilot in newest
         if (pilot.matched_at or pilot.nothing_at or since) > since
     ]
-    pressure = throttle_of(found)
+    pressure = throttle_of(recent)
     if pressure.kept or task_queue.created_at.timestamp() >= pressure.seen_at:
         return ""
     return f"nearly all of the last pilots in queue {queue} of {queue.ce} found no job that they could run"
@@ -253,21 +253,21 @@ def _under_pressure(task_queue: TaskQueue, queue: Queue, newest: Sequence[Pilot]
 
 
 def _newest(queues: Sequence[Queue]) -> Mapping[int, Sequence[Pilot]]:
-    """Return the pilots that directors sent last to the first few of the queues, the newest first."""
+    """Return the pilots that directors sent last to the first few of the queues, newest first."""
     # Uses index: pilot_latest_at_queue
     of_each = [
         Pilot.objects.filter(queue=queue.pk, secret__isnull=False).order_by("queue", "-pk")[:_NEWEST]
         for queue in queues[:_MOST_QUEUES]
     ]
-    found: dict[int, list[Pilot]] = {}
+    by_queue: dict[int, list[Pilot]] = {}
     for pilot in of_each[0].union(*of_each[1:], all=True) if of_each else ():
         if pilot.queue_id is not None:
-            found.setdefault(pilot.queue_id, []).append(pilot)
-    return {queue_id: sorted(pilots, key=lambda pilot: -pilot.pk) for queue_id, pilots in found.items()}
+            by_queue.setdefault(pilot.queue_id, []).append(pilot)
+    return {queue_id: sorted(pilots, key=lambda pilot: -pilot.pk) for queue_id, pilots in by_queue.items()}
 
 
 def _last(task_queue: TaskQueue, newest: Mapping[int, Sequence[Pilot]]) -> Iterator[str]:
-    """Yield how the last pilot ended that may have been for the jobs, as far as it ended without one."""
+    """Yield how the last pilot that may have been for the jobs ended, if it ended without one."""
     mine = [pilot for pilots in newest.values() for pilot in pilots if _serves(pilot, task_queue)]
     last = max(mine, key=lambda pilot: pilot.pk, default=None)
     if last is None or last.ended_at is None or last.matched_at is not None:
@@ -292,7 +292,7 @@ _HOW: Final = {
 
 
 def _serves(pilot: Pilot, task_queue: TaskQueue) -> bool:
-    """Return whether a pilot was sent for whoever owns the jobs; what became of private pilots of others is theirs."""
+    """Return whether a pilot was sent for the owner of the jobs; the fate of others' private pilots is not shown."""
     if pilot.group_id is None:
         return pilot.vo_id == task_queue.vo_id
     is_theirs = task_queue.group.shares_jobs or pilot.owner_id == task_queue.owner_id
@@ -301,14 +301,14 @@ def _serves(pilot: Pilot, task_queue: TaskQueue) -> bool:
 
 def _black_holes(queues: Sequence[Queue], *, now: datetime) -> Iterator[str]:
     sites = {queue.ce.site_id for queue in queues}
-    # Uses index: a_host_is_one_black_hole_at_a_time, which holds no others
+    # Uses index: a_host_is_one_black_hole_at_a_time, which contains no others
     rows = BlackHole.objects.in_force(now=now).order_by("until", "pk").values_list("site", "host_name", "until")
-    found = [(host_name, until) for site_id, host_name, until in rows if site_id in sites]
-    if found:
-        verb = "gets" if len(found) == 1 else "get"
+    black_holes = [(host_name, until) for site_id, host_name, until in rows if site_id in sites]
+    if black_holes:
+        verb = "gets" if len(black_holes) == 1 else "get"
         yield (
-            f"{counted(len(found), 'node')} there, {listed(name for name, _ in found)}, {verb} no jobs until "
-            f"{_at(found[0][1])} because jobs fail there at once"
+            f"{counted(len(black_holes), 'node')} there, {listed(name for name, _ in black_holes)}, {verb} no jobs "
+            f"until {_at(black_holes[0][1])} because jobs fail there at once"
         )
 
 
@@ -317,6 +317,6 @@ def _at(moment: datetime | None) -> str:
 
 
 def _short(text: str) -> str:
-    """Return a sentence of others for the middle of one of ours."""
+    """Return a sentence of another program in a form that fits into a sentence."""
     words = " ".join(text.split()).rstrip(".")
     return words if len(words) <= _TROUBLE_LENGTH else f"{words[:_TROUBLE_LENGTH]}…"

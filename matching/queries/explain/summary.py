@@ -1,4 +1,4 @@
-"""Why a job waits, or what it does instead, in one sentence that a physicist understands."""
+"""The summary of an explanation: one sentence for the owner of the job."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,37 +15,37 @@ from wms.jobs.models import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRank:
-    """Where a task queue stands among those of its VO in which jobs wait."""
+    """The rank of a task queue among those of its VO in which jobs wait."""
 
-    #: 1: none has a higher priority; None: it is not drawn, for no queue would take its jobs.
+    #: 1: none has a higher priority; None: it is not drawn, because no queue would take its jobs.
     rank: int | None
-    #: Its part of the priorities of its CPU segment, 0 to 1; 0 where the rank is None.
+    #: Its fraction of the priorities of its CPU segment, 0 to 1; 0 if the rank is None.
     share: float
-    #: How many that can be drawn have a higher CPU segment.
+    #: Number of drawable task queues with a higher CPU segment.
     longer: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found out about a task queue and the queues that serve its VO."""
+    """The findings about a task queue and the queues that serve its VO."""
 
     queues: int
-    #: What explains best why it waits.
+    #: The best explanation why it waits.
     headline: Headline
-    #: {condition: what it compares}.
+    #: {condition: its requirement and offers}.
     details: Mapping[str, str]
     standing: QueueRank
-    #: At the queues that fit, if there are any.
+    #: At the queues that fit, if any.
     pilots: PilotsThere
-    #: Which places come last, until when; empty: none.
+    #: Places that come last, and the time until then; empty: none.
     goes_elsewhere: str = ""
 
 
-#: A sentence names so many causes at most.
+#: Causes in a sentence at most.
 _MOST_PARTS: Final = 3
 
-#: {at} is where it was matched, {why} what its minor status says; either may be empty.
-_TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
+#: {at}: the place of its match, {why}: its minor status; either may be empty.
+_NOT_WAITING: Final[Mapping[JobStatus, str]] = MappingProxyType(
     {
         JobStatus.RECEIVED: "It has been received and is in no task queue yet.",
         JobStatus.WAITING: "It has left its task queue at this moment; ask again.",
@@ -64,98 +64,98 @@ _TOLD: Final[Mapping[JobStatus, str]] = MappingProxyType(
 
 
 def not_waiting(job: Job) -> str:
-    """Return what a job does that stands in no task queue; ``checking`` has the words for one that is Checking."""
+    """Return the state of a job that is in no task queue; for a Checking one see ``checking``."""
     at = f" at {job.site}" if job.site else ""
     why = f" ({job.minor_status})" if job.minor_status else ""
-    return _TOLD[JobStatus(job.status)].format(at=at, why=why)
+    return _NOT_WAITING[JobStatus(job.status)].format(at=at, why=why)
 
 
-def waiting(asked: WaitingRequirements, found: Findings) -> str:
-    """Return why a job waits: the headline in words, and which places come last."""
-    headline_in_words = _SENTENCES[found.headline.verdict](asked, found)
-    if not found.goes_elsewhere or found.headline.verdict is HeadlineKind.NEVER_DRAWN:
+def waiting(needs: WaitingRequirements, findings: Findings) -> str:
+    """Return why a job waits: the headline in words, and the places that come last."""
+    headline_in_words = _SENTENCES[findings.headline.verdict](needs, findings)
+    if not findings.goes_elsewhere or findings.headline.verdict is HeadlineKind.NEVER_DRAWN:
         return headline_in_words
-    return f"{headline_in_words.removesuffix('.')}; {found.goes_elsewhere}."
+    return f"{headline_in_words.removesuffix('.')}; {findings.goes_elsewhere}."
 
 
-def _never_drawn(_asked: WaitingRequirements, found: Findings) -> str:
-    causes = [part.cause for part in found.headline.parts]
+def _never_drawn(_needs: WaitingRequirements, findings: Findings) -> str:
+    causes = [part.cause for part in findings.headline.parts]
     start = "It is never drawn, because" if causes[0].ground is Ground.PRIORITY else "It waits because"
-    return f"{start} {_all_of(found.headline)}."
+    return f"{start} {_all_of(findings.headline)}."
 
 
-def _no_queues(asked: WaitingRequirements, _found: Findings) -> str:
-    return f"It waits because no queue is configured at any site that serves {asked.task_queue.group.vo}."
+def _no_queues(needs: WaitingRequirements, _findings: Findings) -> str:
+    return f"It waits because no queue is configured at any site that serves {needs.task_queue.group.vo}."
 
 
-def _delayed(_asked: WaitingRequirements, found: Findings) -> str:
-    return f"It fits {_fitting(found)} and waits because {_all_of(found.headline)}."
+def _delayed(_needs: WaitingRequirements, findings: Findings) -> str:
+    return f"It fits {_fitting(findings)} and waits because {_all_of(findings.headline)}."
 
 
 def _all_of(headline: Headline) -> str:
     return "; and because ".join(part.cause.words for part in headline.parts)
 
 
-def _fitting(found: Findings) -> str:
-    return f"{found.headline.queues} of {counted(found.queues, 'queue')}"
+def _fitting(findings: Findings) -> str:
+    return f"{findings.headline.queues} of {counted(findings.queues, 'queue')}"
 
 
-def _competing(asked: WaitingRequirements, found: Findings) -> str:
-    standing, vo = found.standing, asked.task_queue.group.vo
+def _competing(needs: WaitingRequirements, findings: Findings) -> str:
+    standing, vo = findings.standing, needs.task_queue.group.vo
     rank = standing.rank or 1
     higher = counted(rank - 1, "task queue") if rank > 1 else "no task queue"
-    # Which of the others fit the same queues is not known here: nothing is promised of what it will get.
+    # Which of the others fit the same queues is unknown here: the text makes no promise.
     come = f"{'mostly ' if vo.any_segment_fraction else ''}{'comes' if standing.longer == 1 else 'come'}"
     where = f"first where {'it fits' if standing.longer == 1 else 'they fit'} too"
     more = [f"{counted(standing.longer, 'task queue')} of longer jobs {come} {where}"] if standing.longer else []
     first_of_all = (
-        f"It fits {_fitting(found)} and waits for a pilot there: {higher} of {vo} "
+        f"It fits {_fitting(findings)} and waits for a pilot there: {higher} of {vo} "
         f"{'have' if rank > 2 else 'has'} a higher priority, and its own has "
         f"{100 * standing.share:.3g} % of the priorities of its CPU segment"
     )
-    return f"{'; '.join([first_of_all, *more, *_pilots(found.pilots)])}."
+    return f"{'; '.join([first_of_all, *more, *_pilots(findings.pilots)])}."
 
 
 def _pilots(there: PilotsThere) -> Sequence[str]:
-    """Return what is told of the pilots that it waits for; nothing as long as some are running."""
+    """Return the texts about the pilots that it waits for; empty while some are running."""
     if there.some_run:
         return []
     if there.coming:
-        return [f"{counted(there.coming, 'pilot')} {'is' if there.coming == 1 else 'are'} on the way", *there.told]
-    return ["no pilot is there now", *there.told]
+        return [f"{counted(there.coming, 'pilot')} {'is' if there.coming == 1 else 'are'} on the way", *there.remarks]
+    return ["no pilot is there now", *there.remarks]
 
 
-def _without_pilots(_asked: WaitingRequirements, found: Findings) -> str:
-    why = "; ".join([*_parts(found.headline), *found.pilots.told])
-    return f"It fits {_fitting(found)}, but no pilot is there and none is sent at present: {why}."
+def _without_pilots(_needs: WaitingRequirements, findings: Findings) -> str:
+    why = "; ".join([*_parts(findings.headline), *findings.pilots.remarks])
+    return f"It fits {_fitting(findings)}, but no pilot is there and none is sent at present: {why}."
 
 
-def _closed(_asked: WaitingRequirements, found: Findings) -> str:
-    headline = found.headline
+def _closed(_needs: WaitingRequirements, findings: Findings) -> str:
+    headline = findings.headline
     which = "only queue that it fits takes" if headline.queues == 1 else f"{headline.queues} queues that it fits take"
     return f"It waits because the {which} no jobs at present: {'; '.join(_parts(headline))}."
 
 
 def _parts(headline: Headline) -> list[str]:
-    """Return the causes; those that hold at some of the queues only with how many these are."""
+    """Return the causes; those that apply to some of the queues only, with the number of these."""
     if headline.is_of_all:
         return [part.cause.words for part in headline.parts]
-    told = [f"at {part.queues} of them, {part.cause.words}" for part in headline.parts[:_MOST_PARTS]]
-    return told if len(headline.parts) <= _MOST_PARTS else [*told, "and others"]
+    parts = [f"at {part.queues} of them, {part.cause.words}" for part in headline.parts[:_MOST_PARTS]]
+    return parts if len(headline.parts) <= _MOST_PARTS else [*parts, "and others"]
 
 
-def _nothing_fits(asked: WaitingRequirements, found: Findings) -> str:
-    headline, vo = found.headline, asked.task_queue.group.vo
+def _nothing_fits(needs: WaitingRequirements, findings: Findings) -> str:
+    headline, vo = findings.headline, needs.task_queue.group.vo
     names = [part.cause.words for part in headline.parts]
     if headline.is_of_all:
-        if "submit_pool" in names and asked.requirements is not None:
-            required = asked.requirements.in_words()
+        if "submit_pool" in names and needs.requirements is not None:
+            required = needs.requirements.in_words()
             return f"It waits because no queue that serves {vo} provides what it requires: {required}."
-        details = ", and it ".join(found.details[name] for name in CONDITIONS if name in names)
+        details = ", and it ".join(findings.details[name] for name in CONDITIONS if name in names)
         return f"It waits because no queue that serves {vo} fits it: it {details}."
     lacking = [
         f"{part.queues} {'does' if part.queues == 1 else 'do'} not fit because it "
-        f"{_unmet(part.cause.words, asked, found)}"
+        f"{_unmet(part.cause.words, needs, findings)}"
         for part in headline.parts[:_MOST_PARTS]
     ]
     return (
@@ -164,9 +164,9 @@ def _nothing_fits(asked: WaitingRequirements, found: Findings) -> str:
     )
 
 
-def _unmet(name: str, asked: WaitingRequirements, found: Findings) -> str:
-    """Return what the job asks; where it is the queues that ask something of jobs, that too."""
-    return found.details[name] if name in {"required_tags", "job_type"} else WORDS[name].asks(asked)
+def _unmet(name: str, needs: WaitingRequirements, findings: Findings) -> str:
+    """Return the requirement of the job; if the queue requires something of jobs, that too."""
+    return findings.details[name] if name in {"required_tags", "job_type"} else WORDS[name].asks(needs)
 
 
 _SENTENCES: Final[Mapping[HeadlineKind, Callable[[WaitingRequirements, Findings], str]]] = MappingProxyType(

@@ -174,7 +174,7 @@ def test_directors_that_do_not_run_or_serve_others_are_why(world: World, alice: 
 
 def test_types_of_computing_elements_that_get_no_pilots_are_why(world: World, alice: APIClient) -> None:
     ComputingElement.objects.update(type="cream")
-    assert "no computing element of the type cream, and ce01.cern.ch is one" in summary(alice, world)
+    assert "no computing element of the type cream, as ce01.cern.ch is" in summary(alice, world)
 
 
 def test_pilots_that_come_back_empty_are_why_for_what_waited_then(world: World, alice: APIClient) -> None:
