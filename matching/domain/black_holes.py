@@ -1,9 +1,9 @@
-"""Which hosts are black holes: there jobs end badly, and so fast that the host takes more and more of them.
+"""The black hole rule: a host is excluded if its jobs fail fast, so that it would take more and more of them (ADR 26).
 
-A host is one when jobs that end well elsewhere fail on it. Jobs that fail wherever they run tell nothing of a node,
-nor do hosts that are suspected themselves. So when all jobs fail everywhere (a storage element is down, a user has
-submitted ten thousand wrong jobs), no host is blamed. Jobs that ran on no other host (it is the only one, or the only
-one of its kind) speak against it together: when those of several users fail, and hardly anybody's end well.
+A host is a black hole if jobs fail on it that succeed elsewhere. Jobs that fail wherever they run are no evidence, nor
+are results on other suspected hosts. So if all jobs fail everywhere (a storage element is down, a user has submitted
+ten thousand wrong jobs), no host is excluded. Jobs that ran on no other host (it is the only one, or the only one of
+its kind) are evidence together: if those of several users fail, and hardly anybody's succeed.
 """
 
 from collections import defaultdict
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-#: Of the leases that ended on a host: a few jobs that happen to be good do not excuse it.
+#: Fraction of a host's leases that must have failed: a few jobs that succeed by chance do not excuse it.
 MOST: Final = 0.8
-#: Jobs do well on a host, or elsewhere, when at least so much of them does.
+#: Fraction of jobs that must succeed for them to do well on a host, or elsewhere.
 HALF: Final = 0.5
-#: Users whose jobs must fail on a host where there is no other to compare it with: so many are hardly wrong at once.
+#: Users whose jobs must fail on a host that cannot be compared with others: so many are hardly all wrong at once.
 SEVERAL: Final = 3
 FIRST_PAUSE: Final = timedelta(hours=1)
 LONGEST_PAUSE: Final = timedelta(days=1)
 
 
 class Host(NamedTuple):
-    """A worker node; names of nodes are those of their site."""
+    """A worker node; its name is unique within its site."""
 
     site_id: int
     name: str
 
 
 class JobKind(NamedTuple):
-    """Jobs that are much the same: of one owner, job type and CPU segment."""
+    """Similar jobs: of one owner, job type and CPU segment."""
 
     owner_id: int
     job_type: str
@@ -39,11 +39,11 @@ class JobKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTally:
-    """Leases of one kind of jobs that ended on one host.
+    """The leases of one kind of jobs that ended on one host.
 
     Args:
-        fetched: all that ended, but those whose job was killed by somebody.
-        failed: of these, those whose job failed, or was handed back, a short time after it was matched.
+        fetched: all, except those whose job was killed by somebody.
+        failed: those of them whose job failed, or was returned, soon after its match.
     """
 
     host: Host
@@ -53,26 +53,26 @@ class HostTally:
 
     @property
     def is_well(self) -> bool:
-        """Whether at least half of them did not fail fast."""
+        """Return whether at least half of them did not fail fast."""
         return self.failed <= HALF * self.fetched
 
 
 class FoundBlackHole(NamedTuple):
-    """What speaks against a host: leases of jobs that tell something of it, and those of them that failed fast."""
+    """The evidence against a host: leases of comparable jobs, and those of them that failed fast."""
 
     fetched: int
     failed: int
-    #: Whose jobs failed, where it takes several users to tell; 0: jobs like these do well elsewhere.
+    #: Number of users whose jobs failed, if the evidence is theirs together; 0: similar jobs do well elsewhere.
     owners: int = 0
 
 
 class EarlierBlackHole(NamedTuple):
-    """The last time that the host was a black hole."""
+    """The previous exclusion of a host."""
 
     found_at: datetime
     until: datetime
     lifted_at: datetime
-    #: By a person, who had the node repaired: not because its time was over.
+    #: Lifted by a person, after a repair; False: it ended by itself.
     by_somebody: bool
 
 
@@ -80,8 +80,8 @@ def black_holes(tallies: Iterable[HostTally], *, failures: int) -> Mapping[Host,
     """Return the hosts that are black holes.
 
     Args:
-        tallies: of every host and kind of jobs, one each, within some time.
-        failures: leases that must have failed fast on a host, at least 1.
+        tallies: of every host and kind of jobs, one each, within some period.
+        failures: minimum of leases that failed fast on a host, at least 1.
     """
     of_host: defaultdict[Host, list[HostTally]] = defaultdict(list)
     of_kind: defaultdict[JobKind, list[HostTally]] = defaultdict(list)
@@ -90,18 +90,18 @@ def black_holes(tallies: Iterable[HostTally], *, failures: int) -> Mapping[Host,
         of_kind[tally.kind].append(tally)
     suspects = {host for host, there in of_host.items() if _is_bad(_sum(there), failures=failures)}
     proven = {kind: _does_well_elsewhere(seen, suspects) for kind, seen in of_kind.items()} if suspects else {}
-    found = {}
+    holes = {}
     for host in suspects:
         telling = [tally for tally in of_host[host] if proven[tally.kind]]
         nowhere_else = [tally for tally in of_host[host] if len(of_kind[tally.kind]) == 1]
         against = (_sum(telling), _of_several(telling + nowhere_else))
         if bad := [each for each in against if _is_bad(each, failures=failures)]:
-            found[host] = bad[0]
-    return found
+            holes[host] = bad[0]
+    return holes
 
 
 def pause_of(earlier: EarlierBlackHole | None, *, now: datetime) -> timedelta:
-    """Return for how long a black hole gets no jobs: twice as long as before when it has become one again soon."""
+    """Return the time for which a black hole gets no jobs: doubled if it soon became one again."""
     if earlier is None or earlier.by_somebody or now - earlier.lifted_at > LONGEST_PAUSE:
         return FIRST_PAUSE
     return min(LONGEST_PAUSE, 2 * (earlier.until - earlier.found_at))
@@ -115,22 +115,22 @@ def _sum(tallies: Iterable[HostTally]) -> FoundBlackHole:
 
 
 def _of_several(tallies: Iterable[HostTally]) -> FoundBlackHole:
-    """Return what the jobs of several users say together; nothing where too few, or too few of them, fail."""
+    """Return the jobs of several users as evidence; of no leases if too few users, or too few of their jobs, fail."""
     of_owner: defaultdict[int, list[HostTally]] = defaultdict(list)
     for tally in tallies:
         of_owner[tally.kind.owner_id].append(tally)
-    # By user, not by lease: of one who is wrong there may be thousands.
-    failing = sum(_is_bad(_sum(of_one), failures=1) for of_one in of_owner.values())
+    # By user, not by lease: one user may have thousands of wrong jobs.
+    failing = sum(_is_bad(_sum(of_one_owner), failures=1) for of_one_owner in of_owner.values())
     if failing < max(SEVERAL, MOST * len(of_owner)):
         return FoundBlackHole(fetched=0, failed=0)
     return _sum(tally for of_one in of_owner.values() for tally in of_one)._replace(owners=failing)
 
 
-def _is_bad(found: FoundBlackHole, *, failures: int) -> bool:
-    return found.failed >= failures and found.failed >= MOST * found.fetched
+def _is_bad(tally: FoundBlackHole, *, failures: int) -> bool:
+    return tally.failed >= failures and tally.failed >= MOST * tally.fetched
 
 
 def _does_well_elsewhere(seen: Iterable[HostTally], suspects: set[Host]) -> bool:
-    # By host, not by lease: on one bad host more jobs fail than end well on many good ones.
+    # By host, not by lease: on one bad host more jobs fail than succeed on many good ones.
     elsewhere = [tally.is_well for tally in seen if tally.host not in suspects]
     return bool(elsewhere) and sum(elsewhere) >= HALF * len(elsewhere)

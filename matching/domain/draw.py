@@ -1,4 +1,4 @@
-"""The draw of a match: a task queue, then a user priority in it (TQM, PIL; DESIGN §3.5)."""
+"""The draw of a match: a task queue, then a user priority in it (TQM, PIL; ADR 2)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ def draw_user_priority(jobs: NDArray[np.int64], *, chance: float) -> int:
     """Return a user priority, drawn in proportion to (jobs × weight).
 
     Args:
-        jobs: waiting jobs by user priority, of which one is not 0.
+        jobs: waiting jobs by user priority; at least one is not 0.
         chance: uniform in [0, 1).
 
     Source: TQM, "Resource matching", with PIL's linear scale (ADR 2: TQM's RAND()/priority is not proportional).
@@ -25,23 +25,23 @@ def draw_user_priority(jobs: NDArray[np.int64], *, chance: float) -> int:
 
 
 class Drawn(NamedTuple):
-    """A row of the index, and a user priority of which a job waits there."""
+    """A row of the index, and the user priority of a job that waits there."""
 
     row: int
     user_priority: int
-    #: Whether it was set aside, and only such levels are left: it is worth waiting for.
+    #: Whether it was set aside and only such levels are left: the claim should wait for it.
     is_last_resort: bool = False
 
 
 class Lottery:
-    """The task queues that fit one offer, less those that were found empty or closed.
+    """The task queues that fit one offer, without those that were found empty or closed.
 
-    Among the queues of the highest CPU segment that is left one is drawn in proportion to its priority; in it a user
-    priority in proportion to (jobs × weight). The draws are exact: a cumulative sum and a binary search (ADR 2).
+    Of the highest CPU segment left, one task queue is drawn in proportion to its priority, and in it a user priority in
+    proportion to (jobs × weight). The draws are exact: a cumulative sum and a binary search (ADR 2).
 
     Args:
-        segments: the rows that fit, of one CPU segment after the other, highest first; asked for when needed.
-        priority: by row; 0 where no job waits.
+        segments: the rows that fit, one CPU segment after the other, highest first; read when needed.
+        priority: by row; 0 if no job waits.
         jobs: waiting jobs, by row and user priority.
     """
 
@@ -49,19 +49,19 @@ class Lottery:
         self._segments = iter(segments)
         self._priority = priority
         self._jobs = jobs
-        #: Of the segment that is drawn from: rows, and the cumulative sum of their priorities.
+        #: Rows of the current segment, and the cumulative sum of their priorities.
         self._rows = np.empty(0, dtype=np.intp)
         self._bounds = np.empty(0)
-        #: {row: user priorities that are left out}.
+        #: {row: excluded user priorities}.
         self._left_out_levels: dict[int, set[int]] = {}
-        #: Further ones: rows, which ascend, and user priorities.
+        #: Levels excluded beforehand: ascending rows, and user priorities.
         self._left_out_beforehand = (np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp))
         self._aside: list[Drawn] = []
-        #: Rows that no segment is to bring.
+        #: Rows excluded from every segment.
         self._left_out: Mask | None = None
 
     def draw(self, *, queue_chance: float, level_chance: float) -> Drawn | None:
-        """Return a queue and a user priority, in the end those that were set aside; None when nothing is left.
+        """Return a row and a user priority, at last those set aside; None if nothing is left.
 
         Args:
             queue_chance, level_chance: independent and uniform in [0, 1).
@@ -75,13 +75,13 @@ class Lottery:
         return Drawn(row, draw_user_priority(self._jobs_left(row), chance=level_chance))
 
     def leave_out(self, drawn: Drawn) -> None:
-        """Take a level out of the draw: it is empty, or held back."""
+        """Exclude a level from the draw: it is empty, or held back."""
         self._left_out_levels.setdefault(drawn.row, set()).add(drawn.user_priority)
         if not self._jobs_left(drawn.row).any():
             self.leave_out_queue(drawn.row)
 
     def leave_out_levels(self, rows: NDArray[np.intp], user_priorities: NDArray[np.intp]) -> None:
-        """Take levels out of the draw, of every segment; once, and in the order of their rows."""
+        """Exclude levels of every segment from the draw; once, and in the order of their rows."""
         if not len(rows):
             return
         self._left_out_beforehand = (rows, user_priorities)
@@ -93,23 +93,23 @@ class Lottery:
         self.leave_out_queues(left_out)
 
     def set_aside(self, drawn: Drawn) -> None:
-        """Take a level out of the draw until nothing else is left: others hold its jobs at this moment."""
+        """Exclude a level until nothing else is left: other claims hold its jobs at this moment."""
         self._aside.append(drawn)
         self.leave_out(drawn)
 
     def leave_out_queue(self, row: int) -> None:
-        """Take a queue out of the draw: it is empty or closed."""
+        """Exclude a task queue from the draw: it is empty or closed."""
         self._draw_from(self._rows[self._rows != row])
 
     def leave_out_queues(self, rows: Mask) -> None:
-        """Take queues out of the draw, of every segment: they are closed together."""
+        """Exclude task queues of every segment from the draw: they are closed together."""
         self._left_out = rows if self._left_out is None else self._left_out | rows
         self._draw_from(self._rows)
 
     def _draw_from(self, rows: Rows) -> None:
         if self._left_out is not None:
             rows = rows[~self._left_out[rows]]
-        # NB: without those of priority 0, which are never drawn: an empty part of the sum could be hit at its bound.
+        # NB: without those of priority 0, which must never be drawn: an empty interval could be hit at its bound.
         priorities = self._priority[rows]
         drawn = priorities > 0
         self._rows, self._bounds = rows[drawn], priorities[drawn].cumsum()
@@ -124,7 +124,7 @@ class Lottery:
 
 
 def _position(bounds: NDArray[np.float64], chance: float) -> int:
-    """Return where *chance* of the whole falls among parts with these upper bounds."""
+    """Return the interval that contains the fraction *chance* of the whole, for intervals with these upper bounds."""
     position = int(bounds.searchsorted(chance * bounds[-1], side="right"))
-    # The sum can round so that the point lies on the last bound; the last part that is not empty is meant then.
+    # Rounding can put the point on the last bound; then the last interval that is not empty is meant.
     return min(position, int(bounds.searchsorted(bounds[-1], side="left")))

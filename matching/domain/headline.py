@@ -1,14 +1,14 @@
-"""The headline of an explanation: which of many causes explains best why a job waits.
+"""The headline of an explanation: those of many causes that best explain why a job waits.
 
 A cause is one reason for which one queue does not take the job: a condition of the match, a ban, a throttle, a limit.
 The rule has three steps:
 
-1. Causes of the job itself (its owner is not matched, its group has priority 0) hold at every queue: they come alone.
-2. If some queue has no cause against the job, the job competes there; when no pilot comes to any such queue, the
-   reasons for that are the headline; when the job itself is delayed, the delay is.
-3. Otherwise the queues that conditions alone do not exclude are looked at; if there is none, all queues are, and only
-   conditions count, because nothing else would help. Causes that hold at every one of these queues are named, all of
-   them. If there is none, causes are named greedily: each time the one that holds at most of the queues that are not
+1. Causes of the job itself (its owner is not matched, its group has priority 0) apply everywhere: only they are named.
+2. If some queue has no cause against the job, the job competes there; if no pilot comes to any such queue, the
+   reasons for that are the headline; if the job itself is delayed, the delay is.
+3. Otherwise the queues that meet all conditions are considered; if there are none, all queues are, and only
+   conditions count, because nothing else would help. Causes that apply at every one of these queues are named, all of
+   them. If there are none, causes are named greedily: each time the one that applies at most of the queues not
    explained yet.
 """
 
@@ -20,7 +20,7 @@ from typing import Final
 
 
 class Ground(IntEnum):
-    """The kind of a cause; of causes that explain equally much, the one of the earlier kind is named first."""
+    """The kind of a cause; of causes that explain equally much, the earlier kind is named first."""
 
     OWNER = auto()
     PRIORITY = auto()
@@ -37,14 +37,14 @@ class Cause:
     """One reason for which a job is not matched; equal ones at several queues are the same cause."""
 
     ground: Ground
-    #: The words of the cause; of a condition, its name.
+    #: The text of the cause; of a condition, its name.
     words: str
 
 
 class HeadlineKind(StrEnum):
-    """The standing of a waiting job, as its headline tells it."""
+    """The state of a waiting job."""
 
-    #: The job is never matched, wherever: the causes are the job's own.
+    #: The job is never matched anywhere: the causes are the job's own.
     NEVER_DRAWN = auto()
     #: No queue serves the VO.
     NO_QUEUES = auto()
@@ -62,7 +62,7 @@ class HeadlineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseCount:
-    """One cause of a headline, and at how many of the queues that the headline is about it holds."""
+    """One cause of a headline, and the number of queues at which it applies."""
 
     cause: Cause
     queues: int
@@ -70,7 +70,7 @@ class CauseCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The verdict, its causes with the best explanation first, and the number of queues that it is about."""
+    """The kind of headline, its causes with the best explanation first, and the number of queues considered."""
 
     verdict: HeadlineKind
     parts: tuple[CauseCount, ...] = ()
@@ -78,7 +78,7 @@ class Headline:
 
     @property
     def is_of_all(self) -> bool:
-        """Whether each of the causes holds at every queue that the headline is about."""
+        """Return whether each cause applies at every queue considered."""
         return all(part.queues == self.queues for part in self.parts)
 
 
@@ -93,8 +93,8 @@ def headline(
 
     Args:
         of_job: causes of the job itself.
-        queues: for each queue that serves the job's VO the causes against the job there; none: it takes the job.
-        no_pilots: for each queue that takes the job why no pilot comes there; None: pilots are there, or may come.
+        queues: for each queue that serves the job's VO the causes against the job there; empty: it takes the job.
+        no_pilots: for each queue that takes the job why no pilot comes; None: pilots are there, or may come.
     """
     lasting = [cause for cause in of_job if cause.ground in _LASTING]
     if lasting:
@@ -131,7 +131,7 @@ def _about(verdict: HeadlineKind, queues: Sequence[Collection[Cause]]) -> Headli
 
 
 def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[CauseCount, ...]:
-    """Return the causes that explain most: those of every queue, else the fewest that together explain all.
+    """Return the causes that explain most: those of every queue, else the fewest that explain all queues together.
 
     Args:
         queues: the causes at each queue, at least one everywhere.
@@ -142,7 +142,7 @@ def best_explanation(queues: Sequence[Collection[Cause]]) -> tuple[CauseCount, .
     order = {cause: number for number, cause in enumerate(count)}
 
     def rank(cause: Cause) -> tuple[int, int, int, int]:
-        """Return what sorts the better of two causes that explain equally many queues first."""
+        """Return the sort key of causes that explain equally many queues, best first."""
         return -count[cause], -sole[cause], cause.ground, order[cause]
 
     of_all = [cause for cause in count if count[cause] == len(queues)]

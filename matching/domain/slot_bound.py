@@ -1,11 +1,11 @@
-"""The bound of what a pilot has at once, whatever it offers: the slot of its queue."""
+"""The bound of a pilot's resources, whatever it offers: the slot of its queue."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 
 class SlotBound(NamedTuple):
-    """The most that a pilot offers, and that the jobs of its open leases ask for together; None: not bounded."""
+    """The maximum of a pilot's offer, and of the requirements of its open leases together; None: not bounded."""
 
     processors: int
     memory_mb: int | None = None
@@ -14,11 +14,11 @@ class SlotBound(NamedTuple):
 
     @classmethod
     def smallest(cls, bounds: Iterable[Self]) -> Self:
-        """Return what all of *bounds*, at least one, allow."""
+        """Return the smallest amounts of *bounds*, at least one."""
         columns = zip(*bounds, strict=True)
         return cls._make(min((most for most in column if most is not None), default=None) for column in columns)
 
     def exceeded_by(self, offered: object) -> Mapping[str, Any]:
-        """Return the bounds, by name, of the amounts of which *offered*, with attributes of these names, has more."""
+        """Return the bounds, by name, that *offered*, an object with attributes of these names, exceeds."""
         named = self._asdict().items()
         return {name: most for name, most in named if most is not None and getattr(offered, name) > most}

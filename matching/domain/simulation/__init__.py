@@ -1,4 +1,4 @@
-"""What groups would get: the match's own rules played over simulated days, without database, clock or pilots.
+"""Simulation of the match's rules over simulated days, without database, clock or pilots.
 
-``scenario`` says what there is, ``playing`` plays it, ``outcome`` tells what came of it.
+``scenario`` is the input, ``simulator`` runs it, ``outcome`` is the result.
 """

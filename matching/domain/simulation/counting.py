@@ -1,11 +1,11 @@
-"""Counts that are kept while a simulation plays."""
+"""Counters of a running simulation."""
 
 from array import array
 from typing import NamedTuple
 
 
 class DeliveryCount:
-    """What was asked and what was given to one group, user, CPU segment, VO or site; times in simulated seconds."""
+    """Jobs submitted and run of one group, user, CPU segment, VO or site; times in simulated seconds."""
 
     __slots__ = (
         "_counted_until_s",
@@ -20,21 +20,21 @@ class DeliveryCount:
 
     def __init__(self) -> None:
         self.submitted = self.started = self.finished = 0
-        #: Time in which jobs ran, and the same times their processors (ADR 13).
+        #: Time in which jobs ran, and the same multiplied by their processors (ADR 13).
         self.job_s = self.processor_s = 0.0
-        #: Of each job that started, how long it had waited.
+        #: Waiting time of each job that started.
         self.waits_s = array("d")
         self._processors = 0
         self._counted_until_s = 0.0
 
     @property
     def waiting(self) -> int:
-        """Jobs that wait now."""
+        """Return the number of jobs that wait now."""
         return self.submitted - self.started
 
     @property
     def running(self) -> int:
-        """Jobs that run now."""
+        """Return the number of jobs that run now."""
         return self.started - self.finished
 
     def start(self, now_s: float, *, processors: int, waited_s: float) -> None:
@@ -51,48 +51,48 @@ class DeliveryCount:
         self._processors -= processors
 
     def count_until(self, now_s: float) -> None:
-        """Count what has been running until now."""
+        """Count the running time of jobs until now."""
         passed_s = now_s - self._counted_until_s
         self.job_s += passed_s * self.running
         self.processor_s += passed_s * self._processors
         self._counted_until_s = now_s
 
 
-class Got(NamedTuple):
-    """What was given; the amounts of two moments are subtracted."""
+class RunAmount(NamedTuple):
+    """Time in which jobs ran; the difference of two is that between two moments."""
 
     started: int
     processor_s: float
 
 
 class ContentionCount:
-    """What a group, and all of its VO, got while jobs of the group waited: only then is its share at stake."""
+    """Running time of a group, and of its whole VO, while jobs of the group waited: only then does its share matter."""
 
     def __init__(self, group: DeliveryCount, *, vo: DeliveryCount) -> None:
         self._tallies = (group, vo)
-        self._began: tuple[float, tuple[Got, ...]] | None = None
-        #: How long jobs of the group waited, in seconds.
+        self._began: tuple[float, tuple[RunAmount, ...]] | None = None
+        #: Seconds in which jobs of the group waited.
         self.waited_s = 0.0
-        self.group, self.vo = Got(0, 0.0), Got(0, 0.0)
+        self.group, self.vo = RunAmount(0, 0.0), RunAmount(0, 0.0)
 
     def begin(self, now_s: float) -> None:
-        """Note that jobs of the group wait from now on, if it is not noted."""
+        """Record that jobs of the group wait from now on, unless they did already."""
         if self._began is None:
             self._began = (now_s, self._got(now_s))
 
     def end(self, now_s: float) -> None:
-        """Note that no job of the group waits any more."""
+        """Record that no job of the group waits any more."""
         if self._began is None:
             return
         (began_s, before), self._began = self._began, None
         self.waited_s += now_s - began_s
         after = self._got(now_s)
         self.group, self.vo = (
-            Got(sum_.started + now.started - then.started, sum_.processor_s + now.processor_s - then.processor_s)
+            RunAmount(sum_.started + now.started - then.started, sum_.processor_s + now.processor_s - then.processor_s)
             for sum_, now, then in zip((self.group, self.vo), after, before, strict=True)
         )
 
-    def _got(self, now_s: float) -> tuple[Got, ...]:
+    def _got(self, now_s: float) -> tuple[RunAmount, ...]:
         for tally in self._tallies:
             tally.count_until(now_s)
-        return tuple(Got(tally.started, tally.processor_s) for tally in self._tallies)
+        return tuple(RunAmount(tally.started, tally.processor_s) for tally in self._tallies)

@@ -1,4 +1,4 @@
-"""Who got what in a simulation: every submission, start and end, counted under all that it is asked by."""
+"""The counters of a simulation: every submission, start and end, in all groupings."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from taskqueues.domain.definition import QueueDefinition
 
 @dataclass(slots=True)
 class Ledger:
-    """The counts of one simulation, by VO, group, (group, owner), (VO, CPU segment in seconds) and site."""
+    """The counters of one simulation, by VO, group, (group, owner), (VO, CPU segment in seconds) and site."""
 
     vos: dict[int, DeliveryCount]
     groups: dict[int, DeliveryCount]
@@ -32,31 +32,31 @@ class Ledger:
 
     def submit(self, queue: QueueDefinition, *, now_s: float) -> None:
         """Count a job that begins to wait."""
-        for tally in self._asked_by(queue):
+        for tally in self._counts_of(queue):
             tally.submitted += 1
         self.demands[queue.group_id].begin(now_s)
 
     def start(self, queue: QueueDefinition, *, site: str, now_s: float, waited_s: float) -> None:
         """Count a job that starts."""
-        for tally in (*self._asked_by(queue), self.sites[site]):
+        for tally in (*self._counts_of(queue), self.sites[site]):
             tally.start(now_s, processors=queue.processors, waited_s=waited_s)
         if not self.groups[queue.group_id].waiting:
             self.demands[queue.group_id].end(now_s)
 
     def finish(self, queue: QueueDefinition, *, site: str, now_s: float) -> None:
         """Count a job that ends."""
-        for tally in (*self._asked_by(queue), self.sites[site]):
+        for tally in (*self._counts_of(queue), self.sites[site]):
             tally.finish(now_s, processors=queue.processors)
 
     def close(self, now_s: float) -> None:
-        """Count what still runs and waits until now."""
+        """Count jobs that still run or wait until now."""
         for demand in self.demands.values():
             demand.end(now_s)
         for tallies in (self.vos, self.groups, self.owners, self.segments, self.sites):
             for tally in tallies.values():
                 tally.count_until(now_s)
 
-    def _asked_by(self, queue: QueueDefinition) -> Iterable[DeliveryCount]:
+    def _counts_of(self, queue: QueueDefinition) -> Iterable[DeliveryCount]:
         return (
             self.vos[queue.vo_id],
             self.groups[queue.group_id],

@@ -1,4 +1,4 @@
-"""What came of a simulation."""
+"""The result of a simulation."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matching.domain.simulation.counting import DeliveryCount, Got
+from matching.domain.simulation.counting import DeliveryCount, RunAmount
 from matching.domain.simulation.ledger import Ledger
 from matching.domain.simulation.scenario import Scenario
 from matching.domain.simulation.waiting import Waiting
@@ -15,7 +15,7 @@ from taskqueues.domain.definition import QueueDefinition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitTimes:
-    """How long jobs waited that started, in seconds."""
+    """Waiting times of jobs that started, in seconds."""
 
     median_s: float
     p95_s: float
@@ -24,43 +24,43 @@ class WaitTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What some jobs of a VO got."""
+    """Usage of some jobs of a VO."""
 
     submitted: int
     started: int
     finished: int
     running: int
     waiting: int
-    #: Time in which they ran, times their processors (ADR 13).
+    #: Time in which they ran, multiplied by their processors (ADR 13).
     processor_s: float
-    #: Parts of what the whole VO got, 0 to 1; None: it got nothing.
+    #: Fraction of the usage of the whole VO, 0 to 1; None: the VO used nothing.
     cpu_share: float | None
     start_share: float | None
     #: None: none started.
     waits: WaitTimes | None
-    #: How long the oldest has waited that still waits; None: none does.
+    #: Waiting time of the oldest job that still waits; None: none waits.
     oldest_waiting_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contended:
-    """What a group got while jobs of it waited."""
+    """Usage of a group while jobs of it waited."""
 
-    #: For how long, as a part of the simulated time.
+    #: Duration, as a fraction of the simulated time.
     time_fraction: float
-    #: Parts of what the whole VO got in that time; None: it got nothing.
+    #: Fraction of the usage of the whole VO in that time; None: the VO used nothing.
     cpu_share: float | None
     start_share: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResult:
-    """What a group got."""
+    """The result of a group."""
 
     vo: str
     group: str
     shares_jobs: bool
-    #: Part of the shares of its VO, 0 to 1; None: all of them are 0.
+    #: Fraction of the shares of its VO, 0 to 1; None: all of them are 0.
     configured_share: float | None
     delivered: Delivered
     contended: Contended
@@ -68,7 +68,7 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserResult:
-    """What a user got in a group that does not share jobs."""
+    """The result of a user in a group that does not share jobs."""
 
     vo: str
     group: str
@@ -78,7 +78,7 @@ class UserResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentResult:
-    """What the jobs of one CPU segment of a VO got."""
+    """The result of one CPU segment of a VO."""
 
     vo: str
     cpu_segment_s: int
@@ -87,19 +87,19 @@ class SegmentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteResult:
-    """What ran at a site."""
+    """The result of a site."""
 
     site: str
     slots: int
     started: int
-    #: Part of the slots' time in which jobs ran, and of their processors' time that jobs had asked for; None: no slots.
+    #: Fraction of the slots' time in which jobs ran, and of their processors' time that jobs required; None: no slots.
     utilization: float | None
     processor_utilization: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationResult:
-    """What everybody got, in the order of the scenario; segments shortest first."""
+    """All results, in the order of the scenario; segments shortest first."""
 
     simulated_s: float
     groups: tuple[GroupResult, ...]
@@ -109,8 +109,8 @@ class SimulationResult:
 
 
 def outcome_of(scenario: Scenario, *, ledger: Ledger, waiting: Waiting, until_s: float) -> SimulationResult:
-    """Return what came of a simulation that has been counted until *until_s* seconds."""
-    telling = _Telling(scenario, ledger, waiting, until_s)
+    """Return the result of a simulation that has been counted until *until_s* seconds."""
+    telling = _ResultBuilder(scenario, ledger, waiting, until_s)
     return SimulationResult(
         simulated_s=until_s,
         groups=telling.groups(),
@@ -120,8 +120,8 @@ def outcome_of(scenario: Scenario, *, ledger: Ledger, waiting: Waiting, until_s:
     )
 
 
-class _Telling:
-    """Turns counts into what people ask."""
+class _ResultBuilder:
+    """Computes the result from the counters."""
 
     def __init__(self, scenario: Scenario, ledger: Ledger, waiting: Waiting, until_s: float) -> None:
         self._scenario, self._ledger, self._waiting, self._until_s = scenario, ledger, waiting, until_s
@@ -195,7 +195,8 @@ class _Telling:
 
     def _delivered(self, tally: DeliveryCount, *, vo_id: int, oldest_s: float | None) -> Delivered:
         vo = self._ledger.vos[vo_id]
-        cpu_share, start_share = _shares(Got(tally.started, tally.processor_s), Got(vo.started, vo.processor_s))
+        part, whole = (RunAmount(each.started, each.processor_s) for each in (tally, vo))
+        cpu_share, start_share = _shares(part, whole)
         return Delivered(
             submitted=tally.submitted,
             started=tally.started,
@@ -224,7 +225,7 @@ def _waits(tally: DeliveryCount) -> WaitTimes | None:
     return WaitTimes(median_s=median_s, p95_s=p95_s, max_s=max_s)
 
 
-def _shares(part: Got, whole: Got) -> tuple[float | None, float | None]:
+def _shares(part: RunAmount, whole: RunAmount) -> tuple[float | None, float | None]:
     return _part(part.processor_s, whole.processor_s), _part(part.started, whole.started)
 
 

@@ -1,4 +1,4 @@
-"""Where jobs run in a simulation, and what a free slot there may draw from."""
+"""The queues of a simulation, and the task queues from which their free slots draw."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from taskqueues.domain.conditions import fitting
 
 
 class FittingQueues:
-    """The task queues that fit what a pilot of one VO offers in one place."""
+    """The task queues that fit the offer of one VO's pilot in one place."""
 
     def __init__(self, fits: Mask, columns: Columns, *, any_segment_fraction: float) -> None:
         by_segment = [rows.start + np.flatnonzero(fits[rows]) for rows in columns.segments().values()]
@@ -21,7 +21,7 @@ class FittingQueues:
         self._any_segment_fraction = any_segment_fraction
 
     def lottery(self, waiting: Waiting, *, chance: Chance) -> Lottery:
-        """Return the lottery of one match: of the highest CPU segment first, or of all together (DESIGN §3.5)."""
+        """Return the lottery of one match: of the highest CPU segment first, or of all together."""
         any_segment = self._any_segment_fraction > 0 and chance.random() < self._any_segment_fraction
         return Lottery(
             self._together if any_segment else self._segments, priority=waiting.drawn_priority, jobs=waiting.jobs
@@ -29,13 +29,13 @@ class FittingQueues:
 
 
 class SimulatedQueue:
-    """The slots of one queue of a CE, each of which is free or runs a job."""
+    """The slots of one queue of a CE; each is free or runs a job."""
 
     def __init__(self, slots: Slots, columns: Columns, *, any_segment_fraction: Mapping[int, float]) -> None:
         self.site = slots.site
         self.free = slots.number
         fits = {vo_id: fitting(columns, offer) for vo_id, offer in slots.offers.items()}
-        #: Rows that fit what is offered to any of the VOs.
+        #: Rows that fit the offer to any of the VOs.
         self.fits: Mask = np.logical_or.reduce([np.zeros(len(columns), dtype=np.bool_), *fits.values()])
         self._choices = [
             FittingQueues(mask, columns, any_segment_fraction=any_segment_fraction[vo_id])
@@ -44,7 +44,7 @@ class SimulatedQueue:
         ]
 
     def choices(self, chance: Chance) -> list[FittingQueues]:
-        """Return the choice of each VO, in the random order in which pilots of the VOs come."""
+        """Return the choices of all VOs, in a random order of their pilots."""
         choices = self._choices
         if len(choices) > 1:
             choices = sorted(choices, key=lambda _: chance.random())
@@ -52,7 +52,7 @@ class SimulatedQueue:
 
 
 def unserved(scenario: Scenario) -> tuple[int, ...]:
-    """Return the positions, in the scenario, of the work that fits no slot at all."""
+    """Return the positions in the scenario of the work that fits no slot at all."""
     waiting = Waiting(scenario)
     fits = np.zeros(len(waiting.columns), dtype=np.bool_)
     for slots in scenario.slots:

@@ -1,4 +1,4 @@
-"""What is simulated: who shares, what is submitted, and where it may run."""
+"""The input of a simulation: VOs, groups, jobs and slots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ class Chance(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedVO:
-    """A VO, with how it shares (DESIGN §3.3, §3.5)."""
+    """A VO and its parameters of sharing (docs/architecture.md, Priorities)."""
 
     vo_id: int
     name: str
     history_fair_share: bool = False
-    #: Of the matches: they ignore the rule of the highest CPU segment.
+    #: Fraction of the matches that ignore the rule of the highest CPU segment.
     any_segment_fraction: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedGroup:
-    """A group, with the share that its task queues divide among them."""
+    """A group, with the share that is divided over its task queues."""
 
     group_id: int
     vo_id: int
@@ -49,7 +49,7 @@ class SimulatedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTime:
-    """How long jobs run: lognormal around a mean, or all equally long.
+    """The run time of jobs: lognormal around a mean, or constant.
 
     Args:
         mean_s: seconds, > 0.
@@ -71,32 +71,32 @@ class RunTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Jobs of one kind: where they wait, how many come, and how long they run."""
+    """Jobs of one kind: their task queue, their rate, and their run time."""
 
     definition: QueueDefinition
     user_priority: int
-    #: On average; they come as a Poisson process.
+    #: Mean; they arrive as a Poisson process.
     jobs_per_day: float
-    #: Jobs that wait when the simulation begins.
+    #: Jobs that wait at the beginning of the simulation.
     waiting_at_start: int = 0
     run_time: RunTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """The slots of one queue of a computing element, each of which runs one job at a time."""
+    """The slots of one queue of a computing element; each runs one job at a time."""
 
     site: str
     number: int
     #: Of each slot.
     processors: int
-    #: What a fresh generic pilot of each VO offers there, by VO.
+    #: The offer of a new generic pilot there, by VO.
     offers: Mapping[int, ResourceOffer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """All that is simulated. Ids are the scenario's own."""
+    """The whole input of a simulation. Its ids are its own."""
 
     vos: tuple[SimulatedVO, ...]
     groups: tuple[SimulatedGroup, ...]

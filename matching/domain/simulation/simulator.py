@@ -1,4 +1,4 @@
-"""Plays a scenario, event by event: jobs come, slots take them as pilots would, jobs end."""
+"""The discrete-event simulation: jobs arrive, slots take them as pilots would, jobs end."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,21 +14,21 @@ from matching.domain.simulation.scenario import DAY_S, Chance, Scenario, Work
 from matching.domain.simulation.waiting import Priorities, SimulatedJob, Waiting
 from taskqueues.domain.definition import QueueDefinition
 
-#: PRI: all priorities are evaluated every two minutes.
+#: Time between two evaluations of all priorities (PRI: two minutes).
 EVALUATION = timedelta(minutes=2)
 
 
 def simulate(scenario: Scenario, *, days: float, chance_of: Callable[[str], Chance]) -> SimulationResult:
-    """Return what the groups, users and sites of *scenario* get in so many days.
+    """Return the result of *scenario* after so many days.
 
-    A slot takes a job the moment that it is free and something fits, by the match's own conditions and draws: a pilot
-    is always there, and offers the CPU time of its queue anew each time. Where a slot serves several VOs, pilots of
-    all come equally often, and the next one when the first gets nothing: no batch system is simulated.
+    A slot takes a job as soon as it is free and something fits, by the match's own conditions and draws: a pilot is
+    always there, and offers the whole CPU time of its queue each time. If a slot serves several VOs, their pilots come
+    equally often, and the next one if the first gets nothing: no batch system is simulated.
 
     Args:
-        scenario: what there is.
-        days: simulated, > 0.
-        chance_of: gives a stream of random numbers for a name. Each kind of job has its own, so that two scenarios
+        scenario: the input.
+        days: simulated days, > 0.
+        chance_of: returns the stream of random numbers of a name. Each kind of job has its own, so that two scenarios
             that differ in their shares get the same jobs at the same times.
     """
     play = _Play(scenario, chance_of)
@@ -51,7 +51,7 @@ class _Play:
         ]
         self._chance = chance_of("draws")
         self._now_s = 0.0
-        #: (when, tie-breaker, what).
+        #: (time in seconds, tie-breaker, action).
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         for number, work in enumerate(scenario.work):
@@ -61,7 +61,7 @@ class _Play:
             self._fill(place)
 
     def until(self, end_s: float) -> None:
-        """Let everything happen that happens before *end_s*."""
+        """Process all events before *end_s*."""
         while self._agenda and self._agenda[0][0] < end_s:
             self._now_s, _, happen = heappop(self._agenda)
             happen()
@@ -69,7 +69,7 @@ class _Play:
     def _after(self, delay_s: float, happen: Callable[[], None]) -> None:
         heappush(self._agenda, (self._now_s + delay_s, next(self._numbers), happen))
 
-    # ---- Jobs come --------------------------------------------------------------------------------------------------
+    # ---- Jobs arrive ------------------------------------------------------------------------------------------------
 
     def _begin(self, work: Work, chance: Chance) -> None:
         for _ in range(work.waiting_at_start):
@@ -96,7 +96,7 @@ class _Play:
         return row
 
     def _free_place(self, row: int) -> SimulatedQueue | None:
-        """Return the place of the free slot whose pilot asks first; None: no free slot fits the queue."""
+        """Return the place of the free slot whose pilot requests first; None: no free slot fits the task queue."""
         open_to_it = [place for place in self._places if place.free and place.fits[row]]
         if not open_to_it:
             return None

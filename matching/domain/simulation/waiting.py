@@ -1,4 +1,4 @@
-"""The jobs that wait in a simulation, and the priorities of their task queues."""
+"""The waiting jobs of a simulation, and the priorities of their task queues."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -16,29 +16,28 @@ from taskqueues.domain.history import correct_shares, decayed
 from taskqueues.domain.shares import QueueLoad, split_share
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 
-#: DESIGN §3.5: of a level's ten oldest jobs a random one is given.
+#: Jobs of a level from which the claim selects one at random, oldest first.
 OLDEST = 10
 
 _WEIGHTS = np.array([WEIGHT_OF_PRIORITY[priority] for priority in range(USER_PRIORITIES)])
 
 
 class SimulatedJob(NamedTuple):
-    """A job that waits."""
+    """A waiting job."""
 
     submitted_at_s: float
     run_s: float
 
 
 class Waiting:
-    """Every task queue that the scenario's jobs can make, whether or not a job waits in it now.
+    """Every task queue that the scenario's jobs can make, with or without waiting jobs.
 
-    All of them are rows from the beginning to the end: one without jobs has no part in the draw, as if it were not
-    there, and no column is ever built again.
+    All are rows from beginning to end: one without jobs has no part in the draw, and no column is built again.
 
     Attributes:
-        columns: what conditions compare; ``queues`` are their definitions, by row.
-        drawn_priority: by row; 0 where no job waits.
-        jobs: that wait, by row and user priority.
+        columns: the values that conditions compare; ``queues`` are their definitions, by row.
+        drawn_priority: by row; 0 if no job waits.
+        jobs: waiting jobs, by row and user priority.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -57,14 +56,14 @@ class Waiting:
             self._rows_of_group[queue.group_id].append(row)
 
     def add(self, row: int, user_priority: int, job: SimulatedJob) -> bool:
-        """Put a job into a queue; return whether the queue came with it."""
+        """Put a job into a task queue; return whether it is the first there."""
         came = not self.jobs[row].any()
         self._oldest_first.setdefault((row, user_priority), deque()).append(job)
         self.jobs[row, user_priority] += 1
         return came
 
     def take(self, drawn: Drawn, *, chance: Chance) -> tuple[SimulatedJob, bool]:
-        """Take one of the oldest jobs of a level; return it, and whether its queue went with it."""
+        """Take one of the oldest jobs of a level; return it, and whether its task queue is now empty."""
         jobs = self._oldest_first[drawn.row, drawn.user_priority]
         position = int(chance.random() * min(OLDEST, len(jobs)))
         job = jobs[position]
@@ -76,7 +75,7 @@ class Waiting:
         return job, went
 
     def divide(self, share: float, *, group_id: int, shared: bool) -> None:
-        """Give each queue of a group its part of the group's share (PIL §2.2)."""
+        """Divide the share of a group over its task queues (PIL §2.2)."""
         rows = self._rows_of_group[group_id]
         weights = (self.jobs[rows] @ _WEIGHTS).tolist()
         loads = [
@@ -88,14 +87,14 @@ class Waiting:
             self.drawn_priority[row] = priority
 
     def oldest(self) -> Iterable[tuple[QueueDefinition, float]]:
-        """Yield, of each level with a job, the queue and when its oldest job was submitted."""
+        """Yield, for each level with a job, the task queue and the time of submission of its oldest job."""
         for (row, _), jobs in self._oldest_first.items():
             if jobs:
                 yield self.queues[row], jobs[0].submitted_at_s
 
 
 class Priorities:
-    """Evaluates priorities as the server does: all every two minutes, a group's when a queue of it comes or goes."""
+    """Evaluation of priorities as in the server: all every two minutes, a group's when its task queues change."""
 
     def __init__(self, scenario: Scenario, waiting: Waiting, ledger: Ledger) -> None:
         self._waiting = waiting
@@ -107,16 +106,16 @@ class Priorities:
             if vo.history_fair_share
         ]
         self._share = {group.group_id: group.share for group in scenario.groups}
-        #: Processor-seconds that each group has used, decayed, and those that were counted when last looked at.
+        #: Decayed processor-seconds used by each group, and the count at the last evaluation.
         self._used_s = dict.fromkeys(self._groups, 0.0)
         self._counted_s = dict.fromkeys(self._groups, 0.0)
 
     def evaluate(self, *, now_s: float, after: timedelta) -> None:
-        """Correct the shares by what was used, where the VO wants that, and divide all of them.
+        """Correct the shares by the usage, for VOs that do so, and divide them.
 
         Args:
             now_s: simulated time.
-            after: how long ago that was done last.
+            after: time since the last evaluation.
         """
         for group_id, tally in self._ledger.groups.items():
             tally.count_until(now_s)
@@ -130,6 +129,6 @@ class Priorities:
             self.evaluate_group(group_id)
 
     def evaluate_group(self, group_id: int) -> None:
-        """Divide the share of one group, as it was last corrected."""
+        """Divide the share of one group, as last corrected."""
         shared = self._groups[group_id].shares_jobs
         self._waiting.divide(self._share[group_id], group_id=group_id, shared=shared)
