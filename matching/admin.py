@@ -1,4 +1,4 @@
-"""Pages for leases, to look at, and for how well pilots do."""
+"""Read-only admin pages for leases and for the efficiency of pilots."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -19,7 +19,7 @@ from wms.accounts.admin.rights import VOLevelLedger
 
 @admin.register(Match)
 class MatchAdmin(VOLevelLedger[Match]):
-    """For operators and managers who ask which pilot had which job, and how the lease ended."""
+    """Leases for operators and managers: which pilot had which job, and how the lease ended."""
 
     list_display = ("id", "job", "pilot", "leased_at", "expires_at", "reported_at", "ended_at", "end_reason")
     list_select_related = ("job", "pilot")
@@ -34,33 +34,33 @@ class MatchAdmin(VOLevelLedger[Match]):
 
 
 class _Choice(admin.SimpleListFilter):
-    """A choice of what the table shows, of which always one is made."""
+    """A filter of which one value is always selected."""
 
     options: Mapping[str, str]
     chosen_at_first: str
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Sequence[tuple[str, str]]:  # noqa: ANN401, ARG002
-        """Return what there is to choose from."""
+        """Return the options."""
         return list(self.options.items())
 
     def value(self) -> str:
-        """Return what is chosen."""
-        asked = super().value()
-        return asked if asked is not None and asked in self.options else self.chosen_at_first
+        """Return the selected option."""
+        selected = super().value()
+        return selected if selected is not None and selected in self.options else self.chosen_at_first
 
     def choices(self, changelist: Any) -> Iterator[Any]:  # noqa: ANN401 - Django's own
-        """Return the choices, without one for all."""
+        """Return the options, without one for all."""
         choices = super().choices(changelist)
         next(iter(choices))
         yield from choices
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002 - Django's own
-        """Keep the rows: the table is not made of them."""
+        """Return the rows unchanged: the table is computed separately."""
         return queryset
 
 
 class SubmissionPeriodFilter(_Choice):
-    """How long ago pilots may have been submitted."""
+    """The age of the pilots' submission."""
 
     title = "time of submission"
     parameter_name = "hours"
@@ -69,7 +69,7 @@ class SubmissionPeriodFilter(_Choice):
 
 
 class PlaceFilter(_Choice):
-    """By what pilots are counted."""
+    """The grouping of pilots."""
 
     title = "place or VO"
     parameter_name = "by"
@@ -86,7 +86,7 @@ _HEADS: Final = {"site": "Site", "ce": "CE", "queue": "Queue", "vo": "VO"}
 
 @admin.register(PilotEfficiency)
 class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
-    """For operators and managers who ask at which places pilots fail, or find nothing to do (PIL §2.3)."""
+    """The efficiency of pilots by place, for operators and managers: where they fail or find no jobs (PIL §2.3)."""
 
     change_list_template = "admin/matching/pilot_efficiency.html"
     list_filter = (SubmissionPeriodFilter, PlaceFilter)
@@ -98,21 +98,21 @@ class PilotEfficiencyAdmin(VOLevelLedger[PilotEfficiency]):
         return Q(vo__in=vos)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:  # noqa: ARG002
-        """Allow the query string to ask for what the filters ask, and for nothing else."""
+        """Allow only the query parameters of the filters."""
         return lookup in {SubmissionPeriodFilter.parameter_name, PlaceFilter.parameter_name}
 
     def changelist_view(self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None) -> HttpResponse:
-        """Show a table of places in place of the pilots."""
+        """Show a table of places instead of the pilots."""
         response = super().changelist_view(request, dict(extra_context or {}))
         if isinstance(response, TemplateResponse) and response.context_data and "cl" in response.context_data:
             chosen = {spec.parameter_name: spec.value() for spec in response.context_data["cl"].filter_specs}
             group_by = tuple(chosen["by"].split(","))
             since = timezone.now() - timedelta(hours=int(chosen["hours"]))
-            found = efficiency(self.visible(request, Pilot.objects.all()), group_by=group_by, since=since)
+            rows = efficiency(self.visible(request, Pilot.objects.all()), group_by=group_by, since=since)
             response.context_data |= {
                 "title": "Pilot efficiency",
                 "heads": [_HEADS[name] for name in group_by],
                 "numbers": _NUMBERS,
-                "rows": [([each.values[name] or "–" for name in group_by], each) for each in found],
+                "rows": [([each.values[name] or "–" for name in group_by], each) for each in rows],
             }
         return response

@@ -1,4 +1,4 @@
-"""The meeting of demand and supply: leases of jobs to pilots."""
+"""Leases of jobs to pilots."""
 
 from uuid import uuid4
 
@@ -12,11 +12,11 @@ from wms.jobs.models import Job
 
 
 class Match(models.Model):
-    """One row is one lease of one job to one pilot (DESIGN §3.5)."""
+    """A match: the lease of one job to one pilot (docs/architecture.md, Leases)."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    # No constraints: the claim, which writes every row, has locked the job and the pilot, which never go, and read the
-    # queue; to look them up and lock them again would be a tenth of it.
+    # No constraints: the claim, which writes every row, has locked the job and the pilot, which are never deleted, and
+    # read the queue; checking and locking them again would take a tenth of its time.
     job = models.ForeignKey(Job, models.PROTECT, related_name="matches", db_constraint=False)
     pilot = models.ForeignKey(Pilot, models.PROTECT, related_name="matches", db_index=False, db_constraint=False)
     request_id = models.UUIDField(help_text="Asked again by the same pilot, the same leases.")
@@ -54,10 +54,10 @@ class Match(models.Model):
             ),
         ]
         indexes = [
-            # Serves the expirer and the end of a pilot: they read open leases only. Not on the heartbeat's time:
-            # that would cost HOT updates.
+            # For the expirer and the end of a pilot, which read open leases only. Without the times of heartbeats,
+            # whose updates would not be HOT.
             models.Index(name="match_open", fields=["pilot"], condition=Q(ended_at__isnull=True)),
-            # Serves the count of what groups got: with the open ones, all leases of the last hour, day or week.
+            # For the usage of groups: with the open ones, all leases of the last hour, day or week.
             models.Index(name="match_ended", fields=["ended_at"], condition=Q(ended_at__isnull=False)),
         ]
 
@@ -66,7 +66,7 @@ class Match(models.Model):
 
 
 class PilotEfficiency(Pilot):
-    """The pilots once more, for a page of the admin that tells how well those of a place do."""
+    """The pilots again, for the admin page of their efficiency."""
 
     class Meta:
         proxy = True
@@ -75,7 +75,7 @@ class PilotEfficiency(Pilot):
 
 
 class ExpirerRun(models.Model):
-    """The one row is the last run of the expirer, by which its own outage is known."""
+    """The time of the expirer's last run, in one row; it shows the expirer's own outage."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     ran_at = models.DateTimeField()

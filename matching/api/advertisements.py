@@ -1,4 +1,4 @@
-"""POST /api/sites/{name}/advertisements/: what a site says of what goes on there (SAM)."""
+"""POST /api/sites/{name}/advertisements/: the advertisement of a site's job numbers (SAM)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -23,9 +23,9 @@ from resources.queries.throttles import ThrottleStanding
 from wms.kernel.errors import NotFoundError
 from wms.kernel.rest import Number, StrictSerializer, Text, WholeNumber, error_responses
 
-#: What a site must say, unless it sends a ClassAd.
+#: Fields required without a ClassAd.
 REQUIRED: Final = ("current_submitting_jobs", "current_gathering_output_jobs", "current_jobs")
-#: SAM's names of the fields.
+#: Names of the fields in SAM's ClassAds.
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "current_submitting_jobs": throttles.SUBMITTING,
@@ -35,9 +35,9 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         **{field: name for name, field in throttles.FIELD_OF_MAXIMUM.items()},
     }
 )
-#: Of the name of a gateway, which may be that of a host.
+#: Length of the name of a gateway, which may be a host name.
 MOST_CHARACTERS: Final = 255
-#: The answer has them only when the advertisement was ignored.
+#: Fields of the answer to an ignored advertisement only.
 OF_IGNORED: Final = ("ignored", "why_ignored", "last_sequence", "sequence_forgotten_at")
 _LONGEST_AGO_S: Final = 366 * 86_400
 _NO_THROTTLE: Final = "none"
@@ -53,15 +53,15 @@ class AdvertisementIn(StrictSerializer):
     current_submitting_jobs = _jobs("Jobs that are being submitted to the batch system; required but for a ClassAd.")
     current_gathering_output_jobs = _jobs("Jobs whose output is being fetched; required but for a ClassAd.")
     current_jobs = _jobs("All jobs at the site; required but for a ClassAd.")
-    cur_matches = _jobs("Where a custom expression's CurMatches starts; left out: at 0.")
-    max_matches = _jobs("Of this and the configured maximum the smaller rules; so of those that follow.")
+    cur_matches = _jobs("Initial value of a custom expression's CurMatches; left out: 0.")
+    max_matches = _jobs("The smaller of this and the configured maximum applies.")
     max_submitting_jobs = _jobs("See max_matches.")
     max_submitting_and_output_gathering_jobs = _jobs("See max_matches.")
     max_jobs = _jobs("See max_matches.")
     gateway = Text(
         max_length=MOST_CHARACTERS,
         required=False,
-        help_text="Which gateway of the site this is about, by a name that only it has, such as its host's. What "
+        help_text="The gateway of the site that was measured, by a name that only it has, such as its host's. What "
         "several gateways advertise adds up, and expires for each by itself. Left out: the gateway that has no name.",
     )
     sequence = WholeNumber(
@@ -79,19 +79,19 @@ class AdvertisementIn(StrictSerializer):
     classad = Text(
         max_length=MAX_BYTES,
         required=False,
-        help_text="In place of the numbers: the same under SAM's names, with whatever a custom expression asks for, as "
-        "a record or with one attribute on each line. Its Requirements, if it has any, must be TRUE, whatever the "
+        help_text="In place of the numbers: the same under SAM's names, with all attributes that a custom expression "
+        "uses, as a record or with one attribute on each line. Its Requirements, if any, must be TRUE under every "
         "policy. CurMatches, left out, is undefined: a custom expression is closed then.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Refuse what is both forms, or neither."""
+        """Refuse a body with both forms, or neither."""
         if "classad" in attrs:
             beside = [name for name in NAMES if name in attrs]
-            sentence = "Leave this out, or the ClassAd; the ClassAd says it under SAM's name."
+            sentence = "Leave out this field or the ClassAd; the ClassAd has it under SAM's name."
         else:
             beside = [name for name in REQUIRED if name not in attrs]
-            sentence = "This field is required, unless a ClassAd says it."
+            sentence = "This field is required, unless a ClassAd contains it."
         if beside:
             raise serializers.ValidationError({name: [sentence] for name in beside})
         return attrs
@@ -99,35 +99,35 @@ class AdvertisementIn(StrictSerializer):
     @classmethod
     def parse(cls, data: object) -> Advertisement:
         """Return the advertisement."""
-        given = cls.checked(data)
+        fields = cls.checked(data)
         about = {
-            "gateway": given.get("gateway", ""),
-            "sequence": given.get("sequence"),
-            "measured_s_ago": given.get("measured_s_ago", 0.0),
+            "gateway": fields.get("gateway", ""),
+            "sequence": fields.get("sequence"),
+            "measured_s_ago": fields.get("measured_s_ago", 0.0),
         }
-        if "classad" not in given:
-            return of_numbers({said: given[name] for name, said in NAMES.items() if name in given}, **about)
+        if "classad" not in fields:
+            return of_numbers({sam_name: fields[name] for name, sam_name in NAMES.items() if name in fields}, **about)
         try:
-            return of_classad(given["classad"], **about)
+            return of_classad(fields["classad"], **about)
         except ClassAdError as error:
             raise serializers.ValidationError({"classad": [str(error)]}) from error
 
 
 class ThrottleOut(serializers.Serializer[ThrottleStanding]):
-    """How the throttle of the site stands after the advertisement."""
+    """State of the site's throttle after the advertisement."""
 
-    policy = serializers.SerializerMethodField(help_text="none: the site has no throttle, and nothing is kept.")
+    policy = serializers.SerializerMethodField(help_text="none: the site has no throttle, and nothing is stored.")
     cur_matches = serializers.IntegerField(
         allow_null=True, help_text="SAM's CurMatches; null: undefined, and the throttle is closed, or there is none."
     )
     accepting = serializers.BooleanField(
-        help_text="Whether one more match is accepted; of an expression that asks about the job: it may be."
+        help_text="Whether one more match is accepted; true for an expression that depends on the job."
     )
     expires_at = serializers.DateTimeField(allow_null=True, help_text="Advertise again before; null: no throttle.")
     ignored = serializers.BooleanField(
         required=False,
-        help_text="Only when true: this was not later than the last of its gateway, and changed nothing. The next "
-        "three fields are there only then, too.",
+        help_text="Only if true: this was not later than the last of its gateway, and changed nothing. The next three "
+        "fields exist only then, too.",
     )
     why_ignored = serializers.CharField(required=False, help_text="What is wrong and what to do, in one sentence.")
     last_sequence = serializers.SerializerMethodField(
@@ -147,7 +147,7 @@ class ThrottleOut(serializers.Serializer[ThrottleStanding]):
         return None if standing.last_sequence is None else standing.last_sequence[0]
 
     def get_sequence_forgotten_at(self, standing: ThrottleStanding) -> datetime | None:
-        """Return when any sequence will do again."""
+        """Return when any sequence is accepted again."""
         return None if standing.last_sequence is None else standing.last_sequence[1]
 
     def to_representation(self, standing: ThrottleStanding) -> dict[str, Any]:
@@ -157,12 +157,12 @@ class ThrottleOut(serializers.Serializer[ThrottleStanding]):
 
 
 class MayAdvertise(BasePermission):
-    """The advertisement token of a site, for that site; of others the site does not exist (404)."""
+    """The advertisement token of a site, for that site; other sites do not exist (404)."""
 
-    message = "This address opens only with the advertisement token of the site."
+    message = "Use the advertisement token of the site at this address."
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the caller has a token for advertisements at all.
+        """Return whether the caller has an advertisement token.
 
         Raises:
             NotFoundError: it has, but of another site.
@@ -175,23 +175,23 @@ class MayAdvertise(BasePermission):
 
 
 class AdvertisementsView(APIView):
-    """Sites say what goes on there."""
+    """Advertisements of sites."""
 
-    #: A ClassAd of 64 Ki characters, each of which may be written as two escapes.
+    #: Bytes: a ClassAd of 64 Ki characters, each written as two escapes.
     most_body_bytes = 1024 * 1024
     permission_classes = (MayAdvertise,)
 
     @extend_schema(
         operation_id="sites_advertise",
-        summary="Tell how many jobs are at a site, for its throttle to begin anew",
+        summary="Advertise the numbers of jobs at a site, which begins a new state of its throttle",
         tags=["resources"],
         request=AdvertisementIn,
         responses={200: ThrottleOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, name: str) -> Response:  # noqa: ARG002 - MayAdvertise has compared it
-        """Let the site's throttle begin anew, and return how it stands."""
+        """Begin a new state of the site's throttle, and return it."""
         advertisement = AdvertisementIn.parse(request.data)
-        assert isinstance(request.auth, SiteCredential)  # noqa: S101 - MayAdvertise said so; for the type checker
+        assert isinstance(request.auth, SiteCredential)  # noqa: S101 - checked by MayAdvertise; for the type checker
         try:
             standing = advertise(request.auth.site_id, advertisement)
         except Site.DoesNotExist as error:

@@ -1,4 +1,4 @@
-"""How a pilot proves that it works on a lease: the token of that match."""
+"""Authentication by the token of a match, which authorizes work on its lease."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from wms.kernel.tokens import PREFIXES, InvalidTokenError, TokenKind, read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCredential:
-    """What the token of a match opens: this one lease."""
+    """The credential of a match's token: this one lease."""
 
     match_id: UUID
     job_id: int
@@ -39,11 +39,11 @@ class JobTokenAuthentication(BearerAuthentication):
     scheme_description = "Token of one lease, as answered by POST /api/matches/."
 
     def principal_of(self, token: str) -> tuple[JobPrincipal, JobCredential]:
-        """Return the lease that *token* belongs to."""
+        """Return the lease of *token*."""
         try:
             signed = read(TokenKind.JOB, token)
         except InvalidTokenError as error:
-            sentence = f"{error} Stop the payload, and ask for another job."
+            sentence = f"{error} Stop the payload, and request another job."
             raise AuthenticationFailed(sentence, code="invalid_token") from error
         match_id = UUID(str(signed.claims["match"]))
         credential = JobCredential(match_id=match_id, job_id=int(signed.claims["job"]), expires_at=signed.expires_at)

@@ -1,4 +1,4 @@
-"""The data of a leased job over REST: told with the lease, and registered when the pilot has stored some."""
+"""The data of a leased job in REST: part of the lease, and registered after the pilot has stored output."""
 
 from http import HTTPStatus
 from types import MappingProxyType
@@ -20,38 +20,38 @@ from wms.kernel.rest import StrictSerializer, Text, WholeNumber, error_responses
 
 
 class CopyOut(serializers.Serializer[Any]):
-    """One place where a pilot may read a file."""
+    """One copy of a file."""
 
     url = serializers.CharField(help_text="file:// or https://.")
-    storage_element = serializers.CharField(help_text="That holds this copy.")
-    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: not known.")
-    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: not known.")
+    storage_element = serializers.CharField(help_text="Storage element of this copy.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: unknown.")
+    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: unknown.")
 
 
 class InputFileOut(serializers.Serializer[Any]):
-    """Where a pilot reads one file: the nearest copy, and those that it tries when that cannot be read."""
+    """Copies of one input file: the nearest, and others to be tried if that cannot be read."""
 
     lfn = serializers.CharField(help_text="Logical file name.")
     url = serializers.CharField(allow_null=True, help_text="file:// or https://; null: no copy is left.")
-    storage_element = serializers.CharField(help_text="That holds this copy; empty: none.")
-    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: not known.")
-    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: not known.")
+    storage_element = serializers.CharField(help_text="Storage element of this copy; empty: none.")
+    size_bytes = serializers.IntegerField(allow_null=True, help_text="null: unknown.")
+    checksum = serializers.CharField(help_text="adler32:… or sha256:…; empty: unknown.")
     other_copies = CopyOut(many=True, help_text=f"The next nearest; at most {MAX_COPIES - 1}.")
 
 
 class OutputPlaceOut(serializers.Serializer[Any]):
-    """Where a pilot puts the output data."""
+    """Destination of the output data."""
 
-    storage_element = serializers.CharField(help_text="Its name, to register replicas by.")
-    url = serializers.CharField(help_text="Of the storage element; a logical file name comes after it.")
+    storage_element = serializers.CharField(help_text="Its name, by which replicas are registered.")
+    url = serializers.CharField(help_text="Address of the storage element; logical file names are appended.")
     path = serializers.CharField(help_text="Logical directory of the files.")
 
 
 class LeaseDataOut(serializers.Serializer[Any]):
-    """The data of a job that reads or writes some."""
+    """The data of a job that reads or writes data."""
 
     input_files = InputFileOut(many=True, help_text="In the order of input_data, each once.")
-    output = OutputPlaceOut(allow_null=True, help_text="null: there is no output, or no place for it.")
+    output = OutputPlaceOut(allow_null=True, help_text="null: no output, or no storage element for it.")
     credentials = serializers.DictField(
         child=serializers.CharField(),
         help_text="Bearer tokens by storage element, of those above whose credential is for pilots.",
@@ -59,15 +59,15 @@ class LeaseDataOut(serializers.Serializer[Any]):
 
 
 class OutputReplicaIn(StrictSerializer):
-    """One output file that was stored."""
+    """One stored output file."""
 
-    lfn = Text(max_length=MAX_LFN, help_text="Below the path that the lease told.")
-    storage_element = Text(max_length=128, help_text="That the lease told.")
+    lfn = Text(max_length=MAX_LFN, help_text="Below the output path of the lease.")
+    storage_element = Text(max_length=128, help_text="Of the lease.")
     size_bytes = WholeNumber(min_value=0, max_value=MAX_SIZE_BYTES, required=False, allow_null=True)
     checksum = Text(max_length=71, required=False, allow_blank=True, help_text="adler32:… or sha256:….")
 
     def validate_checksum(self, checksum: str) -> str:
-        """Refuse one that nobody could compare."""
+        """Refuse a checksum that cannot be compared."""
         if checksum and (problem := checksum_problem(checksum)):
             raise serializers.ValidationError(f"This must be {problem}.")
         return checksum
@@ -85,21 +85,21 @@ class LeaseReplicasView(APIView):
         responses={HTTPStatus.CREATED: OutputReplicaIn, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
-        """Register an output file that was stored where the lease said; repeating it is harmless."""
-        given = OutputReplicaIn.checked(request.data)
+        """Register an output file that was stored at the destination of the lease; repeating it is harmless."""
+        fields = OutputReplicaIn.checked(request.data)
         replica = GivenReplica(
-            lfn=given["lfn"],
-            storage_element=given["storage_element"],
-            size_bytes=given.get("size_bytes"),
-            checksum=given.get("checksum", ""),
+            lfn=fields["lfn"],
+            storage_element=fields["storage_element"],
+            size_bytes=fields.get("size_bytes"),
+            checksum=fields.get("checksum", ""),
         )
         register_output(match_id, replica)
         reevaluate_soon([replica.lfn])
-        return Response(given, status=HTTPStatus.CREATED)
+        return Response(fields, status=HTTPStatus.CREATED)
 
 
 def data_out(data: LeaseData) -> dict[str, Any]:
-    """Return the data of a lease as it is told."""
+    """Return the data of a lease in the form of the answer."""
     files = [
         {"lfn": lfn, **(_copy_out(copies[0]) if copies else _NOWHERE), "other_copies": [*map(_copy_out, copies[1:])]}
         for lfn, copies in data.input_files.items()

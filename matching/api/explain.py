@@ -1,4 +1,4 @@
-"""GET /api/jobs/{id}/explain/: why a job waits."""
+"""GET /api/jobs/{id}/explain/: the reasons why a job waits."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from wms.kernel.rest import StrictSerializer, error_responses
 
 
 class ExplainQuery(StrictSerializer):
-    """What may be asked for."""
+    """Query parameters."""
 
     site = serializers.CharField(
         max_length=255,
@@ -30,9 +30,9 @@ class ExplainedConditionOut(serializers.Serializer[Any]):
     """One condition of the match, by itself."""
 
     name = serializers.CharField()
-    passed_queues = serializers.IntegerField(help_text="Of the queues that serve the job's VO: they satisfy it.")
+    passed_queues = serializers.IntegerField(help_text="Queues that serve the job's VO and satisfy it.")
     failed_queues = serializers.IntegerField(help_text="The others.")
-    detail = serializers.CharField(help_text="What the job asks, and what the queues offer.")
+    detail = serializers.CharField(help_text="The requirement of the job, and the offers of the queues.")
 
 
 class ExplainedQueueOut(serializers.Serializer[Any]):
@@ -41,17 +41,17 @@ class ExplainedQueueOut(serializers.Serializer[Any]):
     site = serializers.CharField()
     ce = serializers.CharField()
     queue = serializers.CharField()
-    fits = serializers.BooleanField(help_text="A pilot there may be given it, as far as is configured.")
-    reasons = serializers.ListField(child=serializers.CharField(), help_text="Why it does not fit, every one.")
+    fits = serializers.BooleanField(help_text="Whether a pilot there may get the job, as far as is configured.")
+    reasons = serializers.ListField(child=serializers.CharField(), help_text="All reasons why it does not fit.")
 
 
 class ExplanationOut(serializers.Serializer[Any]):
-    """Why a job waits; of one that does not, the summary says what it does instead."""
+    """The reasons why a job waits; of a job that does not wait, the summary gives its state."""
 
     job_id = serializers.IntegerField()
     status = StatusField()
     summary = serializers.CharField(help_text="One sentence.")
-    task_queue = serializers.IntegerField(allow_null=True, help_text="Id of the queue in which it waits, else null.")
+    task_queue = serializers.IntegerField(allow_null=True, help_text="Id of its task queue; null: none.")
     priority_rank = serializers.IntegerField(
         allow_null=True,
         help_text="1 + task queues of the VO with a higher priority; null: it does not wait, or no queue can take it.",
@@ -61,34 +61,34 @@ class ExplanationOut(serializers.Serializer[Any]):
         help_text="Priority of its task queue over the sum in its CPU segment, 0 to 1; 0: no queue can take it; "
         "null: it does not wait.",
     )
-    conditions = ExplainedConditionOut(many=True, help_text="In the order of the match; each on its own.")
+    conditions = ExplainedConditionOut(many=True, help_text="In the order of the match; each by itself.")
     queues = ExplainedQueueOut(
         many=True, help_text=f"At most {MOST_QUEUES}: those that fit, then those that fail the fewest conditions."
     )
     limits = serializers.ListField(child=serializers.CharField(), help_text="Limits that hold it back.")
     warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="What a submission of the job would be warned of now."
+        child=serializers.CharField(), help_text="Warnings that a submission of the job would get now."
     )
 
 
 class ExplainView(APIView):
-    """Why one job waits."""
+    """The explanation of one job."""
 
     permission_classes = (IsUser,)
 
     @extend_schema(
         operation_id="jobs_explain",
-        summary="Tell why a job waits: condition by condition, queue by queue",
+        summary="Explain why a job waits: condition by condition, queue by queue",
         tags=["jobs"],
         parameters=[ExplainQuery],
         responses={200: ExplanationOut, **error_responses(400, 401, 403, 404)},
     )
     def get(self, request: Request, pk: int) -> Response:
-        """Compare the job with every queue of its VO, by the very conditions that match."""
+        """Compare the job with every queue of its VO, by the conditions of the match."""
         job = visible_job(user_of(request), pk)
-        asked = ExplainQuery.checked(request.query_params)
+        query = ExplainQuery.checked(request.query_params)
         task_queue_id: int | None = vars(job)["task_queue_id"]  # an annotation
-        explained = explain(job, task_queue_id=task_queue_id, site=asked.get("site"), now=database_now())
+        explained = explain(job, task_queue_id=task_queue_id, site=query.get("site"), now=database_now())
         return Response(explanation_out(explained))
 
 

@@ -1,7 +1,7 @@
-"""Heartbeats that are as nearly all are: answered before anything else is asked of a request.
+"""Ordinary heartbeats, answered before the request reaches the frameworks (ADR 25).
 
-Thousands of pilots send one every 30 s. Two thirds of what one cost were the ways of two frameworks to a view that has
-one thing to do. The view (matching.api.views.HeartbeatView) is what is documented; its answer is the same.
+Thousands of pilots send one every 30 s, and two thirds of its cost were the two frameworks. The documented view is
+matching.api.views.HeartbeatView; its answer is the same.
 """
 
 import re
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PATH: Final = re.compile(r"/api/matches/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/heartbeat/")
 _CALLERS: Final = (JobTokenAuthentication(), PilotTokenAuthentication())
 _OK: Final = f"{HTTPStatus.OK.value} {HTTPStatus.OK.phrase}"
-#: As the frameworks set them.
+#: As set by the frameworks.
 _HEADERS: Final = (
     ("Content-Type", "application/json"),
     ("Cache-Control", NOT_KEPT),
@@ -44,9 +44,9 @@ _HEADERS: Final = (
 
 
 class FastHeartbeats:
-    """Answers plain requests to renew an open lease, by who holds it, without orders obeyed.
+    """Middleware that answers requests to renew an open lease, by its holder, without acknowledged commands.
 
-    Everything else, whatever is wrong with a request included, goes on to the application as if this were not there.
+    All other requests, also invalid ones, go on to the application.
     """
 
     def __init__(self, application: "WSGIApplication") -> None:
@@ -59,7 +59,7 @@ class FastHeartbeats:
             return self._application(environ, start_response)
         try:
             answer = _answer(environ["HTTP_AUTHORIZATION"], UUID(address[1]), _body(environ))
-        except Exception:  # noqa: BLE001 - a heartbeat may come twice: the view meets the same, and says it
+        except Exception:  # noqa: BLE001 - a heartbeat may be repeated: the view meets the same error, and reports it
             answer = None
         if answer is None:
             return self._application(environ, start_response)
@@ -68,7 +68,7 @@ class FastHeartbeats:
 
 
 def _is_ours(environ: "WSGIEnvironment") -> bool:
-    """Return whether the request came to a name of ours, and over HTTPS where that is required."""
+    """Return whether the request has a host name of this server, and uses HTTPS where that is required."""
     if settings.WMS_HTTPS and not is_https(environ):
         return False
     domain, _ = split_domain_port(environ.get("HTTP_HOST", ""))
@@ -76,7 +76,7 @@ def _is_ours(environ: "WSGIEnvironment") -> bool:
 
 
 def _body(environ: "WSGIEnvironment") -> bytes:
-    """Return the body, which stays there for the view to read; nothing of one that is too long."""
+    """Return the body, which remains readable for the view; empty if it is too long."""
     length = int(environ["CONTENT_LENGTH"])
     if length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
         return b""
@@ -86,7 +86,7 @@ def _body(environ: "WSGIEnvironment") -> bytes:
 
 
 def _answer(authorization: str, match_id: UUID, body: bytes) -> bytes | None:
-    """Return the answer to a heartbeat; None, and nothing has changed, if it is not an ordinary one."""
+    """Return the answer to a heartbeat; None if it is not an ordinary one: nothing has changed."""
     credential = _credential_of(authorization)
     if credential is None or (isinstance(credential, JobCredential) and credential.match_id != match_id):
         return None

@@ -1,4 +1,4 @@
-"""Who may work on a lease."""
+"""Permissions for work on a lease."""
 
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -12,18 +12,18 @@ from pilots.api.authentication import PilotCredential
 from wms.kernel.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from rest_framework.views import APIView  # NB: at run time a cycle, for the settings name our authentication
+    from rest_framework.views import APIView  # NB: a cycle at run time, because the settings name our authentication
 
 _NO_SUCH_LEASE = "There is no such lease for this token."
 
 
 class IsLeaseHolder(BasePermission):
-    """The token of the match, or of the pilot that holds it; people are refused (403), another pilot finds nothing."""
+    """The token of the match, or of the pilot that holds it; users get 403, other pilots 404."""
 
     message = "This address is for the pilot that holds the lease."
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Return whether the caller is a pilot or a lease at all.
+        """Return whether the caller is a pilot or a lease.
 
         Raises:
             NotFoundError: it is, but the lease is another's.
@@ -36,15 +36,15 @@ class IsLeaseHolder(BasePermission):
 
 
 class IsJobOfLease(BasePermission):
-    """The token of the match only: sandboxes are the user's, not the pilot's (PIL §3.1)."""
+    """Only the token of the match: sandboxes are the user's, not the pilot's (PIL §3.1)."""
 
-    message = "This address opens only with the token of the match."
+    message = "Use the token of the match at this address."
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Return whether the caller is a lease at all.
+        """Return whether the caller is a lease.
 
         Raises:
-            NotFoundError: it is, but another one.
+            NotFoundError: it is another lease.
         """
         if not isinstance(request.auth, JobCredential):
             return False
@@ -54,7 +54,7 @@ class IsJobOfLease(BasePermission):
 
 
 def _is_holder(credential: JobCredential | PilotCredential, match_id: UUID) -> bool:
-    """Return whether the token is that of the lease, or of the pilot that holds it or held it."""
+    """Return whether the token is that of the lease, or of a pilot that holds or held it."""
     if isinstance(credential, JobCredential):
         return credential.match_id == match_id
     return Match.objects.filter(pk=match_id, pilot=credential.pilot_id).exists()

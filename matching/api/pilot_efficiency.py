@@ -1,4 +1,4 @@
-"""GET /api/pilots/summary/: how well pilots do, by place and VO."""
+"""GET /api/pilots/summary/: the efficiency of pilots, by place and VO."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from matching.queries.pilot_efficiency import GROUP_BY, Efficiency, efficiency, 
 from wms.accounts.api.permissions import IsManager, user_of
 from wms.kernel.rest import GroupBy, StrictSerializer, error_responses
 
-#: What is asked for when nothing is said, and the longest: older pilots are not kept in mind.
+#: Default and maximum of the period, in hours.
 DEFAULT_HOURS, MAX_HOURS = 24, 24 * 31
 
 
@@ -35,27 +35,27 @@ class PilotTallyOut(serializers.Serializer[Efficiency]):
 
     values = serializers.DictField(
         child=serializers.CharField(allow_null=True),
-        help_text="By name of group_by; null: made by hand, or its queue is no more.",
+        help_text="By name of group_by; null: made by hand, or the queue was removed.",
     )
     submitted = serializers.IntegerField(help_text="All of them; also those that registered themselves.")
     waiting = serializers.IntegerField(help_text="Not started yet, and not stalled.")
     stalled = serializers.IntegerField(help_text="Not started in time, and so killed.")
     running = serializers.IntegerField(help_text="Started, and not ended.")
     matched = serializers.IntegerField(help_text="Have had a job.")
-    empty = serializers.IntegerField(help_text="Ran and ended well, and never had a job.")
-    done = serializers.IntegerField(help_text="Ended well.")
-    aborted = serializers.IntegerField(help_text="Never got as far as to run, or were killed.")
-    failed = serializers.IntegerField(help_text="Ended badly.")
-    lost = serializers.IntegerField(help_text="Went silent.")
-    jobs = serializers.IntegerField(help_text="Leases that they have had.")
-    jobs_per_pilot = serializers.FloatField(allow_null=True, help_text="Over those that had a job; null: none had.")
+    empty = serializers.IntegerField(help_text="Ran and ended normally without ever having a job.")
+    done = serializers.IntegerField(help_text="Ended normally.")
+    aborted = serializers.IntegerField(help_text="Never started to run, or were killed.")
+    failed = serializers.IntegerField(help_text="Ended with an error.")
+    lost = serializers.IntegerField(help_text="Fell silent.")
+    jobs = serializers.IntegerField(help_text="Number of their leases.")
+    jobs_per_pilot = serializers.FloatField(allow_null=True, help_text="Mean of those that had a job; null: none had.")
     efficiency = serializers.FloatField(
         allow_null=True, help_text="matched over those that have ended or had a job, 0 to 1; null: there is none."
     )
 
 
 class PilotSummaryOut(serializers.Serializer[Any]):
-    """How well pilots do."""
+    """The efficiency of pilots."""
 
     since = serializers.DateTimeField(help_text="Beginning of the period.")
     group_by = serializers.ListField(child=serializers.ChoiceField(choices=list(GROUP_BY)), help_text="In this order.")
@@ -63,21 +63,21 @@ class PilotSummaryOut(serializers.Serializer[Any]):
 
 
 class PilotSummaryView(APIView):
-    """How well pilots do, for managers and operators."""
+    """The efficiency of pilots, for managers and operators."""
 
     permission_classes = (IsManager,)
 
     @extend_schema(
         operation_id="pilots_summary",
-        summary="Count pilots and tell how well they do, by site, CE, queue or VO",
+        summary="Count pilots and their efficiency, by site, CE, queue or VO",
         tags=["matching"],
         parameters=[PilotSummaryIn],
         responses={200: PilotSummaryOut, **error_responses(400, 401, 403)},
     )
     def get(self, request: Request) -> Response:
-        """Count the pilots of the VOs that the caller manages; an operator's are all."""
-        asked = PilotSummaryIn.checked(request.query_params)
-        group_by = asked.get("group_by", ("site",))
-        since = timezone.now() - timedelta(hours=asked.get("hours", DEFAULT_HOURS))
+        """Count the pilots of the VOs that the caller manages; for an operator all."""
+        query = PilotSummaryIn.checked(request.query_params)
+        group_by = query.get("group_by", ("site",))
+        since = timezone.now() - timedelta(hours=query.get("hours", DEFAULT_HOURS))
         results = efficiency(pilots_seen_by(user_of(request)), group_by=group_by, since=since)
         return Response(PilotSummaryOut({"since": since, "group_by": group_by, "results": results}).data)

@@ -1,4 +1,4 @@
-"""New tokens for old ones, in the answers to reports."""
+"""Renewal of tokens, in the answers to reports."""
 
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from pilots.services import tokens as pilot_tokens
 
 
 def renewed_token(credential: object, match_id: UUID) -> str | None:
-    """Return a token of the kind that a report came with, when less than half of that one's life is left."""
+    """Return a new token of the kind used for a report, if less than half of that token's lifetime is left."""
     now = timezone.now()
     if isinstance(credential, PilotCredential):
         return pilot_tokens.renewed_token(credential, now=now)

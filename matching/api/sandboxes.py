@@ -1,4 +1,4 @@
-"""Sandboxes on a lease: the pilot fetches what the job was given and stores what it wrote."""
+"""Sandboxes of a lease: the pilot fetches the job's input and stores its output."""
 
 from http import HTTPStatus
 from uuid import UUID
@@ -36,21 +36,21 @@ class LeaseSandboxView(APIView):
     )
     def get(self, request: Request, match_id: UUID, digest: str) -> FileResponse:  # noqa: ARG002 - the guard read it
         """Fetch an input sandbox of the leased job, as it was uploaded."""
-        given = sandboxes.input_sandbox_of(leases.open_job(match_id), digest=digest)
-        content = sandboxes.open_content(given.sandbox)
-        return FileResponse(content, filename=given.file_name, content_type="application/octet-stream")
+        sandbox = sandboxes.input_sandbox_of(leases.open_job(match_id), digest=digest)
+        content = sandboxes.open_content(sandbox.sandbox)
+        return FileResponse(content, filename=sandbox.file_name, content_type="application/octet-stream")
 
 
 class LeaseSandboxesView(APIView):
     """The output sandbox of the job."""
 
-    #: A sandbox.
+    #: Bytes: a sandbox.
     most_body_bytes = settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
     permission_classes = (IsJobOfLease,)
     parser_classes = (MultiPartParser,)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
-        """Look at the size before the body is read."""
+        """Check the size before the body is read."""
         refuse_large_body(request)
         super().initial(request, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Bodies and answers of the match and of the work on a lease."""
+"""Bodies and answers of the match and of reports on a lease."""
 
 from datetime import datetime
 from typing import Any
@@ -19,50 +19,49 @@ MAX_NAME = 255
 MAX_NAMES = 1000
 MAX_JOBS = 100
 MAX_OUTPUT_TAIL = 16 * 1024
-#: Seconds and megabytes of one payload; more is a mistake of units.
+#: Maximum of seconds and megabytes of one payload; more is an error of units.
 LARGEST = 10**12
-#: PostgreSQL's integer, which the compared columns are.
+#: Maximum of PostgreSQL's integer, the type of the compared columns.
 LARGEST_INTEGER = 2**31 - 1
 
 
 def names(help_text: str) -> serializers.ListField:
-    """Return the field of a list of names that may be left out."""
+    """Return an optional field for a list of names."""
     return serializers.ListField(
         child=Name(max_length=MAX_NAME), max_length=MAX_NAMES, required=False, help_text=help_text
     )
 
 
 class OfferIn(FastSerializer):
-    """What a slot offers; see the fields for what leaving one out means."""
+    """The offer of a slot; the fields define the meaning of leaving one out."""
 
     vo = Name(max_length=MAX_NAME, required=False, help_text="The pilot's VO.")
-    setup = Name(max_length=MAX_NAME, required=False, help_text="Left out: the VO's default; never any.")
+    setup = Name(max_length=MAX_NAME, required=False, help_text="Left out: the VO's default.")
     site = Name(
         max_length=MAX_NAME,
         required=False,
-        help_text="Left out: the pilot's own; a pilot that names another than its own is refused. In a preview, left "
-        "out or ANY: not compared. A pilot made by hand that leaves it out may be at any site of its VO, and what is "
-        "not known can only narrow: a requirement, ban or platform counts as met only if every queue where the pilot "
-        "may be meets it, a possible place that is banned or throttled closes, and jobs within a limit of such a "
-        "place are not given.",
+        help_text="Left out: the pilot's own; naming another is refused. In a preview, left out or ANY: not compared. "
+        "A pilot made by hand that leaves it out may be at any site of its VO, and what is unknown can only narrow: a "
+        "requirement, ban or platform counts as met only if every queue where the pilot may be meets it, a possible "
+        "place that is banned or throttled closes, and jobs within a limit of such a place are not leased.",
     )
     ce = Name(max_length=MAX_NAME, required=False, help_text="As site, of the computing elements there.")
     queue = Name(max_length=MAX_NAME, required=False, help_text="As site, of the queues there.")
     platforms = names(
-        "Of the node. Jobs fit that run on platforms configured at the queue and on those of the node (a site may say "
-        "that containers settle it); where the queue configures none, on those of the node. Left out: what the node "
-        "reported, else as configured at the queue. In a preview, left out: not compared."
+        "Of the node. Jobs fit that run on platforms configured at the queue and on those of the node (a site may "
+        "configure that containers make the latter irrelevant); if the queue configures none, on those of the node. "
+        "Left out: the platform reported by the node, else those of the queue. In a preview, left out: not compared."
     )
     cpu_time_s = WholeNumber(
         min_value=0, max_value=LARGEST_INTEGER, help_text="Reference-core CPU seconds left, per core."
     )
-    tags = names("Offered to jobs that ask for them.")
+    tags = names("Offered to jobs that require them.")
     required_tags = names(
-        "Only jobs that ask for all of these are taken; each must be among the tags. Those of the queue hold too."
+        "Only jobs that require all of these are leased; each must be among the tags. Those of the queue apply too."
     )
     processors = WholeNumber(min_value=1, max_value=LARGEST_INTEGER, default=1, help_text="Cores of the slot.")
     memory_mb = WholeNumber(
-        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that ask no memory."
+        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that require no memory."
     )
     wall_time_s = WholeNumber(
         min_value=0,
@@ -72,20 +71,20 @@ class OfferIn(FastSerializer):
     )
     gpus = WholeNumber(min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot.")
     disk_mb = WholeNumber(
-        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that ask no disk."
+        min_value=0, max_value=LARGEST_INTEGER, default=0, help_text="Of the slot; 0: only jobs that require no disk."
     )
     container = Flag(default=False, help_text="Whether the slot can run containers.")
-    job_types = names("Taken; left out: those of the queue, or those of all queues where the pilot may be, else all.")
+    job_types = names("Accepted; left out: those of the queue, or of all queues where the pilot may be, else all.")
     submit_pools = names(
-        "Left out: as the server knows for the queue, or for all queues where the pilot may be; given, it only narrows."
+        "Left out: those of the queue, or of all queues where the pilot may be; if present, it only narrows these."
     )
     grid_middleware = Name(max_length=MAX_NAME, required=False, help_text="Recorded, not compared.")
-    request_id = serializers.UUIDField(help_text="Asked again with the same id: the same leases.")
+    request_id = serializers.UUIDField(help_text="A repeated request with the same id returns the same leases.")
     max_jobs = WholeNumber(
         min_value=1,
         max_value=MAX_JOBS,
         required=False,
-        help_text="Up to so many leases, each taking its processors, memory, GPUs and disk from the rest; a list.",
+        help_text="Maximum of leases, each taking its processors, memory, GPUs and disk from the rest; a list.",
     )
 
     @classmethod
@@ -114,7 +113,7 @@ class OfferIn(FastSerializer):
 
 
 class PreviewIn(OfferIn):
-    """An offer, of which nothing is claimed."""
+    """An offer for a preview; nothing is claimed."""
 
     request_id = serializers.UUIDField(required=False, help_text="Ignored.")
     owner = Name(max_length=MAX_NAME, required=False, help_text="Of a private pilot whose group does not share jobs.")
@@ -126,7 +125,7 @@ class LeaseOut(serializers.Serializer[Any]):
 
     match_id = serializers.UUIDField()
     expires_at = serializers.DateTimeField(help_text="Unless renewed by a report before.")
-    token = serializers.CharField(help_text="Opens this lease only.")
+    token = serializers.CharField(help_text="For this lease only.")
     job = serializers.DictField(help_text="id, owner, group, input_sandboxes, and the whole description.")
     job_data = LeaseDataOut(required=False, help_text="Only for a job with input_data or output_data.")
 
@@ -138,7 +137,7 @@ class LeasesOut(serializers.Serializer[Any]):
 
 
 class StatusIn(StrictSerializer):
-    """How far the job has come."""
+    """A status report of a job."""
 
     status = serializers.ChoiceField(choices=[JobStatus.RUNNING, JobStatus.COMPLETING])
     minor_status = Text(max_length=MAX_NAME, required=False, allow_blank=True)
@@ -150,7 +149,7 @@ def _measure(help_text: str) -> Number:
 
 
 class UsageIn(FastSerializer):
-    """What the payload has used; left out: not measured."""
+    """Resources used by the payload; left out: not measured."""
 
     cpu_s = _measure("CPU time of all its processes.")
     wall_s = _measure("Since its start.")
@@ -164,13 +163,13 @@ class UsageIn(FastSerializer):
 
 
 class HeartbeatIn(UsageIn):
-    """A sign of life."""
+    """A heartbeat."""
 
     std_output = Text(
         max_length=MAX_OUTPUT_TAIL, required=False, allow_blank=True, help_text="Last lines of standard output."
     )
     acknowledged = serializers.ListField(
-        child=WholeNumber(), max_length=1000, required=False, help_text="Ids of commands that were obeyed."
+        child=WholeNumber(), max_length=1000, required=False, help_text="Ids of commands that were executed."
     )
 
 
@@ -181,7 +180,7 @@ class FinishIn(StrictSerializer):
         min_value=-LARGEST_INTEGER,
         max_value=LARGEST_INTEGER,
         allow_null=True,
-        help_text="0: Done. 222: back to its queue. Anything else, or null when it had none: Failed.",
+        help_text="0: Done. 222: back to its task queue. Any other, or null if it had none: Failed.",
     )
     minor_status = Text(max_length=MAX_NAME, required=False, allow_blank=True)
     usage = UsageIn()
@@ -191,19 +190,19 @@ class FinishIn(StrictSerializer):
         required=False,
         allow_null=True,
         help_text=(
-            "job: it ended because the node does not have what the job itself asks for (software, input data, image,"
+            "job: it ended because the node lacks what the job itself requires (software, input data, image,"
             " executable); that does not count against the node. Only with exit code null, 126, 127 or 222; ignored"
-            " with others, for such a payload has run. supervisor: the pilot's process for the job died; with exit code"
-            " 222. A job during which that happens too often fails. Left out or null: nothing is said of that."
+            " with others, because such a payload has run. supervisor: the pilot's process for the job died; with exit"
+            " code 222. A job during which that happens too often fails. Left out or null: neither."
         ),
     )
 
 
 class CommandOut(serializers.Serializer[Any]):
-    """An order to the pilot, repeated until acknowledged."""
+    """A command for the pilot, repeated until acknowledged."""
 
     id = serializers.IntegerField()
-    name = serializers.CharField(help_text="kill: stop the payload; drain: ask for no other job. Acknowledge either.")
+    name = serializers.CharField(help_text="kill: stop the payload; drain: request no further job. Acknowledge both.")
     arguments = serializers.DictField()
 
 
@@ -230,7 +229,7 @@ class PreviewQueueOut(serializers.Serializer[Any]):
     cpu_time_s = serializers.IntegerField(help_text="CPU segment.")
     priority = serializers.FloatField()
     jobs = serializers.IntegerField()
-    chance = serializers.FloatField(help_text="That exactly this offer, made now and alone, gets a job of this queue.")
+    chance = serializers.FloatField(help_text="Probability that this offer, made now and alone, gets a job of it.")
 
 
 class ConditionOut(serializers.Serializer[Any]):
@@ -241,21 +240,21 @@ class ConditionOut(serializers.Serializer[Any]):
 
 
 class PreviewOut(serializers.Serializer[Any]):
-    """What an offer would get."""
+    """The task queues that an offer would be drawn from."""
 
     task_queues = PreviewQueueOut(many=True)
     conditions = ConditionOut(many=True)
 
 
 def answer_out(answer: LeaseRenewal, *, token: str | None) -> dict[str, Any]:
-    """Return the answer to a report; with a new token when the one that was used is about to end."""
+    """Return the answer to a report; with a new token if the one used ends soon."""
     commands = [{"id": c.pk, "name": c.name, "arguments": c.arguments} for c in answer.commands]
     out = {"commands": commands, "expires_at": answer.expires_at}
     return out if token is None else {**out, "token": token}
 
 
 def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[str, Any]:
-    """Return a lease, its token and the job, with its data if it has any, as the pilot needs it."""
+    """Return a lease, its token and the job, with its data if it has any."""
     return {
         "match_id": lease.match_id,
         "expires_at": lease.expires_at,
@@ -272,7 +271,7 @@ def lease_out(lease: Claimed, *, data: LeaseData | None, now: datetime) -> dict[
 
 
 def preview_out(seen: Preview) -> dict[str, Any]:
-    """Return a preview as it is answered."""
+    """Return a preview in the form of the answer."""
     queues = [
         {
             "id": queue.task_queue.pk,

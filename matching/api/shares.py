@@ -1,4 +1,4 @@
-"""GET /api/groups/{name}/shares/: what a group was promised, and what it got."""
+"""GET /api/groups/{name}/shares/: the configured and the delivered shares of a group."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from wms.kernel.rest import error_responses
 
 
 class ConfiguredOut(serializers.Serializer[Any]):
-    """The share that a manager gave the group."""
+    """The share configured for the group."""
 
     share = serializers.FloatField(help_text="The group's priority.")
     fraction = serializers.FloatField(help_text="Of the shares of all groups of the VO, 0 to 1.")
@@ -27,15 +27,15 @@ class ConfiguredOut(serializers.Serializer[Any]):
 class CorrectedOut(serializers.Serializer[Any]):
     """The share corrected by history: configured × clip(expected / used, 1/3, 3) × normalization."""
 
-    applied = serializers.BooleanField(help_text="Whether the VO has its shares corrected; if not: what it would be.")
-    half_life_s = serializers.FloatField(help_text="After so long, use counts half.")
-    expected = serializers.FloatField(help_text="The group's part of the configured shares of the VO, 0 to 1.")
+    applied = serializers.BooleanField(help_text="Whether the VO corrects its shares; false: hypothetical values.")
+    half_life_s = serializers.FloatField(help_text="Age at which usage counts half.")
+    expected = serializers.FloatField(help_text="The group's fraction of the configured shares of the VO, 0 to 1.")
     used = serializers.FloatField(
         allow_null=True,
-        help_text="The group's part of the time under lease × processors of the VO, 0 to 1; null: nobody used any.",
+        help_text="The group's fraction of the VO's time under lease × processors, 0 to 1; null: nobody used any.",
     )
     ratio = serializers.FloatField(allow_null=True, help_text="expected / used; null: the group used nothing.")
-    factor = serializers.FloatField(help_text="The ratio, at least 1/3 and at most 3; 1 when nobody used anything.")
+    factor = serializers.FloatField(help_text="The ratio, at least 1/3 and at most 3; 1 if nobody used anything.")
     normalization = serializers.FloatField(help_text="Makes the shares of the VO add up to the configured ones.")
     share = serializers.FloatField(help_text="configured × factor × normalization.")
 
@@ -49,7 +49,7 @@ class CountOut(serializers.Serializer[Any]):
 
 
 class TimeOut(serializers.Serializer[Any]):
-    """Time under lease × processors asked for, in seconds; of leases that are still open, so far."""
+    """Time under lease × required processors, in seconds; of open leases, so far."""
 
     seconds = serializers.FloatField(help_text="Of the group.")
     of_vo_s = serializers.FloatField(help_text="Of all groups of the VO.")
@@ -57,7 +57,7 @@ class TimeOut(serializers.Serializer[Any]):
 
 
 class SegmentOut(serializers.Serializer[Any]):
-    """What was delivered of one CPU segment. Configured shares hold within a segment only."""
+    """Usage of one CPU segment. Configured shares apply within a segment only."""
 
     cpu_segment_s = serializers.IntegerField(help_text="In reference-core seconds per core.")
     matches = CountOut()
@@ -65,17 +65,17 @@ class SegmentOut(serializers.Serializer[Any]):
 
 
 class DeliveredOut(serializers.Serializer[Any]):
-    """What was delivered since some time ago."""
+    """Usage since a time."""
 
     since = serializers.DateTimeField(help_text="The beginning, rounded down to five minutes.")
     until = serializers.DateTimeField()
     matches = CountOut()
     lease_time = TimeOut()
-    segments = SegmentOut(many=True, help_text="Those of which the VO got something, shortest first.")
+    segments = SegmentOut(many=True, help_text="Those that the VO used, shortest first.")
 
 
 class DeliveredInWindowsOut(serializers.Serializer[Any]):
-    """What was delivered lately."""
+    """Usage in recent periods."""
 
     hour = DeliveredOut()
     day = DeliveredOut()
@@ -83,7 +83,7 @@ class DeliveredInWindowsOut(serializers.Serializer[Any]):
 
 
 class SharesOut(serializers.Serializer[Any]):
-    """What a group was promised, and what it got."""
+    """The configured and the delivered shares of a group."""
 
     group = serializers.CharField()
     vo = serializers.CharField()
@@ -94,13 +94,13 @@ class SharesOut(serializers.Serializer[Any]):
 
 
 class GroupSharesView(APIView):
-    """Promised and delivered shares, for the people of the VO."""
+    """Configured and delivered shares, for members of the VO."""
 
     permission_classes = (IsUser,)
 
     @extend_schema(
         operation_id="groups_shares",
-        summary="Tell the share of a group: configured, corrected by history, and delivered lately",
+        summary="Show the share of a group: configured, corrected by history, and delivered recently",
         tags=["matching"],
         responses={200: SharesOut, **error_responses(401, 403, 404)},
     )

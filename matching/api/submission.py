@@ -1,4 +1,4 @@
-"""POST /api/jobs/: jobs are taken in, with warnings of those that no pilot can be given (ADR 32)."""
+"""POST /api/jobs/: submission, with warnings about jobs that no pilot can get (ADR 32)."""
 
 from http import HTTPStatus
 
@@ -24,7 +24,7 @@ class JobsView(JobListView):
     """All jobs that the caller may see, and submission."""
 
     token_scope = TokenScope.SUBMIT
-    #: 10,000 descriptions.
+    #: Bytes: 10,000 descriptions.
     most_body_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     throttle_classes = (RequestRate, SubmissionRate)
 
@@ -36,14 +36,14 @@ class JobsView(JobListView):
         responses={201: SubmissionOut, **error_responses(400, 401, 403, 409, 413, 415, 429)},
     )
     def post(self, request: Request) -> Response:
-        """Take in all jobs of the request or none; each of them waits in its task queue afterwards.
+        """Submit all jobs of the request or none; each of them waits in its task queue afterwards.
 
-        A job that no site may take yet, for want of its input data, is Checking in none instead; a warning tells of it.
+        A job that no site may take yet because of its input data is Checking and in no task queue; a warning says so.
         """
         user = user_of(request)
         with submission_in_flight(user):
             result = submit(parse_submission(request.data), owner=user, now=timezone.now())
-        # Not through the serializer: ten thousand jobs would take it longer than submitting them.
+        # Not through the serializer, which would take longer for ten thousand jobs than their submission.
         jobs = [{"id": job.id, "status": job.status, "task_queue": job.task_queue} for job in result.jobs]
         answer = {"job_group_id": str(result.job_group_id), "jobs": jobs, "warnings": list(result.warnings)}
         return Response(answer, status=HTTPStatus.CREATED)

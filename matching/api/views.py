@@ -1,4 +1,4 @@
-"""Pilots ask for jobs and report on them; people ask what an offer would get."""
+"""Matches, previews of matches, and reports on leases."""
 
 from http import HTTPStatus
 from random import SystemRandom
@@ -44,16 +44,16 @@ from wms.kernel.db import database_now
 from wms.kernel.rest import error_responses
 from wms.kernel.rest.fast_views import MachineView
 
-#: Nobody can foresee which job is drawn, and processes that were forked do not draw alike.
+#: Random numbers of the draws: unpredictable, and different in forked processes.
 CHANCE = SystemRandom()
-#: Of the answer to a pilot that gets no job: what it does not get because its queue is not known, or has smaller slots.
+#: Header of an answer without a job: how the offer was narrowed, by an unknown queue or by smaller slots.
 WHY_HEADER = "X-WMS-Why"
 
 
 class MatchesView(MachineView):
-    """Pilots ask for jobs."""
+    """Matches for pilots."""
 
-    #: Four lists of 1000 names.
+    #: Bytes: four lists of 1000 names.
     most_body_bytes = 1024 * 1024
     callers = (PilotTokenAuthentication(),)
     permission_classes = (IsPilot,)
@@ -67,8 +67,8 @@ class MatchesView(MachineView):
                 component_name="Leased", serializers=[LeaseOut, LeasesOut], resource_type_field_name=None
             ),
             HTTPStatus.NO_CONTENT: OpenApiResponse(
-                description="Nothing fits; Retry-After says when to ask again. To a pilot whose queue is not known, "
-                f"or has smaller slots than it offers, {WHY_HEADER} says what that keeps from it."
+                description="Nothing fits; Retry-After is the time to wait. If the pilot's queue is unknown, or has "
+                f"smaller slots than it offers, {WHY_HEADER} explains how that narrows the offer."
             ),
             **error_responses(400, 401, 403, 415, 503),
         },
@@ -76,33 +76,33 @@ class MatchesView(MachineView):
     def post(self, request: Request) -> Response:
         """Lease the job that fits this offer best; with max_jobs, up to so many.
 
-        The same request_id of the same pilot gets the same leases.
+        A repeated request_id of the same pilot returns the same leases.
         """
         values = OfferIn.checked(request.data)
-        assert isinstance(request.auth, PilotCredential)  # noqa: S101 - IsPilot said so; for the type checker
-        found = match(
+        assert isinstance(request.auth, PilotCredential)  # noqa: S101 - checked by IsPilot; for the type checker
+        leases = match(
             OfferIn.offer_of(values),
             request_id=values["request_id"],
             pilot_id=request.auth.pilot_id,
             max_jobs=values.get("max_jobs", 1),
             chance=CHANCE,
         )
-        if not found:
+        if not leases:
             wait_s = retry_after.next_s(at_least_s=settings.WMS_MATCH_RETRY_AFTER_S, now=monotonic(), chance=CHANCE)
             headers = {"Retry-After": str(wait_s)}
             if why := why_narrowed(OfferIn.offer_of(values), pilot_id=request.auth.pilot_id):
-                # A header holds no other characters.
+                # A header contains no other characters.
                 headers[WHY_HEADER] = why.encode("ascii", "replace").decode()
             return Response(status=HTTPStatus.NO_CONTENT, headers=headers)
-        data = data_of(found)
-        out = [lease_out(lease, data=data.get(lease.match_id), now=timezone.now()) for lease in found]
+        data = data_of(leases)
+        out = [lease_out(lease, data=data.get(lease.match_id), now=timezone.now()) for lease in leases]
         return Response({"leases": out} if "max_jobs" in values else out[0], status=HTTPStatus.CREATED)
 
 
 class PreviewView(APIView):
-    """Managers ask what an offer would get."""
+    """Previews of matches, for managers."""
 
-    #: An offer.
+    #: Bytes: an offer.
     most_body_bytes = 1024 * 1024
     permission_classes = (IsManager,)
 
@@ -113,9 +113,9 @@ class PreviewView(APIView):
         responses={HTTPStatus.OK: PreviewOut, **error_responses(400, 401, 403, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Tell which task queues fit an offer and how likely each is, and how many each condition leaves.
+        """Return the task queues that fit an offer, the probability of each, and how many each condition leaves.
 
-        Nothing is claimed. Leave site, ce, queue or platforms out to have them not compared.
+        Nothing is claimed. Conditions on site, ce, queue or platforms are not compared if these are left out.
         """
         values = PreviewIn.checked(request.data)
         offer, place = offers.of_preview(
@@ -129,14 +129,14 @@ class PreviewView(APIView):
 
 
 class _LeaseView(MachineView):
-    """What is reported on a lease."""
+    """Base of the reports on a lease."""
 
     callers = (JobTokenAuthentication(), PilotTokenAuthentication())
     permission_classes = (IsLeaseHolder,)
 
 
 class LeaseStatusView(_LeaseView):
-    """A pilot says how far the job has come."""
+    """Status reports of jobs."""
 
     @extend_schema(
         operation_id="matches_status",
@@ -157,9 +157,9 @@ class LeaseStatusView(_LeaseView):
 
 
 class HeartbeatView(_LeaseView):
-    """A pilot shows that the payload lives."""
+    """Heartbeats of payloads."""
 
-    #: 16 Ki characters, each of which may be written as two escapes (``\uXXXX``).
+    #: Bytes: 16 Ki characters, each written as two escapes (``\uXXXX``).
     most_body_bytes = 256 * 1024
 
     @extend_schema(
@@ -169,7 +169,7 @@ class HeartbeatView(_LeaseView):
         responses={HTTPStatus.OK: AnswerOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
-        """Renew the lease, report usage, and learn of orders such as kill; these repeat until acknowledged."""
+        """Renew the lease, report usage, and return commands such as kill, which are repeated until acknowledged."""
         values = HeartbeatIn.checked(request.data)
         answer = leases.heartbeat(
             match_id,
@@ -181,7 +181,7 @@ class HeartbeatView(_LeaseView):
 
 
 class FinishView(_LeaseView):
-    """A pilot hands a job back."""
+    """Final reports on leases."""
 
     @extend_schema(
         operation_id="matches_finish",
@@ -190,7 +190,7 @@ class FinishView(_LeaseView):
         responses={HTTPStatus.OK: FinishedOut, **error_responses(400, 401, 403, 404, 409, 415)},
     )
     def post(self, request: Request, match_id: UUID) -> Response:
-        """End the lease: exit code 0 makes the job Done, 222 sends it back to its queue, anything else fails it.
+        """End the lease: exit code 0 makes the job Done, 222 returns it to its task queue, any other fails it.
 
         Repeating it is harmless.
         """

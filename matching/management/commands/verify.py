@@ -1,4 +1,4 @@
-"""Look whether what must always be true is true now: `manage.py verify`."""
+"""`manage.py verify`: check the invariants of the live system."""
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -10,14 +10,14 @@ class Command(BaseCommand):
     help = "Check the invariants on a live system, and which keys stored secrets need; changes nothing."
 
     def handle(self, *args: object, **options: object) -> None:  # noqa: ARG002 - Django's signature
-        found = list(violations())
-        for violation in found:
+        violated = list(violations())
+        for violation in violated:
             self.stdout.write(f"{violation.invariant}, but not {violation.row}.")
         secrets = secrets_by_key()
         for name in secrets.previous:
             self.stdout.write(f"The {name} needs a key of WMS_SECRET_KEY_FALLBACKS; run `manage.py rotate_key`.")
         for name in secrets.unreadable:
             self.stdout.write(f"The {name} cannot be read with any key; add its key to WMS_SECRET_KEY_FALLBACKS.")
-        if found or secrets.unreadable:
-            raise CommandError(f"{len(found) + len(secrets.unreadable)} exceptions to what must always be true.")
+        if violated or secrets.unreadable:
+            raise CommandError(f"{len(violated) + len(secrets.unreadable)} violations of invariants.")
         self.stdout.write(f"{len(INVARIANTS)} invariants hold.")
