@@ -1,4 +1,4 @@
-"""Task queues as columns: what the conditions of a match compare, for all queues at once (DESIGN §4.1)."""
+"""Task queues as columns: the values that the conditions of a match compare, for all task queues at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -21,7 +21,7 @@ _NO_ROWS: Rows = np.empty(0, dtype=np.intp)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """One task queue as the index knows it."""
+    """One task queue in the index."""
 
     task_queue_id: int
     definition: QueueDefinition
@@ -33,7 +33,7 @@ class QueueRow:
 class NameColumn:
     """One name for each row, such as the job type."""
 
-    #: Which of the names, by row.
+    #: Number of the name, by row.
     code: NDArray[np.int32]
     code_of: Mapping[str, int]
 
@@ -44,21 +44,21 @@ class NameColumn:
         return cls(np.array([code_of[name] for name in names], dtype=np.int32), MappingProxyType(code_of))
 
     def is_(self, name: str) -> Mask:
-        """Return where the name is *name*."""
-        found: Mask = self.code == self.code_of.get(name, -1)
-        return found
+        """Return the rows with the name *name*."""
+        found_rows: Mask = self.code == self.code_of.get(name, -1)
+        return found_rows
 
     def is_one_of(self, names: Iterable[str]) -> Mask:
-        """Return where the name is one of *names*."""
+        """Return the rows with one of *names*."""
         codes = [self.code_of[name] for name in names if name in self.code_of]
         return np.isin(self.code, codes)
 
     def take(self, rows: Rows) -> "NameColumn":
-        """Return the column of only these rows, in their order."""
+        """Return the column of these rows only, in their order."""
         return NameColumn(self.code[rows], self.code_of)
 
     def followed_by(self, other: "NameColumn") -> "NameColumn":
-        """Return the column with the rows of *other* behind its own."""
+        """Return the column with the rows of *other* appended."""
         code_of = dict(self.code_of)
         translated = [code_of.setdefault(name, len(code_of)) for name in other.code_of]
         theirs = np.array(translated, dtype=np.int32)[other.code] if len(other.code) else other.code
@@ -67,11 +67,11 @@ class NameColumn:
 
 @dataclass(frozen=True, slots=True)
 class ListColumn:
-    """A list of names for each row, turned round: for each name, the rows that list it."""
+    """A list of names for each row, stored inverted: for each name, the rows that list it."""
 
-    #: Ascending numbers of rows.
+    #: Ascending row numbers.
     rows_of: Mapping[str, Rows]
-    #: How many names each row lists.
+    #: Number of names in each row.
     length: NDArray[np.int32]
 
     @classmethod
@@ -88,55 +88,55 @@ class ListColumn:
 
     @property
     def some_listed(self) -> bool:
-        """Whether any row lists anything."""
+        """Return whether any row lists a name."""
         return bool(self.rows_of)
 
     def empty(self) -> Mask:
-        """Return where nothing is listed."""
-        found: Mask = self.length == 0
-        return found
+        """Return the rows with an empty list."""
+        rows: Mask = self.length == 0
+        return rows
 
     def lists(self, name: str) -> Mask:
-        """Return where *name* is listed."""
+        """Return the rows that list *name*."""
         return self.lists_one_of((name,))
 
     def accepts(self, name: str) -> Mask:
-        """Return where nothing is listed, or *name* is."""
+        """Return the rows with an empty list, or one with *name*."""
         return self.accepts_one_of((name,))
 
     def accepts_one_of(self, names: Iterable[str]) -> Mask:
-        """Return where nothing is listed, or one of *names* is."""
+        """Return the rows with an empty list, or one with some of *names*."""
         return self.empty() | self.lists_one_of(names)
 
     def lists_one_of(self, names: Iterable[str]) -> Mask:
-        """Return where one of *names* is listed."""
-        found = np.zeros(len(self.length), dtype=np.bool_)
+        """Return the rows that list some of *names*."""
+        rows = np.zeros(len(self.length), dtype=np.bool_)
         for name in names:
-            found[self.rows_of.get(name, _NO_ROWS)] = True
-        return found
+            rows[self.rows_of.get(name, _NO_ROWS)] = True
+        return rows
 
     def accepts_all(self, names: Iterable[str]) -> Mask:
-        """Return where nothing is listed, or all of *names* are, of which there is at least one."""
+        """Return the rows with an empty list, or one with all of *names*, which are not empty."""
         names = list(names)
         return self.empty() | self.holds_all(names) if names else self.empty()
 
     def within(self, names: Iterable[str]) -> Mask:
-        """Return where everything that is listed is one of *names*."""
+        """Return the rows that list only *names*."""
         hits = np.zeros(len(self.length), dtype=np.int32)
         for name in frozenset(names):
             hits[self.rows_of.get(name, _NO_ROWS)] += 1
-        found: Mask = hits == self.length
-        return found
+        rows: Mask = hits == self.length
+        return rows
 
     def holds_all(self, names: Iterable[str]) -> Mask:
-        """Return where each of *names* is listed."""
-        found = np.ones(len(self.length), dtype=np.bool_)
+        """Return the rows that list all of *names*."""
+        rows = np.ones(len(self.length), dtype=np.bool_)
         for name in names:
-            found &= self.lists(name)
-        return found
+            rows &= self.lists(name)
+        return rows
 
     def take(self, rows: Rows) -> "ListColumn":
-        """Return the column of only these rows, in their order."""
+        """Return the column of these rows only, in their order."""
         new_row = np.full(len(self.length), -1, dtype=np.intp)
         new_row[rows] = np.arange(len(rows))
         rows_of = {}
@@ -148,14 +148,14 @@ class ListColumn:
         return ListColumn(MappingProxyType(rows_of), self.length[rows])
 
     def followed_by(self, other: "ListColumn") -> "ListColumn":
-        """Return the column with the rows of *other* behind its own."""
+        """Return the column with the rows of *other* appended."""
         rows_of, before = dict(self.rows_of), len(self.length)
         for name, listing in other.rows_of.items():
             rows_of[name] = np.concatenate((rows_of.get(name, _NO_ROWS), listing + before))
         return ListColumn(MappingProxyType(rows_of), np.concatenate((self.length, other.length)))
 
 
-#: Columns by their kind; each is a field of a queue's definition.
+#: Columns by kind; each is a field of the definition of a task queue.
 NUMBERS = (
     *("owner_id", "group_id", "vo_id", "cpu_time_s", "processors", "memory_mb"),
     *("wall_time_s", "gpus", "disk_mb", "container"),
@@ -166,10 +166,10 @@ LISTS = ("submit_pools", "pilot_types", "sites", "banned_sites", "grid_ces", "pl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The definitions of all task queues, one row each. Never changed, only replaced.
+    """The definitions of all task queues, one row each; immutable.
 
-    The rows of a CPU segment stand together, the highest segment first: a match looks at the first that has a fit.
-    Within it they are ordered by id.
+    The rows of a CPU segment are adjacent, the highest segment first: a match uses the first with a fit. Within a
+    segment they are ordered by id.
     """
 
     task_queue_id: NDArray[np.int64]
@@ -182,7 +182,7 @@ class Columns:
     wall_time_s: NDArray[np.int64]
     gpus: NDArray[np.int64]
     disk_mb: NDArray[np.int64]
-    #: 1 where one is needed, else 0.
+    #: 1: required, else 0.
     container: NDArray[np.int64]
     #: Whether the owner is not suspended, and is a member of the group.
     trusted: Mask
@@ -199,7 +199,7 @@ class Columns:
 
     @classmethod
     def of(cls, queues: Iterable[QueueRow]) -> "Columns":
-        """Return the columns of these queues, each of which is named once."""
+        """Return the columns of these task queues, each of which occurs once."""
         rows = list(queues)
         values: dict[str, list[Any]] = {
             name: [getattr(row.definition, name) for row in rows] for name in (*NUMBERS, *NAMES, *LISTS)
@@ -220,7 +220,7 @@ class Columns:
         return len(self.task_queue_id)
 
     def order(self) -> Rows:
-        """Return the rows in the order in which they are to stand."""
+        """Return the rows in their proper order."""
         return np.lexsort((self.task_queue_id, -self.cpu_time_s))
 
     def segments(self) -> Mapping[int, slice]:
@@ -230,10 +230,10 @@ class Columns:
         return {-int(value): slice(*rows) for value, rows in zip(values, pairwise(bounds), strict=True)}
 
     def changed(self, *, gone: Iterable[int], come: Sequence[QueueRow]) -> tuple["Columns", Rows]:
-        """Return the columns without the queues that are gone and with those that have come, none of which is here.
+        """Return the columns without the task queues *gone* and with the new ones *come*.
 
         Returns:
-            The columns, and for each of their rows the row that it had here, or -1.
+            The columns, and for each of their rows the previous row, or -1.
         """
         leaves = np.isin(self.task_queue_id, np.fromiter(gone, dtype=np.int64))
         origin = np.flatnonzero(~leaves)
@@ -246,7 +246,7 @@ class Columns:
         return columns, origin
 
     def take(self, rows: Rows) -> "Columns":
-        """Return the columns of only these rows, in their order."""
+        """Return the columns of these rows only, in their order."""
         taken: dict[str, Any] = {}
         for field in fields(self):
             column = getattr(self, field.name)
@@ -254,7 +254,7 @@ class Columns:
         return Columns(**taken)
 
     def followed_by(self, other: "Columns") -> "Columns":
-        """Return the columns with the rows of *other* behind their own."""
+        """Return the columns with the rows of *other* appended."""
         joined: dict[str, Any] = {}
         for field in fields(self):
             ours, theirs = getattr(self, field.name), getattr(other, field.name)
@@ -264,22 +264,22 @@ class Columns:
 
 
 class RowOf:
-    """Where each task queue stands."""
+    """The row of each task queue."""
 
     def __init__(self, columns: Columns) -> None:
         self._rows = np.argsort(columns.task_queue_id)
         self._ids = columns.task_queue_id[self._rows]
 
     def get(self, task_queue_id: int) -> int | None:
-        """Return the row of a queue; None: it is not here."""
+        """Return the row of a task queue; None: it has none."""
         position = int(np.searchsorted(self._ids, task_queue_id))
-        known = position < len(self._ids) and self._ids[position] == task_queue_id
-        return int(self._rows[position]) if known else None
+        exists = position < len(self._ids) and self._ids[position] == task_queue_id
+        return int(self._rows[position]) if exists else None
 
     def holds(self, task_queue_ids: NDArray[np.int64]) -> Mask:
-        """Return which of the queues are here."""
+        """Return which of the task queues have a row."""
         return np.isin(task_queue_ids, self._ids)
 
     def all(self, task_queue_ids: NDArray[np.int64]) -> Rows:
-        """Return the rows of these queues, all of which are here."""
+        """Return the rows of these task queues, all of which have one."""
         return self._rows[np.searchsorted(self._ids, task_queue_ids)]

@@ -1,6 +1,6 @@
-"""The conditions of a match, one implementation of each, in DESIGN §3.5's order and under its names (TQM, PIL).
+"""The conditions of a match, one implementation of each, in their order (TQM, PIL; docs/architecture.md, Matching).
 
-Each says of which task queues it accepts an offer. Match, directors, preview, explain and simulator ask these.
+Each returns the task queues for which it accepts an offer. Match, directors, preview, explain and simulation use them.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ from taskqueues.domain.offer import ResourceOffer
 class MatchCondition:
     """One condition of the match."""
 
-    #: Of which task queues it accepts an offer; None: of all, and nothing need be computed.
+    #: Returns the task queues for which it accepts an offer; None: all, without a computation.
     accepts: Callable[[Columns, ResourceOffer], Mask | None]
-    #: Fields of the offer that it looks at: to equal ones it says the same.
+    #: Fields of the offer that it uses: offers with equal values get the same result.
     looks_at: tuple[str, ...] = ()
-    #: That is one number, and queues may ask as much of it: so it says the same to offers that reach the same of them.
+    #: Its field is a number compared with those of task queues: offers that reach the same of them get the same result.
     is_amount: bool = False
 
 
 def _at_most(amount: str) -> MatchCondition:
-    """Return the condition that queues ask no more than is offered, of what both call *amount*; None: any amount."""
+    """Return the condition that task queues require no more than is offered of *amount*, as both name it; None: any."""
 
     def accepts(queues: Columns, offer: ResourceOffer) -> Mask | None:
         offered: int | None = getattr(offer, amount)
@@ -40,7 +40,7 @@ def _at_most(amount: str) -> MatchCondition:
 
 
 def _owner_group(queues: Columns, offer: ResourceOffer) -> Mask:
-    # The jobs of a suspended owner wait, and so do those of an owner who is no longer a member of their group (ADR 39).
+    # Jobs of a suspended owner wait, and those of an owner who is no longer a member of the group (ADR 39).
     accepted: Mask = queues.trusted & (queues.vo_id == offer.vo_id)
     if offer.group_id is not None:
         accepted &= queues.group_id == offer.group_id
@@ -114,15 +114,15 @@ def _limit(queues: Columns, offer: ResourceOffer) -> Mask | None:
 
 
 def within(queues: Columns, scope: LimitScope) -> Mask:
-    """Return of which queues a limit is on the jobs, at the places that it is on."""
+    """Return the task queues to whose jobs a limit applies, at its places."""
     theirs = np.ones(len(queues), dtype=np.bool_)
-    for column, wanted in (
+    for column, required in (
         (queues.vo_id, scope.vo_id),
         (queues.group_id, scope.group_id),
         (queues.owner_id, scope.owner_id),
     ):
-        if wanted is not None:
-            theirs &= column == wanted
+        if required is not None:
+            theirs &= column == required
     if scope.job_type:
         theirs &= queues.job_type.is_(scope.job_type)
     return theirs
@@ -150,7 +150,7 @@ CONDITIONS: Mapping[str, MatchCondition] = MappingProxyType(
         "wall_time": _at_most("wall_time_s"),
         "gpus": _at_most("gpus"),
         "disk": _at_most("disk_mb"),
-        # Asked or not, offered or not: an amount of none or one.
+        # Required or not, offered or not: an amount of 0 or 1.
         "container": _at_most("container"),
         "throttle": MatchCondition(_throttle, ("throttled", "refused")),
         "limit": MatchCondition(_limit, ("full_limits",)),
@@ -159,7 +159,7 @@ CONDITIONS: Mapping[str, MatchCondition] = MappingProxyType(
 
 
 def fitting(queues: Columns, offer: ResourceOffer) -> Mask:
-    """Return which queues fit *offer*: every condition accepts it."""
+    """Return the task queues that fit *offer*: all conditions accept it."""
     fits = np.ones(len(queues), dtype=np.bool_)
     for condition in CONDITIONS.values():
         accepted = condition.accepts(queues, offer)

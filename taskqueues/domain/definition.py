@@ -1,4 +1,4 @@
-"""What makes two waiting jobs the same to a pilot: the canonical requirements and their signature (TQM)."""
+"""The definition of a task queue: canonical requirements of its jobs, and their signature (TQM)."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,19 +11,19 @@ from wms.kernel.names import composed
 
 
 class NoSiteLeftError(RejectedError):
-    """Every site that the job names is one that it bans."""
+    """The job bans every site that it names."""
 
     code = "no_site_left"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDefinition:
-    """The requirements of a task queue in canonical form; equal definitions share one queue.
+    """The requirements of a task queue in canonical form; jobs with equal definitions share one task queue.
 
-    Lists are sorted and unique; an empty one accepts anything. ``define`` makes it.
+    Lists are sorted and unique; an empty one accepts anything. Made by ``define``.
 
-    NB: a field that is added to those with a default must say nothing by it, and is then no part of the signature:
-    queues that were made before it was there keep theirs.
+    NB: the default of an added field must mean "no requirement"; it is then no part of the signature, and existing task
+    queues keep theirs.
     """
 
     owner_id: int
@@ -45,29 +45,30 @@ class QueueDefinition:
     wall_time_s: int = 0
     gpus: int = 0
     disk_mb: int = 0
-    #: Whether a container runtime is needed. Not for which image: that would split queues which any slot serves alike.
+    #: Whether a container runtime is required. Not the image, which would split task queues that any slot serves alike.
     container: bool = False
-    #: Paths, commands and names of software. What some queue publishes must be published where the jobs run (ADR 34).
+    #: Paths, commands and names of software. If some queue publishes one, it must be published where the jobs run (ADR
+    #: 34).
     software: tuple[str, ...] = ()
 
     def signature(self) -> bytes:
-        """Return the SHA-256 by which the database keeps one queue for one definition."""
+        """Return the SHA-256 by which the database keeps one task queue for each definition."""
         columns = self.columns()
-        said = {name: value for name, value in columns.items() if value != _SAYS_NOTHING.get(name, MISSING)}
-        return sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).digest()
+        stated = {name: value for name, value in columns.items() if value != _DEFAULTS.get(name, MISSING)}
+        return sha256(json.dumps(stated, sort_keys=True, separators=(",", ":")).encode()).digest()
 
     def columns(self) -> dict[str, object]:
-        """Return every field by its name."""
+        """Return all fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-#: {field: its default}, of the fields that have one.
-_SAYS_NOTHING = {field.name: field.default for field in fields(QueueDefinition) if field.default is not MISSING}
+#: {field: its default}, of fields that have one; the default means no requirement.
+_DEFAULTS = {field.name: field.default for field in fields(QueueDefinition) if field.default is not MISSING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
-    """How CPU time, memory, wall-clock time and disk are rounded up: jobs which differ a little share a queue."""
+    """The steps to which CPU time, memory, wall-clock time and disk are rounded up: similar jobs share a task queue."""
 
     cpu_segments_s: Sequence[int]
     memory_step_mb: int
@@ -100,26 +101,26 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
     container: bool = False,
     software: Iterable[str] = (),
 ) -> QueueDefinition:
-    """Return the canonical definition of the queue for a job with these requirements.
+    """Return the canonical definition of the task queue for a job with these requirements.
 
     Args:
         cpu_time_s: reference-core CPU seconds per core; rounded up to a segment.
-        memory_mb, wall_time_s, disk_mb: rounded up to a step; 0 says nothing.
+        memory_mb, wall_time_s, disk_mb: rounded up to a step; 0: no requirement.
         rounding: the segments and the steps.
         owner_id, group_id, vo_id, setup, job_type, processors, gpus: compared as they are.
-        container: whether the job runs in one.
+        container: whether the job runs in a container.
         submit_pools, pilot_types, sites, banned_sites, grid_ces, grid_middlewares, platforms, tags, software: in any
             order.
 
     Raises:
-        NoSiteLeftError: sites are named and each of them is banned.
+        NoSiteLeftError: sites are named and all of them are banned.
 
-    Source: TQM, "Task Queue Requirements"; DESIGN §3.2.
+    Source: TQM, "Task Queue Requirements"; docs/architecture.md, Task queues.
     """
     named, banned = frozenset(sites), frozenset(banned_sites)
     if named and not named - banned:
         raise NoSiteLeftError(
-            "Every site of the job is banned by it; name another site or take one from the banned ones.",
+            "The job bans every site that it names; name another site or remove one from banned_sites.",
             errors={"banned_sites": ["These ban every site that the job names."]},
         )
     return QueueDefinition(
@@ -131,7 +132,7 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
         submit_pools=_sorted(submit_pools),
         pilot_types=_sorted(pilot_types),
         sites=_sorted(named - banned),
-        # Beside a list of sites the bans are already applied: kept, they would split equal queues.
+        # With a list of sites the bans are already applied: kept, they would split equal task queues.
         banned_sites=() if named else _sorted(banned),
         grid_ces=_sorted(grid_ces),
         grid_middlewares=_sorted(grid_middlewares),
@@ -149,5 +150,5 @@ def define(  # noqa: PLR0913 - a definition has as many parts as TQM gives it
 
 
 def _sorted(values: Iterable[str]) -> tuple[str, ...]:
-    # Composed: descriptions that were stored by earlier versions may be decomposed.
+    # Composed (NFC): descriptions stored by earlier versions may be decomposed.
     return tuple(sorted(frozenset(map(composed, values))))

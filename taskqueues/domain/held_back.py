@@ -1,4 +1,4 @@
-"""When and where a job that was given back may be matched again: a growing delay, and other places first."""
+"""Conditions for the next match of a job that was given back: a growing delay, and other places first (ADR 33)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldBack:
-    """What a queued job says about its next match; times are by the database's clock.
+    """The delay and the avoided places of a queued job; times are by the database's clock.
 
     Args:
-        not_before: no pilot gets the job before.
-        avoided_until: from then on the places below may have it too; None: no place is avoided.
-        avoided_queue_ids: configured queues that gave it back, the latest last; empty: no place is avoided.
-        avoided_host: of those queues only this host is avoided; None: the whole queues are.
+        not_before: time before which no pilot gets the job.
+        avoided_until: time from which the places below may get it again; None: no place is avoided.
+        avoided_queue_ids: queues that gave it back, the latest last; empty: no place is avoided.
+        avoided_host: the only host avoided at these queues; None: the whole queues are avoided.
     """
 
     not_before: datetime
@@ -23,7 +23,7 @@ class HeldBack:
     avoided_host: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it in the form in which a job carries it while it stands in no queue."""
+        """Return the form in which a job outside task queues stores it."""
         return {
             "not_before": self.not_before.isoformat(),
             "avoided_until": None if self.avoided_until is None else self.avoided_until.isoformat(),
@@ -33,7 +33,7 @@ class HeldBack:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "HeldBack":
-        """Return what ``as_json`` returned."""
+        """Return the object that ``as_json`` stored."""
         until = stored["avoided_until"]
         return cls(
             not_before=datetime.fromisoformat(stored["not_before"]),
@@ -44,13 +44,13 @@ class HeldBack:
 
 
 def delay_s(*, reschedules: int, first_s: int, longest_s: int) -> int:
-    """Return how long a job waits after it was given back, in seconds.
+    """Return the seconds for which a job waits after it was given back.
 
     Args:
-        reschedules: how often it was rescheduled before, ≥ 0.
-        first_s: the delay of the first time; it doubles with each further one.
-        longest_s: the limit of the delay.
+        reschedules: previous reschedules of the job, ≥ 0.
+        first_s: the first delay; each further one is twice as long.
+        longest_s: the longest delay.
     """
-    # 2**30 delays of a second are 34 years: nobody computes with larger numbers.
+    # 2**30 delays of a second are 34 years: larger numbers are never needed.
     doubled: int = first_s << min(reschedules, 30)
     return min(longest_s, doubled)

@@ -1,36 +1,36 @@
-"""Shares corrected by what the groups have used (DESIGN §3.3)."""
+"""Shares corrected by the usage of the groups (docs/architecture.md, Priorities; ADR 13)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from math import fsum, isfinite
 
-#: DESIGN §3.3: after so long, use counts half.
+#: Age at which usage counts half.
 HALF_LIFE = timedelta(days=3)
-#: DESIGN §3.3: a share is corrected by this factor at most, up or down.
+#: Largest factor by which a share is corrected, up or down.
 MOST = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedShare:
-    """The share of one group with every factor of its correction; all dimensionless."""
+    """The share of one group with all factors of its correction; dimensionless."""
 
     #: As configured.
     configured: float
-    #: The group's part of the configured shares of its VO, 0 to 1.
+    #: The group's fraction of the configured shares of its VO, 0 to 1.
     expected: float
-    #: The group's part of what the groups of its VO used, 0 to 1; None: none of them used anything.
+    #: The group's fraction of the usage of its VO's groups, 0 to 1; None: none of them used anything.
     used: float | None
     #: expected / used; None: the group used nothing.
     ratio: float | None
-    #: The ratio within 1/3 and 3; 1 when none of the groups used anything.
+    #: The ratio, limited to 1/3 to 3; 1 if none of the groups used anything.
     factor: float
     #: The same for all groups of the VO; makes the corrected shares add up to the configured ones.
     normalization: float
 
     @property
     def corrected(self) -> float:
-        """The share that is divided over the group's task queues."""
+        """Return the share that is divided over the group's task queues."""
         return self.configured * self.factor * self.normalization
 
 
@@ -43,8 +43,6 @@ def correct_shares(shares: Mapping[int, float], *, used_s: Mapping[int, float]) 
 
     Returns:
         {group id: share}; the corrected shares add up to the configured ones.
-
-    Source: DESIGN §3.3 (ADR 13).
     """
     all_shares, all_used_s = fsum(shares.values()), fsum(used_s.get(group, 0.0) for group in shares)
     expected = {group: share / all_shares if all_shares else 0.0 for group, share in shares.items()}
@@ -66,7 +64,7 @@ def correct_shares(shares: Mapping[int, float], *, used_s: Mapping[int, float]) 
 
 
 def decayed(used_s: float, *, after: timedelta) -> float:
-    """Return what is left of *used_s* so long after it was used, ≥ 0."""
+    """Return the rest of *used_s* after this time, ≥ 0."""
     return float(used_s * 0.5 ** (after / HALF_LIFE))
 
 
@@ -74,7 +72,7 @@ def _ratio(expected: float, used: float | None) -> float | None:
     if not used:
         return None
     ratio = expected / used
-    return ratio if isfinite(ratio) else None  # next to nothing was used
+    return ratio if isfinite(ratio) else None  # almost nothing was used
 
 
 def _clipped(ratio: float | None) -> float:

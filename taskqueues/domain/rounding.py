@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 def cpu_segment_s(cpu_time_s: int, *, segments_s: Sequence[int]) -> int:
-    """Return the smallest segment that holds *cpu_time_s*; above the last one, the last.
+    """Return the smallest segment that contains *cpu_time_s*; above the last one, the last.
 
     Args:
         cpu_time_s: reference-core CPU seconds per core, ≥ 0.
@@ -17,5 +17,5 @@ def cpu_segment_s(cpu_time_s: int, *, segments_s: Sequence[int]) -> int:
 
 
 def in_steps(amount: int, *, step: int) -> int:
-    """Return *amount* rounded up to a whole number of steps, both in the same unit; 0 (says nothing) stays 0."""
+    """Return *amount* rounded up to a whole number of steps, both in the same unit; 0 (no requirement) stays 0."""
     return -(-amount // step) * step

@@ -1,4 +1,4 @@
-"""How a group's priority is divided over its task queues (PRI, PIL)."""
+"""Division of a group's priority over its task queues (PRI, PIL)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from math import fsum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShare:
-    """What a group divides over its queues: its share, dimensionless, ≥ 0; and whether its members share jobs."""
+    """The share of a group that is divided, dimensionless, ≥ 0; and whether its members share jobs."""
 
     group_id: int
     share: float
@@ -17,7 +17,7 @@ class GroupShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLoad:
-    """What one task queue weighs: the sum of the weights of its waiting jobs, > 0."""
+    """The weight of one task queue: the sum of the weights of its waiting jobs, > 0."""
 
     task_queue_id: int
     owner_id: int
@@ -30,8 +30,8 @@ def split_share(share: float, loads: Sequence[QueueLoad], *, shared: bool) -> Ma
     Args:
         share: priority of the group; dimensionless, ≥ 0.
         loads: every queue of the group with a job, in any order; weights > 0.
-        shared: whether the group has JOB_SHARING: then all its queues stand together, otherwise the share is first
-            divided equally over the owners.
+        shared: whether the group has JOB_SHARING: then all its task queues are divided together, otherwise the share is
+            first divided equally over the owners.
 
     Returns:
         {task_queue_id: priority}; the values add up to *share*.

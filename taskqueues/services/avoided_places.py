@@ -1,4 +1,4 @@
-"""Where a job that was given back may run next: at other places first, while one of them may take it (ADR 33)."""
+"""Avoided places: a job that was given back goes to other places first while one of them may take it (ADR 33)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from wms.kernel.memo import Memo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenBack:
-    """How a job came back from a pilot without a result.
+    """The return of a job from a pilot without a result.
 
     Args:
-        queue_ids: configured queues that gave it back so far, each once, the latest last; empty: not known.
-        host: the host of the latest; empty: not known.
-        other_hosts: whether pilots live on other hosts of the latest queue.
-        delayed: whether it waits before its next match; a lease that ended in silence was delay enough.
-        memo: remembered answers about the configuration.
+        queue_ids: queues that gave it back so far, each once, the latest last; empty: unknown.
+        host: the host of the latest; empty: unknown.
+        other_hosts: whether living pilots are on other hosts of the latest queue.
+        delayed: whether it waits before its next match; a lease that ended in silence was a sufficient delay.
+        memo: memo of the index for answers about the configuration.
     """
 
     queue_ids: Sequence[int] = ()
@@ -38,13 +38,13 @@ class GivenBack:
 def held_back(
     definition: QueueDefinition | None, given_back: GivenBack, *, vo: VO, reschedules: int, now: datetime
 ) -> HeldBack | None:
-    """Return when and where a job that was given back may be matched again; None: at once and everywhere.
+    """Return the conditions for the next match of a job that was given back; None: at once and everywhere.
 
     Args:
-        definition: of the queue that it goes into; None: it goes into none yet.
-        given_back: by which places.
+        definition: of its task queue; None: it goes into none yet.
+        given_back: the places that gave it back.
         vo: of the job.
-        reschedules: how often it was rescheduled before.
+        reschedules: previous reschedules of the job.
         now: by the database's clock.
     """
     seconds = delay_s(
@@ -67,14 +67,14 @@ def held_back(
 def avoided_queues(
     definition: QueueDefinition, tried: Sequence[int], *, vo: VO, now: datetime, memo: Memo
 ) -> tuple[int, ...]:
-    """Return which of the configured queues that gave a job back it avoids wholly, as places are now.
+    """Return the queues, of those that gave a job back, that it avoids entirely in the present configuration.
 
     Args:
         definition: of its task queue.
         tried: the queues that gave it back, the latest last; at least one.
         vo: of the job.
         now: by the database's clock.
-        memo: remembered answers about the configuration.
+        memo: memo of the index for answers about the configuration.
     """
     last = tried[-1]
     some_tried = False
@@ -88,7 +88,7 @@ def avoided_queues(
 def _avoided(
     definition: QueueDefinition | None, given_back: GivenBack, *, vo: VO, now: datetime
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return the configured queues that the job avoids, and the only host of them that it does (None: all)."""
+    """Return the queues that the job avoids, and the only host of them that it avoids (None: all)."""
     if definition is None or not given_back.queue_ids or not settings.WMS_RESCHEDULE_ELSEWHERE_S:
         return (), None
     tried, last = given_back.queue_ids, given_back.queue_ids[-1]
@@ -98,7 +98,7 @@ def _avoided(
 
 
 def _fitting(definition: QueueDefinition, *, vo: VO, memo: Memo, now: datetime) -> Iterator[int]:
-    """Yield the configured queues that are open and whose pilots may be given the jobs, as explain judges them.
+    """Yield the open queues whose pilots may get the jobs, evaluated as by explain.
 
     Throttles and limits are left out: they open by themselves, and a place is not avoided for long.
     """

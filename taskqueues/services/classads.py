@@ -32,25 +32,25 @@ _ATTRIBUTES: Final[Mapping[str, Callable[[TaskQueue], Any]]] = MappingProxyType(
         "Software": attrgetter("software"),
     }
 )
-#: The attributes that TARGET has.
+#: The attributes of TARGET.
 NAMES: Final = tuple(_ATTRIBUTES)
-#: By their names in lower case.
+#: {name in lower case: name}.
 SPELLED: Final[Mapping[str, str]] = MappingProxyType({name.lower(): name for name in NAMES})
 
 
 def targets_of(task_queue_ids: Collection[int]) -> dict[int, ClassAd]:
-    """Return what the jobs of each task queue ask; of one that has been removed, nothing."""
+    """Return the requirements of the jobs of each task queue; removed ones are left out."""
     task_queues = TaskQueue.objects.select_related("owner", "group", "vo").filter(pk__in=task_queue_ids)
     return {task_queue.pk: as_classad(task_queue) for task_queue in task_queues}
 
 
 def as_classad(task_queue: TaskQueue) -> ClassAd:
-    """Return what the jobs of a task queue ask, under JDL's names.
+    """Return the requirements of a task queue's jobs, under JDL's names.
 
-    All jobs of a queue are alike to a pilot, so they are to a site: CPUTime is the segment, Memory is rounded up, and
-    what no queue is told apart by, such as the name of a job, is undefined.
+    All jobs of a task queue are the same to a pilot, and so to a site: CPUTime is the segment, Memory is rounded up,
+    and attributes that do not distinguish task queues, such as the name of a job, are undefined.
 
     Args:
-        task_queue: with its owner, group and VO at hand.
+        task_queue: with its owner, group and VO loaded.
     """
     return classad_of({name: read(task_queue) for name, read in _ATTRIBUTES.items()})

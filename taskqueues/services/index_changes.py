@@ -1,4 +1,4 @@
-"""The table of changes by which indexes follow the task queues (DESIGN §4.2)."""
+"""The table of changes by which indexes follow the task queues (ADR 14)."""
 
 from datetime import timedelta
 
@@ -12,10 +12,10 @@ KEPT = timedelta(seconds=2 * ANEW_AFTER_S)
 
 
 def remove_old() -> int:
-    """Remove the changes that every index has seen; return how many.
+    """Remove the changes that every index has read; return the number.
 
-    A transaction that began long before it committed would be removed unseen; none may be idle for so long (DESIGN
-    §4.6), nor have so much to do.
+    The change of a transaction that began long before it committed would be removed unread; none may be idle, or work,
+    for so long.
     """
     removed, _ = TaskQueueChange.objects.filter(changed_at__lt=Now() - KEPT).delete()
     return removed

@@ -1,6 +1,6 @@
-"""What a slot offers, resolved against the configuration: the one way from a queue to what jobs are compared with.
+"""Offers, resolved against the configuration: the only way from a slot to the values that are compared with jobs.
 
-Pilots and people who ask what if name their slots (``matching.services.offers``); directors take them from the queue.
+Pilots and previews name their slots (``matching.services.offers``); directors take them from the queue.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,9 +23,9 @@ from wms.kernel.memo import FORGETFUL, Memo, ReadBeforehand, Remembered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedSlot:
-    """One slot as it is told of; None: the queue's word, else the VO's, else not compared.
+    """The description of a slot; None: as the queue states, else the VO, else not compared.
 
-    ``site`` and ``ce`` are names for a place that has no row here, such as a CE that stands at several sites.
+    ``site`` and ``ce`` are names for a place that has no row here, such as a CE that several sites have.
     """
 
     setup: str | None = None
@@ -47,14 +47,14 @@ class OfferedSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Terms:
-    """What the configuration decides about the offers of one place, or of all places where a pilot may be."""
+    """The configured part of the offers of one place, or of all places where a pilot may be."""
 
-    #: Of each kind of queue, its platforms (empty: the node's count) and whether containers provide them.
+    #: For each kind of queue, its platforms (empty: those of the node) and whether containers provide them.
     platforms: tuple[tuple[tuple[str, ...], bool], ...]
-    #: Taken by all; None: every type is.
+    #: Accepted by all; None: every type.
     job_types: tuple[str, ...] | None
     required_tags: frozenset[str]
-    #: The shortest; None: none is limited.
+    #: The shortest, in seconds; None: none is limited.
     wall_time_s: int | None
 
 
@@ -68,20 +68,20 @@ def resolve(
     possible: PossiblePlaces | None = None,
     some_name_software: bool = True,
 ) -> ResourceOffer:
-    """Return the offer that a generic pilot of *vo* makes with *slot* at *place*.
+    """Return the offer of a generic pilot of *vo* with *slot* at *place*.
 
     Args:
-        slot: what is told; a queue's platforms and pools can only be narrowed by it.
+        slot: the description; it can only narrow a queue's platforms and pools.
         vo: whose jobs the pilot runs.
         place: the rows of the place, as far as they are known.
-        now: when bans are looked at.
-        known: what of the configuration need not be asked again.
-        possible: of a pilot whose queue is not known, where it may run; None: nothing else of the place is compared.
-        some_name_software: whether any task queue that the offer is compared with names software; if not, what queues
-            publish is not read.
+        now: time for which bans are evaluated.
+        known: memoised answers about the configuration.
+        possible: places of a pilot whose queue is unknown; None: nothing else of the place is compared.
+        some_name_software: whether any task queue compared with the offer names software; if not, published software is
+            not read.
     """
     if place.queue is not None or possible is None:
-        # Of an unnamed place nothing is closed.
+        # An unnamed place is never closed.
         closed = place.innermost is not None and not accepting(place.innermost, vo=vo, now=now, known=known)
         terms = _terms_of(() if place.queue is None else (place.queue,))
         pools = None if place.queue is None else known.ask(pools_of_queue, place.queue, vo)
@@ -93,7 +93,7 @@ def resolve(
     if some_name_software and (place.queue is not None or possible is not None):
         published = known.ask(published_software, vo)
         lacking_software = published.lacking(_published_at(published, place, possible, known=known))
-    # By kind of queue; where nobody says anything, they are not compared.
+    # By kind of queue; not compared if neither queue nor node state platforms.
     runs = {
         known.ask(_runs, configured, () if configured and contained and slot.container else slot.platforms)
         for configured, contained in terms.platforms
@@ -113,9 +113,9 @@ def resolve(
         submit_pools=_narrowed(pools, slot.submit_pools),
         lacking_software=lacking_software,
         tags=tuple(sorted(set(slot.tags))),
-        # A queue's own hold, whatever is told: they say for which jobs the site keeps it.
+        # A queue's own tags apply whatever the slot states: they reserve the queue for certain jobs.
         required_tags=tuple(sorted(terms.required_tags.union(slot.required_tags))),
-        # An empty list says as little as none: a dedicated queue stays dedicated.
+        # An empty list is the same as none: a dedicated queue stays dedicated.
         job_types=slot.job_types or _all_or(terms.job_types),
         processors=slot.processors,
         memory_mb=slot.memory_mb,
@@ -129,7 +129,7 @@ def resolve(
 def published_at(
     place: ResourcePlace, possible: PossiblePlaces | None, *, vo: VO, known: Remembered = FORGETFUL
 ) -> frozenset[str]:
-    """Return the software published at a place; where the queue is not known, by all *possible* queues (ADR 27)."""
+    """Return the software published at a place; if the queue is unknown, by all *possible* queues (ADR 27)."""
     return _published_at(known.ask(published_software, vo), place, possible, known=known)
 
 
@@ -148,10 +148,9 @@ def _common_to_all(published: PublishedSoftware, possible: PossiblePlaces) -> fr
 def offer_of_queue(
     queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL, some_name_software: bool = True
 ) -> ResourceOffer:
-    """Return what a generic pilot of *vo* offers that has just started in a slot of *queue* (with its CE and site).
+    """Return the offer of a generic pilot of *vo* that has just started in a slot of *queue* (with its CE and site).
 
-    Platforms that only the node knows are not compared. *known* and *some_name_software*: as for
-    ``resolve``.
+    Platforms known only to the node are not compared. *known* and *some_name_software*: as for ``resolve``.
     """
     slot = OfferedSlot(
         cpu_time_s=queue.cpu_time_s,
@@ -168,7 +167,7 @@ def offer_of_queue(
 
 
 def _terms_of(queues: Collection[Queue], *, all_are_queues: bool = True) -> _Terms:
-    """Return what all of the queues, at all places where the pilot may be, allow."""
+    """Return the terms that all of the queues, at all places where the pilot may be, allow."""
     types = [frozenset(queue.job_types) for queue in queues if queue.job_types]
     walls = [queue.wall_time_s for queue in queues if queue.wall_time_s is not None]
     platforms = {(tuple(queue.platforms), queue.ce.site.containers_provide_platforms) for queue in queues}
@@ -181,7 +180,7 @@ def _terms_of(queues: Collection[Queue], *, all_are_queues: bool = True) -> _Ter
 
 
 class Asking(Protocol):
-    """What of a task queue, or of its definition, decides which kind of pilot comes for its jobs."""
+    """The properties of a task queue, or of its definition, that decide which kind of pilot runs its jobs."""
 
     @property
     def owner_id(self) -> int:
@@ -206,7 +205,7 @@ def read_for(submit_pools: Collection[str], *, vo: VO, memo: Memo) -> ReadBefore
     Args:
         submit_pools: of the task queue.
         vo: that the queues serve.
-        memo: remembered answers about the configuration.
+        memo: memo of the index for answers about the configuration.
     """
     pools = queues_of_pools(list(submit_pools), vo) if submit_pools else {}
     return ReadBeforehand(
@@ -215,14 +214,14 @@ def read_for(submit_pools: Collection[str], *, vo: VO, memo: Memo) -> ReadBefore
 
 
 def offer_to(asking: Asking, queue: Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> ResourceOffer:
-    """Return what a pilot offers that came to *queue* for the jobs of one task queue, generic if it may be (PIL §3.1).
+    """Return the offer of a pilot at *queue* for the jobs of one task queue, generic if allowed (PIL §3.1).
 
     *vo*, *now* and *known* are those of ``offer_of_queue``.
     """
     offer = offer_of_queue(queue, vo=vo, now=now, known=known, some_name_software=bool(asking.software))
     taken = queue.ce.pilot_types or list(PilotType)
-    wanted = [kind for kind in taken if kind in (asking.pilot_types or taken)]
-    if PilotType.GENERIC in (wanted or taken):
+    allowed = [kind for kind in taken if kind in (asking.pilot_types or taken)]
+    if PilotType.GENERIC in (allowed or taken):
         return offer
     return replace(offer, group_id=asking.group_id, owner_id=asking.owner_id)
 
@@ -232,7 +231,7 @@ def _terms_of_all(places: PossiblePlaces) -> _Terms:
 
 
 def platforms_on_nodes(queue: Queue, nodes: Collection[str], *, known: Remembered = FORGETFUL) -> tuple[str, ...]:
-    """Return, sorted, the platforms of jobs that run on some of the nodes of *queue*, by what the nodes reported."""
+    """Return, sorted, the platforms of jobs that run on some of the nodes of *queue*, as reported by the nodes."""
     configured = tuple(queue.platforms)
     if queue.container and queue.ce.site.containers_provide_platforms and configured:
         return known.ask(compatible_platforms, configured)
@@ -241,11 +240,11 @@ def platforms_on_nodes(queue: Queue, nodes: Collection[str], *, known: Remembere
 
 
 def _runs(configured: tuple[str, ...], node: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Return the platforms of jobs that run there; None: nothing is known.
+    """Return the platforms of jobs that run there; None: unknown.
 
     Args:
-        configured: of the queue; empty: it does not say.
-        node: what the node detected; empty, or None: it does not say.
+        configured: of the queue; empty: not configured.
+        node: detected by the node; empty, or None: not reported.
     """
     if not configured:
         return None if node is None else compatible_platforms(node)
@@ -253,11 +252,11 @@ def _runs(configured: tuple[str, ...], node: tuple[str, ...] | None) -> tuple[st
     return tuple(sorted(frozenset(runs).intersection(compatible_platforms(node)))) if node else runs
 
 
-def _narrowed(pools: tuple[str, ...] | None, told: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Return the pools of the queue as the server knows them (DESIGN §3.4); what an offer names can only narrow."""
-    if pools is None or told is None:
-        return told if pools is None else pools
-    return tuple(sorted(frozenset(pools) & frozenset(told)))
+def _narrowed(pools: tuple[str, ...] | None, named: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the queue's pools; those named in an offer can only narrow them."""
+    if pools is None or named is None:
+        return named if pools is None else pools
+    return tuple(sorted(frozenset(pools) & frozenset(named)))
 
 
 def _all_or(job_types: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Task-queue priorities, from the groups' shares and the weights of what waits (PRI, PIL §2.2)."""
+"""Priorities of task queues, from the shares of groups and the weights of waiting jobs (PRI, PIL §2.2)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -19,9 +19,9 @@ from wms.kernel.db import LockKey, lock, transaction_required
 
 @transaction_required
 def mark_changed(*, group_id: int, now: datetime) -> None:
-    """Note that the group's priorities are to be computed again; beat does so within a second.
+    """Mark the group's priorities for recalculation, which follows within a second.
 
-    Where shares are corrected by history, those of all groups of the VO depend on one another.
+    If shares are corrected by history, those of all groups of the VO depend on one another.
     """
     mark_corrected_with(group_ids=[group_id], now=now)
     mark_groups(Group.objects.filter(pk=group_id, vo__history_fair_share=False).values_list("pk", flat=True), now=now)
@@ -29,31 +29,32 @@ def mark_changed(*, group_id: int, now: datetime) -> None:
 
 @transaction_required
 def mark_corrected_with(*, group_ids: Collection[int], now: datetime) -> None:
-    """Note the same of every group whose share is corrected by history together with one of these."""
+    """Mark every group whose share is corrected by history together with one of these."""
     vos = VO.objects.filter(groups__in=list(group_ids), history_fair_share=True)
     mark_groups(Group.objects.filter(vo__in=vos).values_list("pk", flat=True), now=now)
 
 
 @transaction_required
 def mark_groups_of(*, vo_id: int, now: datetime) -> None:
-    """Note the same of every group of the VO."""
+    """Mark every group of the VO."""
     mark_groups(Group.objects.filter(vo=vo_id).values_list("pk", flat=True), now=now)
 
 
 @transaction_required
 def mark_groups(group_ids: Iterable[int], *, now: datetime) -> None:
-    """Note the same of these groups and no others."""
+    """Mark these groups and no others."""
     ChangedGroup.objects.bulk_create([ChangedGroup(group_id=group_id, changed_at=now) for group_id in group_ids])
 
 
 def recalculate(*, only_changed: bool = False) -> int:
-    """Evaluate all task queues, or those of the changed groups only; return how many got another priority.
+    """Recalculate all task queues, or those of the changed groups only; return how many got another priority.
 
-    What is stored of a queue's jobs is renewed with it. Repeating it changes nothing. Two at once follow one another.
+    The stored weights of a task queue's jobs are renewed too. Repeating it is harmless. Concurrent runs follow one
+    another.
     """
     with transaction.atomic(durable=True):
         lock(LockKey.RECALCULATE_PRIORITIES)
-        # What is marked from here on is of the next run, so the marks are read before what they are about.
+        # Marks written from here on belong to the next run, so the marks are read before the data.
         marks = dict(ChangedGroup.objects.values_list("pk", "group_id"))
         if only_changed and not marks:
             return 0
@@ -65,11 +66,11 @@ def recalculate(*, only_changed: bool = False) -> int:
 
 @transaction_required
 def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinition, float]:
-    """Return the priorities with which queues of these definitions and summed weights are created.
+    """Return the priorities of new task queues with these definitions and summed weights.
 
-    They come out of the groups' sums, as last evaluated, with the new queues counted in: no job is counted here, for a
-    group may have a million. The queues beside them follow within a second. A queue whose owner is suspended, or is not
-    a member of its group, gets 0.
+    They are computed from the groups' stored sums, with the new task queues included: jobs are not counted here,
+    because a group may have a million. The group's other task queues follow within a second. A task queue whose owner
+    is suspended, or is not a member of its group, gets 0.
     """
     members = active_memberships(
         user_ids={definition.owner_id for definition in weights},
@@ -78,7 +79,7 @@ def of_new_queues(weights: Mapping[QueueDefinition, float]) -> dict[QueueDefinit
     untrusted = {definition for definition in weights if (definition.owner_id, definition.group_id) not in members}
     shares = _shares(Group.objects.filter(pk__in={definition.group_id for definition in weights}))
     loads = _stored_loads(share.group_id for share in shares)
-    # NB: positive, so that they cannot be mistaken for what is stored.
+    # NB: positive, so that they differ from the stored ones.
     definition_of = dict(enumerate((each for each in weights if each not in untrusted), start=1))
     for number, definition in definition_of.items():
         loads[definition.group_id].append(
@@ -99,9 +100,9 @@ def _shares(groups: QuerySet[Group]) -> list[GroupShare]:
 
 
 def _stored_loads(group_ids: Iterable[int]) -> defaultdict[int, list[QueueLoad]]:
-    """Return what the queues of each owner weighed together when last evaluated, by group, as if they were one.
+    """Return the stored total weight of each owner's task queues, by group, as one load each.
 
-    What a new queue gets depends on no more. A group may have ten thousand queues, but not as many owners.
+    The priority of a new task queue needs no more. A group may have ten thousand task queues, but fewer owners.
     """
     loads: defaultdict[int, list[QueueLoad]] = defaultdict(list)
     weighing = TaskQueue.objects.trusted().filter(group__in=list(group_ids), weight__gt=0)

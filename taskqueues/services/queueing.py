@@ -1,4 +1,4 @@
-"""Into a task queue and out of it; queues come with their first job and go after their last (TQM, DESIGN §3.2)."""
+"""Queueing: jobs enter and leave task queues; a task queue exists while it has jobs (TQM)."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -17,25 +17,25 @@ from taskqueues.models import QueuedJob, TaskQueueChange, no_jobs
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
-#: Rows removed in one transaction: nobody waits long for the locks.
+#: Rows removed in one transaction, so that others do not wait long for the locks.
 REMOVED_AT_ONCE = 1000
-#: The same of rows that are changed.
+#: Rows changed in one transaction.
 CHANGED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A job on its way into a queue."""
+    """A job on its way into a task queue."""
 
     job_id: int
     definition: QueueDefinition
     user_priority: int
-    #: None: any pilot that fits may have it at once.
+    #: None: any pilot that fits may get it at once.
     held_back: HeldBack | None = None
 
 
 def rounding() -> Rounding:
-    """Return how this system rounds what jobs ask."""
+    """Return the configured rounding of requirements."""
     return Rounding(
         cpu_segments_s=settings.WMS_CPU_SEGMENTS_S,
         memory_step_mb=settings.WMS_MEMORY_STEP_MB,
@@ -46,10 +46,10 @@ def rounding() -> Rounding:
 
 @transaction_required
 def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
-    """Put the jobs into the queues of their definitions, making those that do not exist.
+    """Put the jobs into the task queues of their definitions, and create those that do not exist.
 
     Call it once in a transaction and as its last locking step: it may wait for another submission of the same new
-    definition, which must not be waiting for this one.
+    definition, which must not wait for this one.
 
     Returns:
         {job id: task queue id}.
@@ -68,18 +68,18 @@ def enqueue(jobs: Sequence[WaitingJob], *, now: datetime) -> Mapping[int, int]:
 
 @transaction_required
 def withdraw(job_ids: Collection[int]) -> frozenset[int]:
-    """Take the jobs out of their queues; return those that were still there (for others a pilot was faster)."""
+    """Take the jobs out of their task queues; return those that were still there (a pilot took the others first)."""
     return sql.delete_queued_jobs(job_ids)
 
 
 def held_back(job_ids: Collection[int]) -> Mapping[int, HeldBack]:
-    """Return what holds back those of the jobs in queues that are held back, for a job that moves to another queue."""
+    """Return the delay and avoided places of those of the queued jobs that are held back."""
     rows = QueuedJob.objects.filter(pk__among=frozenset(job_ids), is_held_back=True)
     return {row.job_id: as_held_back(row) for row in rows}
 
 
 def as_held_back(row: QueuedJob) -> HeldBack:
-    """Return what a row that is held back says.
+    """Return the delay and avoided places of a row that is held back.
 
     Raises:
         ValueError: it is not held back.
@@ -96,7 +96,7 @@ def as_held_back(row: QueuedJob) -> HeldBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Avoiding:
-    """Queued jobs of a task queue that avoid the same place."""
+    """Queued jobs of a task queue that avoid the same places."""
 
     task_queue_id: int
     #: As in ``HeldBack``.
@@ -104,7 +104,7 @@ class Avoiding:
     host: str | None
 
     def rows(self, *, now: datetime) -> QuerySet[QueuedJob]:
-        """Return those whose time has not passed."""
+        """Return those whose avoidance has not ended."""
         return QueuedJob.objects.filter(
             task_queue=self.task_queue_id,
             is_held_back=True,
@@ -115,7 +115,7 @@ class Avoiding:
 
 
 def avoiding(*, now: datetime) -> list[Avoiding]:
-    """Return which places the jobs of which task queues avoid."""
+    """Return the avoided places, by task queue."""
     rows = QueuedJob.objects.filter(is_held_back=True, avoided_until__gt=now)
     places = rows.order_by("task_queue", "avoided_queue_ids", "avoided_host").distinct()
     return [
@@ -125,9 +125,9 @@ def avoiding(*, now: datetime) -> list[Avoiding]:
 
 
 def avoid_only(jobs: Avoiding, queue_ids: Sequence[int], *, now: datetime) -> int:
-    """Have the jobs avoid no more than these queues, wholly (none: no place); return how many did avoid more.
+    """Reduce the places that the jobs avoid to these queues (none: no place); return how many jobs changed.
 
-    Those that a claim, or who withdraws them, has locked are left out.
+    Jobs locked by a claim or by a withdrawal are left out.
     """
     until = {} if queue_ids else {"avoided_until": None}
     changed = 0
@@ -138,7 +138,7 @@ def avoid_only(jobs: Avoiding, queue_ids: Sequence[int], *, now: datetime) -> in
             QueuedJob.objects.filter(pk__among=[pk for pk, _ in rows]).update(
                 avoided_queue_ids=list(queue_ids) or None, avoided_host=None, **until
             )
-            # As many came as went: whoever found the jobs held back asks again.
+            # The number of jobs is unchanged: those who found them held back try again.
             TaskQueueChange.objects.bulk_create(
                 TaskQueueChange(task_queue_id=jobs.task_queue_id, user_priority=level, jobs=number)
                 for level in sorted({level for _, level in rows})
@@ -150,11 +150,11 @@ def avoid_only(jobs: Avoiding, queue_ids: Sequence[int], *, now: datetime) -> in
 
 
 def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None) -> int:
-    """Remove the queues in which no job waits any more, of those given or of all; return how many.
+    """Remove task queues without jobs, of those named or of all; return the number.
 
-    A job that another transaction puts into such a queue meanwhile is safe: its key-share lock on the queue keeps
-    the queue from being locked here, and after the lock the look for jobs is a new statement, which sees what was
-    committed in between.
+    A job that another transaction puts into such a task queue meanwhile is safe: its key-share lock keeps the task
+    queue from being locked here, and after the lock jobs are searched in a new statement, which sees what was committed
+    in between.
     """
     removed = 0
     while True:
@@ -167,23 +167,23 @@ def remove_empty(*, now: datetime, task_queue_ids: Collection[int] | None = None
 
 def _find_or_create(weights: Mapping[QueueDefinition, float], *, now: datetime) -> dict[QueueDefinition, int]:
     definition_of = {definition.signature(): definition for definition in weights}
-    found = sql.keep_queues(definition_of.keys())
-    while len(found) < len(definition_of):
+    ids = sql.keep_queues(definition_of.keys())
+    while len(ids) < len(definition_of):
         with transaction.atomic():
-            missing = {signature: definition_of[signature] for signature in definition_of.keys() - found.keys()}
+            missing = {signature: definition_of[signature] for signature in definition_of.keys() - ids.keys()}
             _create(missing, weights, now=now)
-            found = sql.keep_queues(definition_of.keys())
-            if len(found) == len(definition_of):
+            ids = sql.keep_queues(definition_of.keys())
+            if len(ids) == len(definition_of):
                 break
-            # A queue of another's making was gone again before it was locked: once more, without holding those that
-            # were made now. With them held, the order in which all make queues would be broken.
+            # Another transaction's new task queue was removed before it was locked: try again, without locks on those
+            # created now. With them, the common order of creation would be broken.
             transaction.set_rollback(True)
-        found = sql.keep_queues(definition_of.keys())
-    return {definition_of[signature]: pk for signature, pk in found.items()}
+        ids = sql.keep_queues(definition_of.keys())
+    return {definition_of[signature]: pk for signature, pk in ids.items()}
 
 
 def _insert_held_back(jobs: Sequence[WaitingJob], queue_of: Mapping[QueueDefinition, int]) -> None:
-    """Put jobs that are held back into their queues, and tell the indexes of them as of any others."""
+    """Put jobs that are held back into their task queues, and write the changes for the indexes."""
     rows = [
         QueuedJob(
             job_id=job.job_id,

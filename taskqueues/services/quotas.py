@@ -1,4 +1,4 @@
-"""Quotas of waiting jobs, of users, groups, VOs and job types (DESIGN §3.6)."""
+"""Quotas: limits of waiting jobs of users, groups, VOs and job types (docs/architecture.md, Throttles and limits)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Self
@@ -13,13 +13,13 @@ from wms.kernel.errors import ConflictError
 
 
 class QuotaExceededError(ConflictError):
-    """With the jobs of the request more would wait than a limit allows."""
+    """With the jobs of the request more would wait than a quota allows."""
 
     code = "quota_exceeded"
 
 
 class QuotaKind(NamedTuple):
-    """What quotas look at: jobs of which all of it is the same count in the same ones."""
+    """The properties of a job that quotas use: jobs that share all of them count in the same quotas."""
 
     vo_id: int
     group_id: int
@@ -34,14 +34,14 @@ class QuotaKind(NamedTuple):
 
 @transaction_required
 def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[str, int]) -> None:
-    """Refuse jobs of which more would wait than a quota allows; until the end of the transaction no others come in.
+    """Refuse jobs that exceed a quota; until the end of the transaction no other jobs enter.
 
-    Those that will be Checking first count too: there is no room in which they could wait. Jobs that waited before
-    come back whatever the quotas are: nobody shall lose a job by being rescheduled.
+    Jobs that will be Checking first count too. Jobs that waited before return whatever the quotas are: rescheduling
+    must not lose a job.
 
     Args:
         vo_id, group_id, owner_id: of the jobs.
-        coming: how many jobs of which type.
+        coming: {job type: number of jobs}.
 
     Raises:
         QuotaExceededError: naming the quota.
@@ -60,10 +60,10 @@ def refuse_beyond(*, vo_id: int, group_id: int, owner_id: int, coming: Mapping[s
 
 @transaction_required
 def within(coming: Sequence[tuple[int, QuotaKind]]) -> frozenset[int]:
-    """Return which of the jobs may wait, the first ones first; until the end of the transaction no others come in.
+    """Return which of the jobs may wait, the first ones first; until the end of the transaction no other jobs enter.
 
     Args:
-        coming: (job id, its kind) of each job that would come into a queue.
+        coming: (job id, its kind) of each job that would enter a task queue.
     """
     limits = _limits({kind for _, kind in coming})
     for limit in limits:
@@ -79,19 +79,19 @@ def within(coming: Sequence[tuple[int, QuotaKind]]) -> frozenset[int]:
 
 
 def room_of(kinds: Collection[QuotaKind]) -> Mapping[QuotaKind, int | None]:
-    """Return for each kind how many more of its jobs may wait at this moment; None: any number."""
+    """Return for each kind how many more of its jobs may wait now; None: any number."""
     rooms = [(scope, _room(limit)) for limit, scope in _limits(kinds).items()]
     return {kind: min((room for scope, room in rooms if scope.is_on(kind)), default=None) for kind in kinds}
 
 
 def full_in_words(kind: QuotaKind) -> str:
-    """Return which quota has no room for a job of the kind, such as "at most 3 jobs of … may wait"; empty: none."""
+    """Return the quota that is full for a job of the kind, such as "at most 3 jobs of … may wait"; empty: none."""
     full = next((limit for limit in _limits([kind]) if _room(limit) <= 0), None)
     return "" if full is None else f"at most {full.waiting} jobs of {limit_in_words(full)} may wait"
 
 
 def _limits(kinds: Collection[QuotaKind]) -> Mapping[Limit, LimitScope]:
-    """Return the quotas in which jobs of any of the kinds count, in the order in which they are locked."""
+    """Return the quotas that apply to jobs of any of the kinds, in the order in which they are locked."""
     limits = Limit.objects.filter(
         Q(vo=None) | Q(vo__in={kind.vo_id for kind in kinds}),
         Q(group=None) | Q(group__in={kind.group_id for kind in kinds}),
@@ -99,16 +99,16 @@ def _limits(kinds: Collection[QuotaKind]) -> Mapping[Limit, LimitScope]:
         job_type__in={"", *(kind.job_type for kind in kinds)},
         waiting__isnull=False,
     )
-    found = {limit: scope_of(limit) for limit in limits.select_related("vo", "group", "user").order_by("pk")}
-    return {limit: scope for limit, scope in found.items() if any(map(scope.is_on, kinds))}
+    scopes = {limit: scope_of(limit) for limit in limits.select_related("vo", "group", "user").order_by("pk")}
+    return {limit: scope for limit, scope in scopes.items() if any(map(scope.is_on, kinds))}
 
 
 @transaction_required
 def _lock(limit: Limit) -> None:
-    # Not its row: claims that count in the same limit do not wait for a long submission.
+    # Not its row: claims under the same limit need not wait for a long submission.
     lock(LockKey.COUNT_WAITING_JOBS, of=limit.pk)
 
 
 def _room(limit: Limit) -> int:
-    """Return how many more jobs may wait; below 0 when more came back than there is room for."""
+    """Return how many more jobs may wait; below 0 if rescheduled jobs exceed the quota."""
     return (limit.waiting or 0) - waiting_in(limit)

@@ -1,4 +1,4 @@
-"""What throttles and limits hold back at one moment, for those who look at it without claiming (DESIGN §3.6)."""
+"""Throttles and limits in force at one moment, for readers that do not claim (docs/architecture.md, Throttles)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,18 +20,18 @@ from taskqueues.services.classads import SPELLED, as_classad
 
 @dataclass(frozen=True, kw_only=True)
 class Closings:
-    """The throttles of some sites, and all limits, as they stood at one moment."""
+    """The throttles of some sites, and all limits, at one moment."""
 
     now: datetime
-    #: Those that are throttled, with what is known of each, by primary key.
+    #: {primary key: throttled site, with its state if any}.
     sites: Mapping[int, tuple[Site, ThrottleState | None]]
     limits: Sequence[LimitStanding]
-    #: About whose jobs the expressions of sites are asked; with owner, group and VO at hand. Read if there are any.
+    #: Task queues for which the expressions of sites are evaluated, with owner, group and VO loaded; read if needed.
     task_queues: Iterable[TaskQueue]
 
     @cached_property
     def full_limits(self) -> Sequence[LimitScope]:
-        """The limits in which there is no room, with words for it."""
+        """Return the limits without room, with their texts."""
         return [
             replace(standing.scope, words=full_in_words(standing, now=self.now))
             for standing in self.limits
@@ -44,11 +44,11 @@ class Closings:
         return {pk: throttle_of(site, state, now=self.now) for pk, (site, state) in self.sites.items()}
 
     def throttle_at(self, site_id: int | None) -> ThrottleStanding | None:
-        """Return how the throttle of a site stands; None: it has none, or is not among those that were read."""
+        """Return the state of a site's throttle; None: it has none, or was not read."""
         return self._standings.get(site_id or 0)
 
     def applied(self, offer: ResourceOffer, *, site_id: int | None, ce_id: int | None) -> ResourceOffer:
-        """Return the offer with what is closed for it; None: the place is not known, and only wide limits hold."""
+        """Return the offer with what is closed for it; site or CE None: unknown, and limits on places do not apply."""
         full = tuple(scope for scope in self.full_limits if scope.holds_at(site_id=site_id, ce_id=ce_id))
         throttle = self.throttle_at(site_id)
         if throttle is None:
@@ -62,12 +62,12 @@ class Closings:
         )
 
     def refused_at(self, site_id: int | None) -> tuple[int, ...]:
-        """Return the task queues, of those that were asked about, of which a site's expression takes no job."""
+        """Return the task queues whose jobs a site's expression refuses, of those evaluated."""
         return self._refused.get(site_id or 0, ())
 
     @cached_property
     def _looked_at(self) -> Mapping[int, tuple[str, ...]]:
-        """By site whose expression takes no job of some task queue: the attributes of a job at which it looks."""
+        """By site whose expression refuses some task queue: the job attributes that it uses."""
         refusing = {pk: self.sites[pk] for pk, refused in self._refused.items() if refused}
         return {
             pk: tuple(SPELLED.get(name, name) for name in throttle_in(site, state).asks_of_the_job)
@@ -77,16 +77,16 @@ class Closings:
 
     @cached_property
     def _refused(self) -> Mapping[int, tuple[int, ...]]:
-        """By site: the task queues of which its expression takes no job."""
-        asked = {
+        """By site: the task queues that its expression refuses."""
+        expressions = {
             pk: (throttle_in(site, state), state.matched)
             for pk, (site, state) in self.sites.items()
             if state is not None and state.room is None and state.expires_at > self.now
         }
-        jobs = {row.pk: as_classad(row) for row in self.task_queues} if asked else {}
+        jobs = {row.pk: as_classad(row) for row in self.task_queues} if expressions else {}
         return {
             pk: throttle.refused(jobs, matched=matched, is_patient=_patience())
-            for pk, (throttle, matched) in asked.items()
+            for pk, (throttle, matched) in expressions.items()
         }
 
 
@@ -96,7 +96,7 @@ def _patience() -> Callable[[], bool]:
 
 
 class ReadClosings(Protocol):
-    """How somebody learns what is closed at sites; they differ in what they count at the moment (``closings_of``)."""
+    """Signature of functions that return what is closed at sites; they differ in what they count (``closings_of``)."""
 
     def __call__(self, sites: Iterable[Site], *, now: datetime, task_queues: Iterable[TaskQueue]) -> Closings:
         """Return what is closed at these sites, by the database's clock."""
@@ -104,7 +104,7 @@ class ReadClosings(Protocol):
 
 
 def closings_of(sites: Iterable[Site], *, now: datetime, task_queues: Iterable[TaskQueue]) -> Closings:
-    """Return what is closed at these sites, as it is known; what the server would have to count is taken for open.
+    """Return what is closed at these sites as stored; throttles that the server would have to count are taken as open.
 
     Args:
         now: the database's clock.

@@ -1,8 +1,8 @@
-"""SubmitPools: a VO's distinct job requirements and the queues that satisfy them (RFC7).
+"""Submit pools: a VO's distinct resource requirements of jobs, and the queues that satisfy them (RFC7).
 
-Whoever changes what decides about eligibility marks the VO (``mark_stale``) in the same transaction; the refresh comes
-afterwards, asked for at once and by beat. It has one VO to itself by an advisory lock, and holds pools only while it
-writes what has changed.
+A change that affects eligibility marks the VO (``mark_stale``) in its transaction; the refresh follows, started at once
+and periodically. An advisory lock lets one refresh run for each VO; pools are locked only while changes are
+written.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from taskqueues.models import StaleSubmitPools, SubmitPool, TaskQueue
 from wms.accounts.models import VO
 from wms.kernel.db import LockKey, lock, transaction_required
 
-#: A pool's last use is written at most this often: every submission writing it would make them wait for each other.
+#: Least time between two writes of a pool's last use: if every submission wrote it, they would wait for each other.
 USE_IS_NOTED_EVERY = timedelta(minutes=1)
 #: Pools removed in one transaction: submissions that need one of them wait for it.
 REMOVED_AT_ONCE = 1000
@@ -29,7 +29,7 @@ REMOVED_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredPool:
-    """The pool of a job's requirements, and how many queues satisfy them at present."""
+    """The pool of a job's requirements, and the number of queues that satisfy them now."""
 
     id: str
     queues: int
@@ -40,58 +40,58 @@ class RegisteredPool:
 
 @transaction_required
 def register(*, vo: VO, requirements: object, now: datetime) -> RegisteredPool:
-    """Return the VO's pool of these requirements, making it when it is the first of its kind; as ``register_all``."""
+    """Return the VO's pool of these requirements, created if it is new; as ``register_all``."""
     (pool,) = register_all(vo=vo, requirements=[requirements], now=now)
     return pool
 
 
 @transaction_required
 def register_all(*, vo: VO, requirements: Sequence[object], now: datetime) -> list[RegisteredPool]:
-    """Return the VO's pool of each of these requirements, making those that are the first of their kind.
+    """Return the VO's pool of each of these requirements, created if it is new.
 
-    The pools cannot be removed before the end of the transaction, so that the queue which will name one finds it.
-    The resources are looked at once, however many pools are new.
+    The pools cannot be removed before the end of the transaction, so that the task queue that names one finds it. The
+    resources are read once for all new pools.
 
     Raises:
-        RequirementsError: some of the requirements are not understood.
+        RequirementsError: some of the requirements are not valid.
     """
     forms = [canonical(each) for each in requirements]
     ids = [submit_pool_id(vo.name, form) for form in forms]
-    wanted = dict(zip(ids, forms, strict=True))
+    form_of = dict(zip(ids, forms, strict=True))
     new = []
-    # In one order for all, or two requests that make the same pools would wait for each other.
-    for pool_id in sorted(wanted):
+    # In one order for all: otherwise two requests that create the same pools could deadlock.
+    for pool_id in sorted(form_of):
         while not sql.keep_pool(pool_id):
-            # NB: else it is another's, with its queues, or was, and is removed again: nothing of it is held here.
-            if sql.insert_pool(pool_id, vo_id=vo.pk, requirements=wanted[pool_id], now=now):
+            # NB: otherwise it is another's, with its queues, or was and is removed again: nothing of it is locked here.
+            if sql.insert_pool(pool_id, vo_id=vo.pk, requirements=form_of[pool_id], now=now):
                 new.append(pool_id)
     if new:
         supply = supply_of(vo)
-        sql.add_members({pool_id: supply.eligible(wanted[pool_id]) for pool_id in new})
-        # A resource that changes while this transaction is open is not seen here, nor is the pool by the refresh that
-        # follows the change.
+        sql.add_members({pool_id: supply.eligible(form_of[pool_id]) for pool_id in new})
+        # A resource that changes while this transaction is open is not seen here, nor does the refresh that follows the
+        # change see the pool.
         StaleSubmitPools.objects.bulk_create([StaleSubmitPools(vo=vo, pool=pool_id, changed_at=now) for pool_id in new])
-    queues = dict(_keep_in_use(wanted, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
+    queues = dict(_keep_in_use(form_of, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
     return [RegisteredPool(id=pool_id, queues=queues[pool_id]) for pool_id in ids]
 
 
 @transaction_required
 def keep_named(pool_ids: Collection[str], *, vo: VO, now: datetime) -> Mapping[str, int]:
-    """Keep those of the pools that exist, for jobs that name them themselves; return how many queues each has."""
-    known = SubmitPool.objects.filter(vo=vo, pk__in=pool_ids).order_by("pk").values_list("pk", flat=True)
-    kept = [pool_id for pool_id in list(known) if sql.keep_pool(pool_id)]
+    """Keep the existing ones of these pools, for jobs that name them; return the number of queues of each."""
+    existing = SubmitPool.objects.filter(vo=vo, pk__in=pool_ids).order_by("pk").values_list("pk", flat=True)
+    kept = [pool_id for pool_id in list(existing) if sql.keep_pool(pool_id)]
     return dict(_keep_in_use(kept, now=now).annotate(count=Count("queues")).values_list("pk", "count"))
 
 
 def _keep_in_use(pool_ids: Iterable[str], *, now: datetime) -> QuerySet[SubmitPool]:
-    """Note that the pools are used, and return them."""
+    """Record that the pools are used, and return them."""
     pools = SubmitPool.objects.filter(pk__in=list(pool_ids))
     _note(pools.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY), now=now)
     return pools
 
 
 def _note(pools: QuerySet[SubmitPool], *, now: datetime) -> None:
-    """Note that the pools are used now; locked in one order, as by everybody."""
+    """Record that the pools are used now; locked in the common order."""
     held = pools.order_by("vo", "pk").select_for_update(of=("self",), no_key=True)
     noted = list(held.values_list("pk", flat=True))
     SubmitPool.objects.filter(pk__in=noted).update(last_used_at=now)
@@ -102,9 +102,9 @@ def _note(pools: QuerySet[SubmitPool], *, now: datetime) -> None:
 
 @transaction_required
 def mark_stale(vos: Iterable[VO] | None, *, now: datetime) -> None:
-    """Note that what decides where jobs of these VOs (None: of every VO) are eligible has changed.
+    """Record a change of what decides where jobs of these VOs (None: of every VO) are eligible.
 
-    A VO without pools needs no mark: one that is being made at this moment marks itself.
+    A VO without pools needs no mark: a pool that is being created marks the VO itself.
     """
     concerned = VO.objects.filter(Exists(SubmitPool.objects.filter(vo=OuterRef("pk"))))
     if vos is not None:
@@ -114,21 +114,21 @@ def mark_stale(vos: Iterable[VO] | None, *, now: datetime) -> None:
 
 @transaction_required
 def hold_refreshes() -> None:
-    """Let no refresh run beside this transaction, which deletes queues; call it before anything else is locked.
+    """Prevent refreshes beside this transaction, which deletes queues; call it before anything else is locked.
 
-    Both would delete the same memberships, each in its own order.
+    Both would delete the same memberships, in different orders.
     """
     lock(LockKey.REFRESH_SUBMIT_POOLS)
 
 
 def refresh_stale(*, now: datetime) -> int:
-    """Refresh the pools that were marked; return how many. Without marks, one look at an empty table."""
+    """Refresh the marked pools; return the number. Without marks, one query of an empty table."""
     stale = VO.objects.filter(pk__in=StaleSubmitPools.objects.values("vo")).order_by("pk")
     return sum(_refresh_vo(vo, now=now, only_stale=True) for vo in stale)
 
 
 def refresh_all(*, now: datetime) -> int:
-    """Refresh every pool (RFC7, "at regular intervals"); return how many."""
+    """Refresh every pool (RFC7, "at regular intervals"); return the number."""
     vos = VO.objects.filter(Exists(SubmitPool.objects.filter(vo=OuterRef("pk")))).order_by("pk")
     return sum(_refresh_vo(vo, now=now, only_stale=False) for vo in vos)
 
@@ -136,7 +136,7 @@ def refresh_all(*, now: datetime) -> int:
 def _refresh_vo(vo: VO, *, now: datetime, only_stale: bool) -> int:
     with transaction.atomic(durable=True):
         lock(LockKey.REFRESH_SUBMIT_POOLS)
-        # What is marked from here on is of the next run, so the marks are read before what they are about.
+        # Marks written from here on belong to the next run, so the marks are read before the data.
         marks = dict(StaleSubmitPools.objects.filter(vo=vo).values_list("pk", "pool"))
         if only_stale and not marks:
             return 0
@@ -149,13 +149,13 @@ def _refresh_vo(vo: VO, *, now: datetime, only_stale: bool) -> int:
 
 
 def _refresh(pools: QuerySet[SubmitPool], *, supply: Supply, now: datetime) -> int:
-    """Write which queues came into which pools, and which left them; return how many pools there are."""
+    """Write the queues added to and removed from pools; return the number of pools."""
     requirements = dict(pools.values_list("pk", "requirements"))
-    known = sql.members_of_pools(requirements)
+    members = sql.members_of_pools(requirements)
     added: dict[str, Collection[int]] = {}
     gone: dict[str, Collection[int]] = {}
-    for pool_id, wanted in requirements.items():
-        before, after = known.get(pool_id, []), supply.eligible(wanted)
+    for pool_id, form in requirements.items():
+        before, after = members.get(pool_id, []), supply.eligible(form)
         if before != after:
             added[pool_id] = sorted({*after}.difference(before))
             gone[pool_id] = sorted({*before}.difference(after))
@@ -170,11 +170,11 @@ def _refresh(pools: QuerySet[SubmitPool], *, supply: Supply, now: datetime) -> i
 
 
 def remove_unused(*, now: datetime, in_use: Callable[[Collection[str]], Collection[str]]) -> int:
-    """Remove the pools that no job has needed for the time of grace (RFC7); return how many.
+    """Remove the pools that no job has needed for the period of grace (RFC7); return the number.
 
     Args:
         now: the time.
-        in_use: returns those of the pools that jobs refer to which stand in no task queue: who knows them is above.
+        in_use: returns which of the pools are named by jobs outside task queues; an upper layer knows them.
     """
     with transaction.atomic(durable=True):
         _note_use(now=now, in_use=in_use)
@@ -182,9 +182,9 @@ def remove_unused(*, now: datetime, in_use: Callable[[Collection[str]], Collecti
         unused = SubmitPool.objects.filter(last_used_at__lt=now - timedelta(seconds=settings.WMS_SUBMIT_POOL_GRACE_S))
         seen = unused.order_by("vo", "pk").select_for_update(skip_locked=True, of=("self",))
         locked = list(seen.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
-        # Looked at in new statements: a queue that names one may have been committed before the lock was taken. From
-        # here on no job comes into a queue that needs one of them; a job that leaves its queue for a pilot after the
-        # first look was seen by it, and one that left before is seen by the second.
+        # Checked in new statements: a task queue that names one may have been committed before the lock was taken. From
+        # here on no job enters a task queue that needs one of them; a job that leaves its task queue for a pilot after
+        # the first check was seen by it, and one that left before is seen by the second.
         unneeded = set(locked) - _waited_for(locked) if locked else set()
         removed = unneeded - set(in_use(unneeded)) if unneeded else set()
         SubmitPool.objects.filter(pk__in=removed).delete()
@@ -192,7 +192,7 @@ def remove_unused(*, now: datetime, in_use: Callable[[Collection[str]], Collecti
 
 
 def _note_use(*, now: datetime, in_use: Callable[[Collection[str]], Collection[str]]) -> None:
-    """Count the time of grace from now for the pools that jobs need, which may have waited for days."""
+    """Restart the period of grace of the pools that jobs need, which may have waited for days."""
     unnoted = set(SubmitPool.objects.filter(last_used_at__lt=now - USE_IS_NOTED_EVERY).values_list("pk", flat=True))
     if not unnoted:
         return
@@ -202,6 +202,6 @@ def _note_use(*, now: datetime, in_use: Callable[[Collection[str]], Collection[s
 
 
 def _waited_for(pool_ids: Collection[str]) -> set[str]:
-    """Return those of the pools that a task queue names."""
+    """Return which of the pools a task queue names."""
     named = TaskQueue.objects.filter(submit_pools__overlap=list(pool_ids)).values_list("submit_pools", flat=True)
     return {pool_id for pools in named.iterator() for pool_id in pools}.intersection(pool_ids)

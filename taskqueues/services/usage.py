@@ -1,4 +1,4 @@
-"""The count of what groups got: by intervals for who asks, and decayed for shares that follow history (ADR 13)."""
+"""Stored usage of groups: by intervals for reports, and decayed for shares corrected by history (ADR 13)."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -10,28 +10,28 @@ from taskqueues.models import GroupUsage, UsageCounter, UsageInterval
 from taskqueues.services import priorities
 from wms.kernel.db import transaction_required
 
-#: Less moves no share, and the half of the half of it would at last be too small for the database.
+#: Smaller values move no share, and repeated halving would at last be too small for the database.
 _LEAST_USED_S = 1e-3
 
 
 @transaction_required
 def lock_count() -> datetime | None:
-    """Return until when all is counted, having waited for another count that is going on; None: nothing ever was."""
+    """Return the time up to which usage is counted, after waiting for a concurrent count; None: never counted."""
     return UsageCounter.objects.select_for_update().values_list("counted_until", flat=True).filter(pk=1).first()
 
 
 @transaction_required
 def begin_count(*, at: datetime) -> None:
-    """Have the first count begin at that moment, unless another one has begun meanwhile."""
+    """Begin the first count at that time, unless another has begun in the meantime."""
     UsageCounter.objects.bulk_create([UsageCounter(counted_until=at)], ignore_conflicts=True)
 
 
 @transaction_required
 def record(amounts: Amounts, *, since: datetime, until: datetime) -> None:
-    """Add what was delivered from *since*, as ``lock_count`` returned it, to *until*, both in one interval.
+    """Add the usage from *since*, as returned by ``lock_count``, to *until*, both in one interval.
 
-    The moment until which is counted is written with it: nothing counts twice or never, whatever breaks. Shares that
-    follow history are evaluated anew within a second.
+    The time up to which usage is counted is stored with it: nothing counts twice or never, even after a crash. Shares
+    corrected by history are recalculated within a second.
     """
     sql.add_deliveries(amounts, began_at=interval_of(since))
     used_s: defaultdict[int, float] = defaultdict(float)

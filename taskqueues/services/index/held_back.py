@@ -1,4 +1,4 @@
-"""Levels of which a claim found that all their jobs are held back (ADR 33)."""
+"""Levels all of whose jobs a claim found held back (ADR 33)."""
 
 from collections.abc import Collection, Hashable
 from datetime import datetime
@@ -18,26 +18,26 @@ class Levels(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """The levels of one snapshot that are held back for somebody, as arrays."""
+    """The levels of one snapshot that are held back for one scope, as arrays."""
 
     levels: Levels
-    #: As seconds since 1970.
+    #: Seconds since 1970.
     until: NDArray[np.float64]
 
 
 class HeldBackLevels:
-    """For whom, and until when, the jobs of which levels (task queue, user priority) are held back.
+    """The levels (task queue, user priority) whose jobs are held back, by scope, with the time until then.
 
-    There may be thousands, and each match takes those for its pilot out of its draw: they are kept as arrays too.
+    There may be thousands, and each match excludes those for its pilot from its draw: they are stored as arrays too.
     """
 
     def __init__(self, until_of: dict[Hashable, dict[tuple[int, int], datetime]] | None = None) -> None:
         self._until_of = until_of or {}
-        #: Made when somebody asks for them, and again after the next note.
+        #: Built when needed, and again after the next note.
         self._noted: dict[Hashable, _Noted] = {}
 
     def note(self, level: tuple[int, int], *, of: Hashable, until: datetime) -> None:
-        """Note that no job of a level may be had by *of* before *until*."""
+        """Record that no job of a level is available to *of* before *until*."""
         self._until_of.setdefault(of, {})[level] = until
         self._noted.pop(of, None)
 
@@ -45,11 +45,11 @@ class HeldBackLevels:
         """Return the levels that are held back for one of *names* now.
 
         Args:
-            names: for whom.
+            names: the scopes.
             now: by the database's clock.
             row_of: of the snapshot that this belongs to, always the same.
         """
-        found = []
+        held_levels = []
         for name in names:
             if name not in self._until_of:
                 continue
@@ -57,12 +57,12 @@ class HeldBackLevels:
             if noted is None:
                 noted = self._noted[name] = _as_arrays(self._until_of[name], row_of)
             held = noted.until > now.timestamp()
-            found.append(Levels(*(column[held] for column in noted.levels)))
+            held_levels.append(Levels(*(column[held] for column in noted.levels)))
         rows, user_priorities = (
             np.concatenate([*columns, np.empty(0, dtype=np.intp)])
-            for columns in (zip(*found, strict=True) if found else ((), ()))
+            for columns in (zip(*held_levels, strict=True) if held_levels else ((), ()))
         )
-        if len(found) > 1:
+        if len(held_levels) > 1:
             order = np.argsort(rows, kind="stable")
             return Levels(rows[order], user_priorities[order])
         return Levels(rows, user_priorities)
@@ -70,12 +70,12 @@ class HeldBackLevels:
     def still(
         self, *, now: datetime, came: Collection[tuple[int, int]], recounted: Collection[int]
     ) -> "HeldBackLevels":
-        """Return what holds in the next snapshot.
+        """Return what still applies in the next snapshot.
 
         Args:
-            now: what ends before is over.
-            came: levels to which jobs came.
-            recounted: task queues that are gone, or of which only a count is told: some jobs may have come.
+            now: levels held back until an earlier time are dropped.
+            came: levels to which jobs were added.
+            recounted: task queues that are gone, or that were only counted: some jobs may have been added.
         """
         still: dict[Hashable, dict[tuple[int, int], datetime]] = {}
         for name, until_of_level in self._until_of.items():
@@ -90,11 +90,11 @@ class HeldBackLevels:
 
 
 def _as_arrays(until_of_level: dict[tuple[int, int], datetime], row_of: RowOf) -> _Noted:
-    # All at once: other threads note further ones.
+    # Copied at once: other threads add further ones.
     noted = list(until_of_level.items())
     levels = np.array([level for level, _ in noted], dtype=np.int64).reshape(-1, 2)
     until = np.array([until.timestamp() for _, until in noted])
-    known = row_of.holds(levels[:, 0])
-    rows = row_of.all(levels[known, 0])
+    has_row = row_of.holds(levels[:, 0])
+    rows = row_of.all(levels[has_row, 0])
     order = np.argsort(rows, kind="stable")
-    return _Noted(Levels(rows[order], levels[known, 1][order].astype(np.intp)), until[known][order])
+    return _Noted(Levels(rows[order], levels[has_row, 1][order].astype(np.intp)), until[has_row][order])

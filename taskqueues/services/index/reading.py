@@ -1,4 +1,4 @@
-"""The readings of the database that an index is made of: all queues once, then what has changed (DESIGN §4.2)."""
+"""Readings of the database for the index: all task queues once, then their changes (ADR 14)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,14 +23,14 @@ Ids: TypeAlias = NDArray[np.int64]
 _NONE: Ids = np.empty(0, dtype=np.int64)
 _DEFINITION = tuple(field.name for field in fields(QueueDefinition))
 
-# Numbers come as one value's bytes: ten thousand rows are parsed in a millisecond, and not in fifty during which no
+# Numbers come as the bytes of one value: ten thousand rows are parsed in a millisecond, instead of fifty in which no
 # other thread of the process runs.
 _STANDING_ROW = np.dtype(
     [
         ("task_queue_id", ">i8"),
         ("priority", ">f8"),
         ("trusted", "?"),
-        # As PostgreSQL sends an array of one dimension.
+        # PostgreSQL's binary form of an array of one dimension.
         ("head_of_jobs", "V20"),
         ("jobs", [("bytes", ">i4"), ("number", ">i4")], (USER_PRIORITIES,)),
     ]
@@ -55,8 +55,8 @@ SELECT string_agg(int8send(task_queue_id) || int4send(user_priority) || int8send
          WHERE %(all)s OR task_queue_id = ANY(%(queues)s::bigint[])
          GROUP BY task_queue_id, user_priority) AS counted
 """
-# In both: a change that was visible in the earlier snapshot is known; one of a transaction that committed since,
-# however long ago it was written, is not. The first comparison is there for the index on xid.
+# In both: a change visible in the earlier snapshot is known; a change whose transaction committed later, however long
+# ago it was written, is not. The first comparison is for the index on xid.
 _CHANGED_ROWS = """
 WITH changed AS (
     SELECT task_queue_id, (array_agg(counted_in ORDER BY id DESC) FILTER (WHERE counted_in <> ''))[1] AS counted_in
@@ -79,7 +79,7 @@ SELECT task_queue_id, user_priority, sum(jobs), bool_or(jobs > 0)
 
 
 def read_all() -> Snapshot:
-    """Return a snapshot of all task queues; of a million waiting jobs the count takes a fifth of a second."""
+    """Return a snapshot of all task queues; counting a million waiting jobs takes a fifth of a second."""
     with _one_view() as view:
         come = _definitions(TaskQueue.objects.all())
         standing = _standing(None)
@@ -98,7 +98,7 @@ def read_all() -> Snapshot:
 
 
 def read_news(since: Snapshot) -> IndexDelta:
-    """Return what transactions did to the queues that the snapshot *since* could not see and that is visible now."""
+    """Return the changes that are visible now and were not in the snapshot *since*."""
     with _one_view() as view:
         counted_in = _changed_rows(since.view.seen)
         changed = np.concatenate((_NONE, *counted_in.values()))
@@ -121,22 +121,22 @@ def read_news(since: Snapshot) -> IndexDelta:
 
 
 def columns_of(task_queue_ids: Iterable[int]) -> Mapping[int, Columns]:
-    """Return the columns of each of these task queues by itself, as the caller's transaction sees them."""
+    """Return the columns of each of these task queues by itself, as visible to the caller's transaction."""
     rows = _definitions(TaskQueue.objects.filter(pk__in=list(task_queue_ids)))
     return {row.task_queue_id: Columns.of([row]) for row in rows}
 
 
 def definitions_of(task_queue_ids: Collection[int]) -> Mapping[int, QueueDefinition]:
-    """Return the definitions of those of these task queues that exist."""
+    """Return the definitions of the existing ones of these task queues."""
     rows = _definitions(TaskQueue.objects.filter(pk__among=task_queue_ids))
     return {row.task_queue_id: row.definition for row in rows}
 
 
 @contextmanager
 def _one_view() -> Iterator[DatabaseView]:
-    """Have all statements see the database as it is at one moment, and yield that."""
+    """Let all statements see the database at one moment, and yield that."""
     if connection.in_atomic_block:
-        # Somebody's transaction, whose uncommitted rows are to be seen; its isolation is its own.
+        # The caller's transaction, whose uncommitted rows must be visible; its isolation stays as it is.
         yield _view()
     else:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -157,7 +157,7 @@ def _rows(statement: str, **parameters: str | bool) -> list[tuple[Any, ...]]:
 
 
 def _packed(statement: str, row: "np.dtype[np.void]", only: Ids | None) -> NDArray[np.void]:
-    """Return the rows of a statement that packs them into one value; of some queues, or of all (None)."""
+    """Return the rows of a statement that packs them into one value; of some task queues, or of all (None)."""
     if only is not None and not len(only):
         return np.empty(0, dtype=row)
     ((packed,),) = _rows(statement, all=only is None, queues=array_of([] if only is None else only.tolist()))
@@ -165,7 +165,7 @@ def _packed(statement: str, row: "np.dtype[np.void]", only: Ids | None) -> NDArr
 
 
 def _changed_rows(seen: str) -> dict[str, Ids]:
-    """Return the changed queues by the snapshot in which their jobs were counted; "": they were not."""
+    """Return the changed task queues by the snapshot in which their jobs were counted; "": not counted."""
     return {
         counted_in: np.frombuffer(packed, dtype=">i8").astype(np.int64)
         for counted_in, packed in _rows(_CHANGED_ROWS, seen=seen)
@@ -184,7 +184,7 @@ def _standing(only: Ids | None) -> QueueCounts:
 
 
 def _recounted(standing: QueueCounts, *, new: Ids, counted_in: Mapping[str, Ids]) -> QueueCounts:
-    """Return the numbers with their counts brought up to this moment."""
+    """Return the numbers with their counts brought up to date."""
     is_new = np.isin(standing.task_queue_id, new)
     jobs = np.where(is_new[:, None], _count(standing.task_queue_id, only=new), standing.jobs)
     counted = is_new.copy()
@@ -194,7 +194,7 @@ def _recounted(standing: QueueCounts, *, new: Ids, counted_in: Mapping[str, Ids]
         rows = np.flatnonzero(np.isin(standing.task_queue_id, queues) & ~is_new)
         counted[rows] = True
         row_of = dict(zip(standing.task_queue_id[rows].tolist(), rows.tolist(), strict=True))
-        # What came or went while the priorities' counts were on their way here is added to them.
+        # Changes since the count for the priorities are added to it.
         for level in _changed_levels(snapshot) if row_of else ():
             if (row := row_of.get(level.task_queue_id)) is not None:
                 jobs[row, level.user_priority] += level.jobs
@@ -202,7 +202,7 @@ def _recounted(standing: QueueCounts, *, new: Ids, counted_in: Mapping[str, Ids]
 
 
 def _count(task_queue_id: Ids, *, only: Ids | None) -> NDArray[np.int64]:
-    """Return the waiting jobs by queue (in the order of the ids given, which ascend) and user priority."""
+    """Return the waiting jobs by task queue (in the order of the ascending ids) and user priority."""
     jobs = np.zeros((len(task_queue_id), USER_PRIORITIES), dtype=np.int64)
     rows = _packed(_COUNT, _COUNT_ROW, only)
     rows = rows[np.isin(rows["task_queue_id"], task_queue_id)]
@@ -226,7 +226,7 @@ def _definitions(queues: TaskQueueQuerySet) -> list[QueueRow]:
 
 
 def _definition(values: Iterable[Any]) -> QueueDefinition:
-    """Return the definition in the columns of a row, which are in the order of its fields."""
+    """Return the definition in the columns of a row, which have the order of its fields."""
     columns: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in zip(_DEFINITION, values, strict=True)

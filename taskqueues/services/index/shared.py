@@ -1,4 +1,4 @@
-"""The one index of task queues that all threads of a process share, renewed in the background (DESIGN §4)."""
+"""The index of task queues: one for all threads of a process, renewed in the background (docs/architecture.md)."""
 
 import logging
 from collections.abc import Hashable
@@ -14,31 +14,31 @@ from taskqueues.services.index.snapshot import IndexDelta, Snapshot
 
 logger = logging.getLogger(__name__)
 
-#: A reader that is older than this reads everything anew; changes are kept twice as long (services.index_changes).
+#: Seconds: an older snapshot is replaced by a full reading; changes are kept twice as long (services.index_changes).
 ANEW_AFTER_S = 300.0
-#: DESIGN §4.1: "about once a second".
+#: Seconds between two readings.
 RENEWED_EVERY_S = 0.8
-#: An index that nobody has asked for so long is not renewed until somebody does.
+#: Seconds without use after which the index is not renewed until it is used again.
 AT_REST_AFTER_S = 30.0
 
 
 class ReadingFailedError(Exception):
-    """The database could not be asked about the task queues."""
+    """The task queues could not be read from the database."""
 
 
 class SharedIndex:
     """A snapshot, and the thread that renews it about once a second.
 
-    Requests never read for themselves: those who need a reading that begins after they came wait for the same one.
+    Requests never read themselves: all that need a reading begun after their arrival wait for the same one.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._snapshot: Snapshot | None = None
-        #: A reading that began at this moment or later is waited for.
+        #: Requests wait for a reading begun at this moment or later.
         self._wanted_at = 0.0
         self._asked_at = 0.0
-        #: When the last reading began, and why it failed if it has.
+        #: Beginning of the last reading, and its error if it failed.
         self._attempted_at = 0.0
         self._failure: Exception | None = None
         self._thread: Thread | None = None
@@ -48,11 +48,11 @@ class SharedIndex:
         return self._begun_after(monotonic() - settings.WMS_TASK_QUEUE_INDEX_MAX_AGE_S)
 
     def renewed(self) -> Snapshot:
-        """Return a snapshot begun after this call: it misses nothing that was committed before."""
+        """Return a snapshot begun after this call: it contains everything that was committed before."""
         return self._begun_after(monotonic())
 
     def forget(self) -> None:
-        """End the thread and drop the snapshot; the next who asks begins anew."""
+        """End the thread and drop the snapshot; the next use begins anew."""
         with self._changed:
             thread, self._thread, self._snapshot = self._thread, None, None
             self._changed.notify_all()
@@ -60,19 +60,19 @@ class SharedIndex:
             thread.join()
 
     def note_taken(self, task_queue_id: int, user_priority: int, *, snapshot: Snapshot) -> None:
-        """Count one job less at a level of a queue; the last stays counted until a claim finds the level empty."""
+        """Count one job less at a level of a task queue; the last stays counted until a claim finds the level empty."""
         with self._changed:
-            # No reading tells of claims, so a newer snapshot does not know of this one either.
+            # Readings do not contain claims, so a newer snapshot lacks this one too.
             snapshot = self._snapshot or snapshot
             row = snapshot.row_of.get(task_queue_id)
             if row is not None:
                 snapshot.jobs[row, user_priority] = max(1, snapshot.jobs[row, user_priority] - 1)
 
     def note_empty(self, task_queue_id: int, user_priority: int, *, snapshot: Snapshot) -> None:
-        """Note that a claim, begun after *snapshot* was read, found no job at a level of a queue.
+        """Record that a claim, begun after *snapshot* was read, found no job at a level of a task queue.
 
-        Whatever came there after the claim is news to *snapshot*, so the next one will know it. Were a newer snapshot
-        in use already, that might know it now, and is not touched.
+        A job that came after the claim is a change for *snapshot*, so the next one will contain it. A newer snapshot in
+        use may contain it already, and is not touched.
         """
         with self._changed:
             row = snapshot.row_of.get(task_queue_id)
@@ -82,9 +82,9 @@ class SharedIndex:
     def note_held_back(
         self, task_queue_id: int, user_priority: int, *, of: Hashable, until: datetime, snapshot: Snapshot
     ) -> None:
-        """Note that a claim, begun after *snapshot* was read, found only jobs that are held back for *of* until then.
+        """Record that a claim, begun after *snapshot* was read, found only jobs held back for *of* until then.
 
-        It holds for as long as no job comes to the level: as for ``note_empty``, a newer snapshot is not touched.
+        It applies until a job is added to the level: as for ``note_empty``, a newer snapshot is not touched.
         """
         with self._changed:
             if snapshot is (self._snapshot or snapshot):
@@ -92,7 +92,7 @@ class SharedIndex:
 
     def _begun_after(self, moment: float) -> Snapshot:
         if connection.in_atomic_block:
-            # What this transaction sees may never be committed, and belongs to nobody else.
+            # Rows of this transaction may never be committed, so the snapshot is not shared.
             return read_all()
         with self._changed:
             self._asked_at = monotonic()
@@ -121,7 +121,7 @@ class SharedIndex:
             connection.close()
 
     def _wait_for_turn(self) -> bool:
-        """Wait until a reading is due and note that it begins; False when this thread is to end."""
+        """Wait until a reading is due and record its beginning; False if this thread is to end."""
         with self._changed:
             while self._thread is current_thread():
                 now = monotonic()
@@ -133,21 +133,21 @@ class SharedIndex:
             return False
 
     def _renew(self) -> None:
-        known = self._snapshot
-        if known is None or monotonic() - known.begun_at > ANEW_AFTER_S:
+        snapshot = self._snapshot
+        if snapshot is None or monotonic() - snapshot.begun_at > ANEW_AFTER_S:
             self._publish(read_all())
         else:
-            self._publish(read_news(known))
+            self._publish(read_news(snapshot))
 
-    def _publish(self, found: Snapshot | IndexDelta) -> None:
+    def _publish(self, reading: Snapshot | IndexDelta) -> None:
         with self._changed:
             if self._thread is not current_thread():
                 return
-            if isinstance(found, Snapshot):
-                self._snapshot = found
+            if isinstance(reading, Snapshot):
+                self._snapshot = reading
             elif self._snapshot is not None:
-                # Under the lock, or what claims note meanwhile would be lost between the two.
-                self._snapshot = self._snapshot.next(found)
+                # Under the lock: otherwise notes of claims made meanwhile would be lost.
+                self._snapshot = self._snapshot.next(reading)
             self._changed.notify_all()
 
     def _note_failure(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What a process knows of the task queues at one moment: their definitions, priorities and how many jobs wait."""
+"""A snapshot of the task queues: their definitions, priorities and numbers of waiting jobs."""
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,81 +17,81 @@ from wms.kernel.memo import Memo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelChange:
-    """What changed at one level of a queue."""
+    """Changes at one level of a task queue."""
 
     task_queue_id: int
     user_priority: int
-    #: Jobs that came less those that went.
+    #: Jobs added less jobs removed.
     jobs: int
-    #: Whether any came.
+    #: Whether any were added.
     came: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """Numbers of queues as a table says them: one entry of each array is a queue."""
+    """Numbers of task queues: one entry of each array is a task queue."""
 
     task_queue_id: NDArray[np.int64]
     priority: NDArray[np.float64]
     trusted: NDArray[np.bool_]
     #: Counted by user priority, shape (queues, 11).
     jobs: NDArray[np.int64]
-    #: Whether the count is of this reading; else the one known stays.
+    #: Whether the count is of this reading; otherwise the earlier one stays.
     counted: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseView:
-    """The database as it was seen at one moment."""
+    """The moment of a reading of the database."""
 
-    #: When the reading was begun, by this process's monotonic clock.
+    #: Beginning of the reading, by this process's monotonic clock.
     begun_at: float
-    #: The same by the database's clock (DESIGN §4.5).
+    #: The same by the database's clock (docs/architecture.md, Time).
     database_time: datetime
-    #: What was visible (pg_snapshot).
+    #: The visible transactions (pg_snapshot).
     seen: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDelta:
-    """What a reading found that a snapshot did not know."""
+    """Changes since a snapshot."""
 
-    #: Whether sites, queues, VOs or groups changed: what is remembered of them is not true any more.
+    #: Whether sites, queues, VOs or groups changed: memoised answers about them are invalid.
     configuration_changed: bool = False
     view: DatabaseView
-    #: Queues that were removed.
+    #: Task queues that were removed.
     gone: frozenset[int]
-    #: Queues that are new; their numbers are in ``standing``.
+    #: New task queues; their numbers are in ``standing``.
     come: Sequence[QueueRow]
     standing: QueueCounts
-    #: Of queues whose count is not in ``standing``.
+    #: Of task queues whose count is not in ``standing``.
     levels: Sequence[LevelChange]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The task queues at one moment; all but what ``note_empty`` changes, and the counts of jobs, stays as it is."""
+    """The task queues at one moment; immutable but for ``note_empty`` and the counts of jobs."""
 
     columns: Columns
-    #: Part of the group's priority, by row; what has it is drawn if a job waits there.
+    #: Part of the group's priority, by row; a task queue with 0 is never drawn.
     priority: NDArray[np.float64]
-    #: The same, but 0 where no job waits.
+    #: The same, but 0 if no job waits.
     drawn_priority: NDArray[np.float64] = field(init=False)
-    #: Waiting jobs, by row and user priority: estimates, but that of a level with a job is never 0 (DESIGN §4.2).
+    #: Waiting jobs, by row and user priority: estimates, but never 0 for a level with a job.
     jobs: NDArray[np.int64]
     masks: Masks
     row_of: RowOf
     view: DatabaseView
-    #: As claims found.
+    #: Recorded by claims.
     held_back: HeldBackLevels = field(default_factory=HeldBackLevels)
-    #: What is remembered of the configuration, which is as it was at that moment.
+    #: Memoised answers about the configuration of that moment.
     memo: Memo = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drawn_priority", np.where(self.jobs.any(axis=1), self.priority, 0.0))
 
     def note_empty(self, row: int, user_priority: int) -> None:
-        """Note that no job of this user priority waits in the queue of this row."""
+        """Record that no job of this user priority waits in the task queue of this row."""
         self.jobs[row, user_priority] = 0
         if not self.jobs[row].any():
             self.drawn_priority[row] = 0.0
@@ -102,11 +102,11 @@ class Snapshot:
 
     @property
     def begun_at(self) -> float:
-        """When its reading was begun, by this process's monotonic clock."""
+        """Return the beginning of its reading, by this process's monotonic clock."""
         return self.view.begun_at
 
     def now(self) -> datetime:
-        """Return the time by the database's clock, without asking."""
+        """Return the time by the database's clock, without a query."""
         return self.view.database_time + timedelta(seconds=monotonic() - self.view.begun_at)
 
     def next(self, news: IndexDelta) -> "Snapshot":
@@ -125,7 +125,7 @@ class Snapshot:
             row = row_of.get(level.task_queue_id)
             if row is not None:
                 before = jobs[row, level.user_priority]
-                # Where a job was or came there may be one: only a claim, or a count, tells that there is none.
+                # A level with an earlier or added job may have one: only a claim, or a count, shows that there is none.
                 jobs[row, level.user_priority] = max(before + level.jobs, int(before > 0 or level.came))
         return Snapshot(
             columns=columns,
@@ -139,7 +139,7 @@ class Snapshot:
         )
 
     def _still_held_back(self, news: IndexDelta) -> HeldBackLevels:
-        """Return what is held back where no job came; where only a count is told, some may have."""
+        """Return what is held back where no job was added; if only a count is known, some may have been."""
         return self.held_back.still(
             now=news.view.database_time,
             came={(level.task_queue_id, level.user_priority) for level in news.levels if level.came},
@@ -147,12 +147,12 @@ class Snapshot:
         )
 
     def _moved(self, news: IndexDelta) -> tuple[Columns, NDArray[np.float64], NDArray[np.int64]]:
-        """Return columns, priorities and jobs with the rows that are gone taken out and those that came put in."""
+        """Return columns, priorities and jobs without the removed rows and with the new ones."""
         if not news.gone and not news.come:
             return self.columns, self.priority.copy(), self.jobs.copy()
         columns, origin = self.columns.changed(gone=news.gone, come=news.come)
-        known = origin >= 0
+        kept = origin >= 0
         priority = np.zeros(len(columns))
         jobs = np.zeros((len(columns), USER_PRIORITIES), dtype=np.int64)
-        priority[known], jobs[known] = self.priority[origin[known]], self.jobs[origin[known]]
+        priority[kept], jobs[kept] = self.priority[origin[kept]], self.jobs[origin[kept]]
         return columns, priority, jobs
