@@ -6,7 +6,7 @@ from wms.kernel.filters import NameFilter
 
 
 class TaskQueueFilterSet(FilterSet):
-    """Which task queues are asked for."""
+    """Filters of the list of task queues."""
 
     vo = NameFilter("vo__name", max_length=64, help_text="Only the queues of this VO.")
     group = NameFilter("group__name", max_length=64, help_text="Only the queues of this group.")

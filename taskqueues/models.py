@@ -1,4 +1,4 @@
-"""What waits, in what order: task queues, the jobs in them, and RFC7's submit pools."""
+"""Task queues, the jobs in them, their priorities, limits, and RFC 7's submit pools."""
 
 from datetime import datetime
 from typing import Self
@@ -23,7 +23,7 @@ def requirement_list() -> "ArrayField[list[str], list[str]]":
 
 
 def no_jobs() -> list[int]:
-    """Return the counts of a queue in which no job of any user priority waits."""
+    """Return the job counts of an empty task queue, by user priority."""
     return [0] * USER_PRIORITIES
 
 
@@ -34,7 +34,7 @@ def _is_trusted() -> Q:
 
 
 class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
-    """Which queues have jobs, and who may see them."""
+    """Task queues by contents and visibility."""
 
     def with_jobs(self) -> Self:
         """Keep the queues in which a job waits."""
@@ -57,7 +57,7 @@ class TaskQueueQuerySet(models.QuerySet["TaskQueue"]):
 
 
 class TaskQueue(models.Model):
-    """One row is one set of identical requirements with at least one job waiting, or emptied a moment ago (TQM)."""
+    """A task queue: a set of identical requirements with at least one waiting job, or just emptied (TQM)."""
 
     signature = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the canonical requirements.")
     owner = models.ForeignKey(User, models.PROTECT, related_name="task_queues")
@@ -80,14 +80,14 @@ class TaskQueue(models.Model):
     gpus = models.PositiveIntegerField("GPUs", default=0)
     disk_mb = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing.")
     container = models.BooleanField(default=False, help_text="Whether the jobs run in containers.")
-    # Longer than in a description: NFC may lengthen a text.
+    # Longer than in a description, because NFC may lengthen a text.
     software: "ArrayField[list[str], list[str]]" = ArrayField(
         models.CharField(max_length=1024),
         default=list,
         help_text="What some queue of the VO publishes must be published where the jobs run.",
     )
     priority = models.FloatField(help_text="Its part of the group's priority; 0 is never drawn (PRI).")
-    # As of the last evaluation of its group: what new queues and the index go by, which may not count a million rows.
+    # As of the last evaluation of its group; used by new task queues and the index, which cannot count a million rows.
     weight = models.FloatField(default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated.")
     jobs_of_level = ArrayField(
         models.PositiveIntegerField(),
@@ -111,10 +111,10 @@ class TaskQueue(models.Model):
 
 
 class QueuedJobQuerySet(models.QuerySet["QueuedJob"]):
-    """Which jobs a pilot may be given now."""
+    """Queued jobs by availability."""
 
     def free_at(self, queue_id: int | None, *, now: datetime) -> Self:
-        """Keep the jobs that pilots of a configured queue (None: of any) may have, on some host at least."""
+        """Keep the jobs that pilots of a queue (None: of any) may get, on at least one host."""
         elsewhere = Q(avoided_until=None) | Q(avoided_until__lte=now) | Q(avoided_host__isnull=False)
         if queue_id is None:
             return self.filter(Q(is_held_back=False) | Q(not_before__lte=now))
@@ -123,14 +123,14 @@ class QueuedJobQuerySet(models.QuerySet["QueuedJob"]):
 
 
 class QueuedJob(models.Model):
-    """One row is one job waiting in a task queue; it disappears when the job is matched."""
+    """One job that waits in a task queue; the row is deleted when the job is matched."""
 
-    # No foreign key: a queue does not know what a job is.
+    # No foreign key: jobs are above this app.
     job_id = models.BigIntegerField(primary_key=True)
     task_queue = models.ForeignKey(TaskQueue, models.PROTECT, related_name="queued_jobs", db_index=False)
     user_priority = models.PositiveSmallIntegerField(help_text="0 to 10; what the user asked for.")
-    # Nearly all rows say nothing of what follows, which then occupies nothing. A row is written once: the database's
-    # clock passes these times, and nobody clears them.
+    # In nearly all rows the following columns are null and take no space. A row is written once: the database's clock
+    # passes these times, and nothing clears them.
     is_held_back = models.BooleanField(
         default=False, db_default=False, help_text="Whether the columns below say when and where it may be matched."
     )
@@ -160,13 +160,13 @@ class QueuedJob(models.Model):
             ),
         ]
         indexes = [
-            # Serves the claim: the ten oldest of one level of one queue; those that are held back stand apart, and are
+            # For the claim: the ten oldest jobs of one level of one task queue; those held back are separate, and are
             # not read on the way to the others. The column fits between two others: the index is no larger for it.
             models.Index(
                 name="queued_job_oldest_of_its_kind", fields=["task_queue", "user_priority", "is_held_back", "job_id"]
             ),
-            # Those that are held back, by the place that they avoid: a claim passes over all that avoid the same one
-            # in one step. In both of these the other jobs occupy nothing.
+            # Held-back jobs by the place that they avoid: a claim skips all that avoid the same place in one step. In
+            # both of these indexes other jobs take no space.
             models.Index(
                 "task_queue",
                 "user_priority",
@@ -177,7 +177,7 @@ class QueuedJob(models.Model):
                 name="queued_job_by_avoided_place",
                 condition=Q(is_held_back=True),
             ),
-            # … and those that any place may have since some time.
+            # Held-back jobs that any place may get from some time on.
             models.Index(
                 "task_queue",
                 "user_priority",
@@ -192,12 +192,12 @@ class QueuedJob(models.Model):
         return f"job {self.job_id}"
 
 
-#: In the table of changes, instead of a task queue: sites, queues, VOs or groups have changed.
+#: task_queue_id in the table of changes for a change of sites, queues, VOs or groups.
 CONFIGURATION = 0
 
 
 class XidField(models.BigIntegerField):  # type: ignore[type-arg]
-    """A transaction's number that never wraps around (PostgreSQL's xid8)."""
+    """A transaction number that never wraps around (PostgreSQL's xid8)."""
 
     def db_type(self, connection: object) -> str:  # noqa: ARG002 - Django's signature
         """Return the column's type."""
@@ -213,14 +213,14 @@ class CurrentXid(models.Func):
 
 
 class TaskQueueChange(models.Model):
-    """One row tells every index of task queues what a transaction did to a queue (DESIGN §4.2).
+    """One change of a task queue by a transaction, for the indexes of all processes (ADR 14).
 
-    Rows are only added, and removed when every index has seen them. Their order is that of the transactions' numbers
+    Rows are only added, and removed after every index has read them. Their order is that of the transactions' numbers
     and snapshots, never that of their ids: a transaction may commit after one that began later.
     """
 
     xid = XidField(db_default=CurrentXid(), editable=False)
-    # No foreign key: it tells of removed queues too.
+    # No foreign key: the task queue may have been removed.
     task_queue_id = models.BigIntegerField()
     user_priority = models.PositiveSmallIntegerField(
         null=True, help_text="Level to which jobs came or from which they went; none: the queue's row is to be read."
@@ -233,7 +233,7 @@ class TaskQueueChange(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(name="task_queue_change_xid", fields=["xid"]),  # what an index has not seen
+            models.Index(name="task_queue_change_xid", fields=["xid"]),  # changes not read by an index
         ]
 
     def __str__(self) -> str:
@@ -241,9 +241,9 @@ class TaskQueueChange(models.Model):
 
 
 class ChangedGroup(models.Model):
-    """One row says that a group's priorities are to be computed again, for one of its queues came or went.
+    """A group whose priorities must be recalculated because its task queues changed.
 
-    Rows are only added and removed, never updated: submissions of one group do not wait for each other here.
+    Rows are only added and removed, never updated, so that submissions of one group do not wait for each other.
     """
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="+", db_index=False)
@@ -254,7 +254,7 @@ class ChangedGroup(models.Model):
 
 
 class UsageInterval(models.Model):
-    """One row is what one group got of one CPU segment in one interval of ``domain.usage.INTERVAL``."""
+    """Usage of one CPU segment by one group in one interval of ``domain.usage.INTERVAL``."""
 
     group = models.ForeignKey(Group, models.CASCADE, related_name="+", db_index=False)
     cpu_segment_s = models.PositiveIntegerField(help_text="In reference-core seconds per core.")
@@ -265,7 +265,7 @@ class UsageInterval(models.Model):
     class Meta:
         db_table = "taskqueues_delivery"
         constraints = [
-            # Its index serves the sums of the last hour, day and week, and the removal of what is older.
+            # Its index is for the sums of the last hour, day and week, and for the removal of older rows.
             models.UniqueConstraint(
                 name="a_group_has_one_delivery_of_a_segment_in_an_interval",
                 fields=["began_at", "group", "cpu_segment_s"],
@@ -277,7 +277,7 @@ class UsageInterval(models.Model):
 
 
 class GroupUsage(models.Model):
-    """One row is what one group has used, of which half is forgotten every three days (DESIGN §3.3)."""
+    """Usage of one group, decayed with a half-life of three days (docs/architecture.md, Priorities)."""
 
     group = models.OneToOneField(Group, models.CASCADE, primary_key=True, related_name="+")
     used_s = models.FloatField(help_text="Processor-seconds, decayed; all rows until the same moment.")
@@ -287,7 +287,7 @@ class GroupUsage(models.Model):
 
 
 class UsageCounter(models.Model):
-    """The one row says until when usage has been counted."""
+    """The time up to which usage has been counted, in one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     counted_until = models.DateTimeField()
@@ -301,7 +301,7 @@ class UsageCounter(models.Model):
 
 
 class SubmitPool(models.Model):
-    """One row is one distinct set of requirements of a VO's jobs, with the queues that satisfy it (RFC7)."""
+    """A submit pool: a distinct set of requirements of a VO's jobs, with the queues that satisfy it (RFC7)."""
 
     id = models.CharField(max_length=64, primary_key=True, help_text="SHA-256 of VO and canonical requirements.")
     vo = models.ForeignKey(VO, models.CASCADE, related_name="submit_pools")
@@ -317,10 +317,10 @@ class SubmitPool(models.Model):
 
 
 class PoolQueue(models.Model):
-    """One row says that a queue satisfies a submit pool.
+    """Membership of a queue in a submit pool: the queue satisfies its requirements.
 
-    NB: there are hundreds of thousands, and foreign keys in the database would take as long as all else that a refresh
-    does. Who writes rows holds the pool and the queue; triggers remove them with either (ADR 16).
+    NB: there are hundreds of thousands, and checks of foreign keys would take as long as the rest of a refresh. Whoever
+    writes rows holds locks on the pool and the queue; triggers remove them with either (ADR 16).
     """
 
     pk = models.CompositePrimaryKey("submitpool", "queue")
@@ -336,9 +336,9 @@ class PoolQueue(models.Model):
 
 
 class Limit(models.Model):
-    """One row limits the jobs of a scope: those of which everything that it names is true (DESIGN §3.6).
+    """A limit of the jobs in a scope: those to which everything that it names applies.
 
-    Triggers of ``matching`` give a limit its counters in the transaction that writes it, whoever does (ADR 17).
+    Triggers of ``matching`` create its counters in the transaction that writes it (ADR 17).
     """
 
     vo = models.ForeignKey(VO, models.CASCADE, null=True, blank=True, related_name="+")
@@ -378,7 +378,7 @@ class Limit(models.Model):
                 name="limit_on_waiting_names_no_place",
                 condition=Q(waiting__isnull=True) | Q(site__isnull=True, ce__isnull=True),
             ),
-            # Of more there would be no date on which a bucket that is empty is full again.
+            # With larger values the time at which an empty bucket is full again would be beyond all dates.
             models.CheckConstraint(
                 name="limit_delay_is_at_most_a_day", condition=Q(delay_s__gte=0, delay_s__lte=LONGEST_DELAY_S)
             ),
@@ -393,9 +393,9 @@ class Limit(models.Model):
 
 
 class LimitSlot(models.Model):
-    """One row is a part of a limit on running jobs; claims that count in different parts do not wait for each other.
+    """A part of a limit on running jobs; claims that count in different parts do not wait for each other.
 
-    The parts of a limit add up to it, and what is used of them to the jobs that pilots hold, less ``LimitEvent``s.
+    The parts of a limit add up to it, and their used amounts to the jobs that pilots hold, less ``LimitEvent``s.
     """
 
     limit = models.ForeignKey(Limit, models.CASCADE, related_name="slots", db_index=False)
@@ -413,10 +413,10 @@ class LimitSlot(models.Model):
 
 
 class LimitCount(models.Model):
-    """The row of a limit is what is counted for it as a whole: when it matches again, and the CPU time of a day."""
+    """The counters of a limit as a whole: the time of its next match, and the CPU time of a day."""
 
     limit = models.OneToOneField(Limit, models.CASCADE, primary_key=True, related_name="count")
-    # As of the "generic cell rate algorithm": a bucket of tokens in one number.
+    # The generic cell rate algorithm: a token bucket in one number.
     free_at = models.DateTimeField(null=True, help_text="When matches that keep the delay would have caught up.")
     cpu_s = models.FloatField(default=0.0, help_text="Reported in the last 24 hours, as of the last sum.")
 
@@ -425,10 +425,10 @@ class LimitCount(models.Model):
 
 
 class LimitEvent(models.Model):
-    """One row is a job of a limit's scope that a pilot no longer holds, or CPU time that one reported.
+    """A job of a limit's scope that a pilot no longer holds, or CPU time that a job reported.
 
-    Rows are only added, so that no change of a job's status waits for a claim; who finds a limit full, and beat, sum
-    them up.
+    Rows are only added, so that no change of a job's status waits for a claim; claims that find a limit full, and a
+    periodic task, sum them up.
     """
 
     # No constraint: a limit may be removed while a job of its scope ends.
@@ -445,7 +445,7 @@ class LimitEvent(models.Model):
 
 
 class LimitHour(models.Model):
-    """One row is the CPU time that the jobs of a limit's scope reported in one hour."""
+    """CPU time reported by the jobs of a limit's scope in one hour."""
 
     limit = models.ForeignKey(Limit, models.CASCADE, related_name="+", db_index=False)
     began_at = models.DateTimeField()
@@ -461,13 +461,13 @@ class LimitHour(models.Model):
 
 
 class StaleSubmitPools(models.Model):
-    """One row says that submit pools of a VO are to be refreshed, for what decides about their queues has changed.
+    """Submit pools of a VO that must be refreshed, because something that decides about their queues has changed.
 
-    Rows are only added and removed, never updated: who changes resources waits for nobody here.
+    Rows are only added and removed, never updated, so that changes of resources do not wait.
     """
 
     vo = models.ForeignKey(VO, models.CASCADE, related_name="+", db_index=False)
-    # No foreign key: the pool may be gone when its turn comes.
+    # No foreign key: the pool may have been removed before the refresh.
     pool = models.CharField(max_length=64, blank=True, help_text="Id of the one that was made; empty: all of the VO.")
     changed_at = models.DateTimeField()
 

@@ -1,4 +1,4 @@
-"""Named reads on what waits."""
+"""Queries about task queues, submit pools, shares and limits."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,14 +27,14 @@ from taskqueues.domain.usage import UsageAmount
 from taskqueues.models import GroupUsage, Limit, LimitEvent, LimitSlot, QueuedJob, SubmitPool, UsageInterval
 from wms.accounts.models import VO, Group
 
-#: A smaller share is none: parts of it would be too small for PostgreSQL, which refuses to round a number to 0.
+#: Smallest positive share: parts of a smaller one would be too small for PostgreSQL, which refuses to round to 0.
 LEAST_SHARE = 1e-100
-#: Of a submit pool in a list: a page of pools that twenty thousand queues satisfy would be hundreds of megabytes.
+#: Queues of a submit pool in a list: pools that twenty thousand queues satisfy would make a page of 100s of megabytes.
 MOST_QUEUES = 200
 
 
 def jobs_in(task_queue_ids: Collection[int] | None = None) -> Mapping[int, int]:
-    """Return how many jobs wait in each of the queues, of all if none are named; an empty one is missing."""
+    """Return the number of jobs in each of the task queues, of all if none are named; empty ones are missing."""
     everything = QueuedJob.objects.all()
     waiting = everything if task_queue_ids is None else everything.filter(task_queue__in=task_queue_ids)
     return dict(waiting.values_list("task_queue_id").annotate(jobs=Count("pk")).order_by("task_queue_id"))
@@ -42,23 +42,23 @@ def jobs_in(task_queue_ids: Collection[int] | None = None) -> Mapping[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeJobs:
-    """The waiting jobs that some pilot may have now (ADR 33)."""
+    """The waiting jobs that some pilot may get now (ADR 33)."""
 
-    #: {task queue: jobs}; without those whose time has not come.
+    #: {task queue: jobs}; without those that are delayed.
     of_task_queue: Mapping[int, int]
-    #: {configured queue: {task queue: jobs of these that avoid it wholly}}.
+    #: {queue: {task queue: jobs of these that avoid it entirely}}.
     avoiding: Mapping[int, Mapping[int, int]]
 
     def none_at(self, queue_id: int) -> frozenset[int]:
-        """Return the task queues all of whose jobs avoid a configured queue."""
+        """Return the task queues all of whose jobs avoid a queue."""
         avoiding = self.avoiding.get(queue_id, {})
         return frozenset(pk for pk, jobs in avoiding.items() if jobs >= self.of_task_queue.get(pk, 0))
 
 
 def free_jobs(*, now: datetime) -> FreeJobs:
-    """Return how many jobs wait in each task queue that are not held back; *now* is by the database's clock."""
+    """Return the number of jobs in each task queue that are not held back; *now* is by the database's clock."""
     counts = QueuedJob.objects.values_list("task_queue_id").annotate(jobs=Count("pk")).order_by("task_queue_id")
-    # Two statements, for each is answered by an index alone: none has the time of the jobs of both kinds.
+    # Two statements, each answered from an index alone: no index serves both kinds of jobs.
     # Uses index: queued_job_oldest_of_its_kind, then queued_job_by_avoided_place
     of_task_queue = Counter(dict(counts.filter(is_held_back=False)))
     some_held_back = dict(counts.filter(is_held_back=True, not_before__lte=now))
@@ -87,7 +87,7 @@ def pools_of_all(places: PossiblePlaces, vo: VO) -> tuple[str, ...]:
 
 
 def pools_by_queue(vo: VO) -> Mapping[int, tuple[str, ...]]:
-    """Return {queue id: as ``pools_of_queue``} of all queues, for who asks for many; a queue of none is missing."""
+    """Return {queue id: as ``pools_of_queue``} of all queues; queues in no pool are missing."""
     return {queue_id: tuple(pools) for queue_id, pools in sql.pools_of_queues(vo_id=vo.pk).items()}
 
 
@@ -101,13 +101,13 @@ class PoolQueues:
 
 
 def queues_by_pool(pool_ids: Collection[str], vo: VO) -> Mapping[str, PoolQueues]:
-    """Return {pool id: its queues at sites that serve *vo*}; a pool of none is missing.
+    """Return {pool id: its queues at sites that serve *vo*}; pools without queues are missing.
 
-    The rows of a thousand pools' queues would be hundreds of thousands of objects: each name is put together once.
+    The rows of a thousand pools would be hundreds of thousands of objects, so each name is built once.
     """
     members = sql.members_of_pools(pool_ids)
-    found = {queue_id for of_pool in members.values() for queue_id in of_pool}
-    named = Queue.objects.filter(pk__among=found, ce__site__in=Site.objects.serving(vo))
+    queue_ids = {queue_id for of_pool in members.values() for queue_id in of_pool}
+    named = Queue.objects.filter(pk__among=queue_ids, ce__site__in=Site.objects.serving(vo))
     rows = named.values_list("ce__site__name", "ce__name", "name", "pk")
     in_order = sorted(("/".join(path), pk) for *path, pk in rows)
     position = {pk: number for number, (_, pk) in enumerate(in_order)}
@@ -119,7 +119,7 @@ def queues_by_pool(pool_ids: Collection[str], vo: VO) -> Mapping[str, PoolQueues
 
 
 def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str, ...]]:
-    """Return {queue id: which of these pools of the VO it belongs to, sorted}; a queue of none is missing."""
+    """Return {queue id: those of these pools of the VO that it belongs to, sorted}; queues in none are missing."""
     members = SubmitPool.objects.filter(pk__in=pool_ids, vo=vo, queues__isnull=False)
     pools: defaultdict[int, list[str]] = defaultdict(list)
     for queue_id, pool_id in members.order_by("pk").values_list("queues", "pk"):
@@ -128,7 +128,7 @@ def queues_of_pools(pool_ids: Collection[str], vo: VO) -> Mapping[int, tuple[str
 
 
 def corrected_shares(*, vo_ids: Collection[int]) -> Mapping[int, CorrectedShare]:
-    """Return {group id: share corrected by history} of all groups of these VOs, whether or not that is applied."""
+    """Return {group id: share corrected by history} of all groups of these VOs, whether or not it is applied."""
     shares: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for group_id, vo_id, priority in Group.objects.filter(vo__in=vo_ids).values_list("pk", "vo_id", "priority"):
         shares[vo_id][group_id] = priority
@@ -139,10 +139,10 @@ def corrected_shares(*, vo_ids: Collection[int]) -> Mapping[int, CorrectedShare]
 
 
 def shares_in_effect(groups: Iterable[Group]) -> Mapping[int, float]:
-    """Return {group id: share that is divided over its task queues}: corrected where its VO says so.
+    """Return {group id: share that is divided over its task queues}: corrected if its VO does so.
 
     Args:
-        groups: with their VOs at hand.
+        groups: with their VOs loaded.
     """
     groups = list(groups)
     vo_ids = {group.vo_id for group in groups if group.vo.history_fair_share}
@@ -152,7 +152,7 @@ def shares_in_effect(groups: Iterable[Group]) -> Mapping[int, float]:
 
 
 def delivered(*, vo_id: int, since: datetime) -> Mapping[tuple[int, int], UsageAmount]:
-    """Return {(group id, CPU segment): what was counted as delivered} in the intervals from *since* on, of a VO."""
+    """Return {(group id, CPU segment): usage counted in the intervals from *since* on}, of a VO."""
     # Uses index: a_group_has_one_delivery_of_a_segment_in_an_interval
     rows = UsageInterval.objects.filter(group__vo=vo_id, began_at__gte=since).values_list("group_id", "cpu_segment_s")
     sums = rows.annotate(Sum("matches"), Sum("processor_s")).order_by("group", "cpu_segment_s")
@@ -161,16 +161,16 @@ def delivered(*, vo_id: int, since: datetime) -> Mapping[tuple[int, int], UsageA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitStanding:
-    """A limit on matches, and what has been taken of it."""
+    """A limit on matches, and its usage."""
 
-    #: With what it names at hand.
+    #: With the rows that it names loaded.
     limit: Limit
     scope: LimitScope
     bounds: Bounds
 
 
 def limits_by_place() -> Mapping[tuple[int | None, int | None], Sequence[LimitScope]]:
-    """Return what the limits on matches are on, by the primary keys of the site and CE that they name."""
+    """Return the scopes of the limits on matches, by the primary keys of the site and CE that they name."""
     scopes: defaultdict[tuple[int | None, int | None], list[LimitScope]] = defaultdict(list)
     for limit in limits_on_matches():
         scopes[limit.site_id, limit.ce_id].append(scope_of(limit))
@@ -178,12 +178,12 @@ def limits_by_place() -> Mapping[tuple[int | None, int | None], Sequence[LimitSc
 
 
 def limits_on_matches() -> QuerySet[Limit]:
-    """Return the limits that a match is checked against; those on waiting jobs alone are not."""
+    """Return the limits that a match is checked against; those only on waiting jobs are not."""
     return Limit.objects.exclude(running=None, cpu_s_per_day=None, delay_s=None).order_by("pk")
 
 
 def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
-    """Return the limits, each with what its counters say: ``held``, ``used_s`` and ``free_at``."""
+    """Return the limits, each with its counters: ``held``, ``used_s`` and ``free_at``."""
     events = LimitEvent.objects.filter(limit=OuterRef("pk")).order_by().values("limit")
     used = LimitSlot.objects.filter(limit=OuterRef("pk")).order_by().values("limit").annotate(sum=Sum("used"))
     jobs_left = Subquery(events.annotate(sum=Sum("jobs_left")).values("sum"), output_field=IntegerField())
@@ -196,22 +196,22 @@ def with_counts(limits: QuerySet[Limit]) -> QuerySet[Limit]:
 
 
 def waiting_in(limit: Limit) -> int:
-    """Return how many jobs of those that a limit is on wait.
+    """Return the number of waiting jobs in the scope of a limit.
 
-    One statement for each limit: one for all of them could find none of its jobs by an index.
+    One statement for each limit: a single one for all limits could not use an index.
     """
     # Uses index: queued_job_oldest_of_its_kind
     waiting = QueuedJob.objects.all()
-    for name, wanted in (("vo", limit.vo_id), ("group", limit.group_id), ("owner", limit.user_id)):
-        if wanted is not None:
-            waiting = waiting.filter(**{f"task_queue__{name}": wanted})
+    for name, required in (("vo", limit.vo_id), ("group", limit.group_id), ("owner", limit.user_id)):
+        if required is not None:
+            waiting = waiting.filter(**{f"task_queue__{name}": required})
     if limit.job_type:
         waiting = waiting.filter(task_queue__job_type=limit.job_type)
     return waiting.count()
 
 
 def waiting_of_user(user_id: int, *, at_most: int) -> int:
-    """Return how many jobs of the user wait in groups without PRODUCTION; no more than *at_most* are counted."""
+    """Return the number of the user's waiting jobs in groups without PRODUCTION, counted up to *at_most*."""
     # Uses index: queued_job_oldest_of_its_kind
     waiting = QueuedJob.objects.filter(task_queue__owner=user_id).exclude(
         task_queue__group__in=Group.objects.production()
@@ -220,16 +220,16 @@ def waiting_of_user(user_id: int, *, at_most: int) -> int:
 
 
 def limit_standings() -> list[LimitStanding]:
-    """Return the limits on matches, with what has been taken of each as of now."""
+    """Return the limits on matches with their present usage."""
     limits = with_counts(limits_on_matches()).select_related("vo", "site", "ce__site", "group", "user")
     return [_standing(limit) for limit in limits]
 
 
 def room_in_words(limit: Limit, *, now: datetime) -> str:
-    """Return what a limit leaves, such as "97 of 100 jobs", or why it leaves nothing.
+    """Return the room of a limit, such as "97 of 100 jobs", or why there is none.
 
     Args:
-        limit: of ``with_counts``, with what it names at hand.
+        limit: of ``with_counts``, with the rows that it names loaded.
         now: the database's clock.
     """
     standing = _standing(limit)
@@ -237,14 +237,14 @@ def room_in_words(limit: Limit, *, now: datetime) -> str:
     waiting = [] if limit.waiting is None else [_waiting_in_words(limit.waiting, now=waiting_in(limit))]
     if bounds.room(now=now) == 0:
         return ", ".join([full_in_words(standing, now=now), *waiting])
-    found = []
+    rooms = []
     if bounds.running is not None:
-        found.append(f"{bounds.running - bounds.held} of {bounds.running} jobs")
+        rooms.append(f"{bounds.running - bounds.held} of {bounds.running} jobs")
     if bounds.cpu_s_per_day is not None:
-        found.append(f"{bounds.cpu_s_per_day - bounds.cpu_s:.0f} of {bounds.cpu_s_per_day} s of CPU time")
+        rooms.append(f"{bounds.cpu_s_per_day - bounds.cpu_s:.0f} of {bounds.cpu_s_per_day} s of CPU time")
     if bounds.delay_s:
-        found.append(f"{replace(bounds, running=None, cpu_s_per_day=None).room(now=now)} matches at once")
-    return ", ".join([*found, *waiting])
+        rooms.append(f"{replace(bounds, running=None, cpu_s_per_day=None).room(now=now)} matches at once")
+    return ", ".join([*rooms, *waiting])
 
 
 def _waiting_in_words(most: int, *, now: int) -> str:
@@ -266,7 +266,7 @@ def _standing(limit: Limit) -> LimitStanding:
 
 
 def scope_of(limit: Limit) -> LimitScope:
-    """Return what the limit is on."""
+    """Return the scope of the limit."""
     return LimitScope(
         limit_id=limit.pk,
         vo_id=limit.vo_id,
@@ -280,7 +280,7 @@ def scope_of(limit: Limit) -> LimitScope:
 
 
 def full_in_words(standing: LimitStanding, *, now: datetime) -> str:
-    """Return which limit is full and why, such as "at most 3 jobs of the user alice may run at a time, and 3 do"."""
+    """Return the full limit and its usage, such as "at most 3 jobs of the user alice may run at a time, and 3 do"."""
     bounds, of = standing.bounds, limit_in_words(standing.limit)
     if bounds.running is not None and bounds.held >= bounds.running:
         jobs = f"{bounds.running} job{'' if bounds.running == 1 else 's'}"
@@ -296,7 +296,7 @@ def full_in_words(standing: LimitStanding, *, now: datetime) -> str:
 
 
 def limit_in_words(limit: Limit) -> str:
-    """Return whose jobs, and where, a limit is on, such as "the user alice at the site LCG.CERN.ch"."""
+    """Return the scope of a limit, such as "the user alice at the site LCG.CERN.ch"."""
     who = [
         ("the user", limit.user),
         ("the group", limit.group),

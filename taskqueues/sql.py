@@ -1,4 +1,4 @@
-"""The statements that the ORM cannot say."""
+"""SQL statements that the ORM cannot express."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,8 +11,8 @@ from taskqueues.domain.usage import Amounts
 from taskqueues.domain.weights import USER_PRIORITIES, WEIGHT_OF_PRIORITY
 from wms.kernel.db import array_of, transaction_required
 
-#: Django's select_for_update knows no FOR KEY SHARE, the one lock that keeps a queue from being removed but lets any
-#: number of submissions put jobs into it side by side.
+#: FOR KEY SHARE, which Django's select_for_update lacks, is the only lock that keeps a task queue from being removed
+#: and still lets any number of submissions put jobs into it concurrently.
 _KEEP_QUEUES = """
 SELECT signature, id
   FROM taskqueues_taskqueue
@@ -24,14 +24,14 @@ SELECT signature, id
 
 @transaction_required
 def keep_queues(signatures: Collection[bytes]) -> dict[bytes, int]:
-    """Return {signature: id} of those queues that exist, none of which can be removed in this transaction."""
+    """Return {signature: id} of the existing task queues; none of them can be removed in this transaction."""
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_QUEUES, [list(signatures)])
         return {bytes(signature): pk for signature, pk in cursor.fetchall()}
 
 
-#: One statement with one parameter, whatever the number of queues; the ORM writes and binds each value of each row.
-#: In one order for all, or two submissions of the same new definitions would wait for each other.
+#: One statement with one parameter for any number of task queues; the ORM writes and binds each value of each row. In
+#: one order for all: otherwise two submissions of the same new definitions could deadlock.
 _INSERT_QUEUES = """
 INSERT INTO taskqueues_taskqueue (
        signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pilot_types, sites, banned_sites,
@@ -48,7 +48,7 @@ SELECT signature, owner_id, group_id, vo_id, setup, cpu_time_s, submit_pools, pi
 
 @transaction_required
 def insert_queues(rows: Iterable[Mapping[str, object]]) -> None:
-    """Insert those of the queues that do not exist: {column: value as JSON text of PostgreSQL has it} each."""
+    """Insert those task queues that do not exist, each as {column: value in PostgreSQL's JSON form}."""
     with connection.cursor() as cursor:
         cursor.execute(_INSERT_QUEUES, [json.dumps(list(rows))])
 
@@ -66,7 +66,7 @@ SELECT id
 
 @transaction_required
 def lock_empty_queues(*, among: Collection[int] | None, at_most: int) -> list[int]:
-    """Lock queues in which no job seems to wait, *among* these primary keys or all; return theirs, ascending."""
+    """Lock task queues that seem empty, *among* these primary keys or all; return theirs, ascending."""
     with connection.cursor() as cursor:
         bounds = {"among": None if among is None else array_of(among), "at_most": at_most}
         cursor.execute(_LOCK_EMPTY_QUEUES, bounds)
@@ -79,7 +79,7 @@ WITH gone AS (
      WHERE id = ANY(%(locked)s::bigint[])
        AND NOT EXISTS (SELECT FROM taskqueues_queuedjob AS waiting WHERE waiting.task_queue_id = task_queue.id)
     RETURNING id, group_id
-), told AS (
+), change AS (
     INSERT INTO taskqueues_taskqueuechange (task_queue_id, jobs) SELECT id, 0 FROM gone
 ), marked AS (
     INSERT INTO taskqueues_changedgroup (group_id, changed_at) SELECT DISTINCT group_id, %(now)s FROM gone
@@ -90,11 +90,11 @@ SELECT count(*) FROM gone
 
 @transaction_required
 def delete_empty_queues(locked: Collection[int], *, now: datetime) -> int:
-    """Delete those of the queues in which no job waits, and tell of them; return how many.
+    """Delete those task queues that are empty, and write the changes for the indexes; return the number.
 
     Args:
-        locked: primary keys, of rows that were locked in an earlier statement: this one sees what came before that.
-        now: from when their groups are to be evaluated again.
+        locked: primary keys of rows locked in an earlier statement: this one sees what was committed before that.
+        now: time from which their groups must be recalculated.
     """
     with connection.cursor() as cursor:
         cursor.execute(_DELETE_EMPTY_QUEUES, {"locked": array_of(locked), "now": now})
@@ -102,7 +102,7 @@ def delete_empty_queues(locked: Collection[int], *, now: datetime) -> int:
     return int(deleted)
 
 
-#: One statement with three arrays costs a fifth of the ORM's rows of parameters. What came is told to the indexes.
+#: One statement with three arrays costs a fifth of the ORM's rows of parameters. It writes the changes for the indexes.
 _INSERT_QUEUED_JOBS = """
 WITH came AS (
     INSERT INTO taskqueues_queuedjob (job_id, task_queue_id, user_priority)
@@ -116,15 +116,16 @@ SELECT task_queue_id, user_priority, count(*) FROM came GROUP BY task_queue_id, 
 
 @transaction_required
 def insert_queued_jobs(rows: Iterable[tuple[int, int, int]]) -> None:
-    """Put jobs into queues: (job id, task queue id, user priority) each."""
+    """Put jobs into task queues: (job id, task queue id, user priority) each."""
     columns = [array_of(column) for column in zip(*rows, strict=True)]
     if columns:
         with connection.cursor() as cursor:
             cursor.execute(_INSERT_QUEUED_JOBS, columns)
 
 
-#: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock. What is locked is handed
-#: on as an array, which is looked up in the index; a join may read the whole table, each time for some thousand jobs.
+#: Locked by primary key before the delete: two withdrawals of overlapping sets would deadlock. The locked ids are
+#: passed on as an array, which is looked up in the index; a join may read the whole table, each time for thousands of
+#: jobs.
 #: Uses index: taskqueues_queuedjob_pkey
 _DELETE_QUEUED_JOBS = """
 WITH waiting AS MATERIALIZED (
@@ -132,7 +133,7 @@ WITH waiting AS MATERIALIZED (
 ), gone AS (
     DELETE FROM taskqueues_queuedjob WHERE job_id = ANY(ARRAY(SELECT job_id FROM waiting))
     RETURNING job_id, task_queue_id, user_priority
-), told AS (
+), change AS (
     INSERT INTO taskqueues_taskqueuechange (task_queue_id, user_priority, jobs)
     SELECT task_queue_id, user_priority, -count(*) FROM gone GROUP BY task_queue_id, user_priority
 )
@@ -142,20 +143,20 @@ SELECT job_id FROM gone
 
 @transaction_required
 def delete_queued_jobs(job_ids: Collection[int]) -> frozenset[int]:
-    """Take the jobs out of their queues; return those that were still there."""
+    """Take the jobs out of their task queues; return those that were still there."""
     with connection.cursor() as cursor:
         cursor.execute(_DELETE_QUEUED_JOBS, [array_of(job_ids)])
         return frozenset(job_id for (job_id,) in cursor.fetchall())
 
 
-#: Count, divide, write and tell in one statement, for all must be of one snapshot: the one named in counted_in, to
-#: which an index adds what came and went after it. wms_waiting_jobs counts, by several workers where the table is big.
+#: Counts, divides, writes and records changes in one statement, because all must be of one snapshot: that of
+#: counted_in, to which an index adds later changes. wms_waiting_jobs counts, with several workers for a large table.
 #: Uses index: queued_job_oldest_of_its_kind (when only some groups are evaluated)
 _DIVIDE_SHARES = """
 WITH queue AS (
     SELECT task_queue.id, task_queue.group_id, of_group.share,
            CASE WHEN of_group.shares_jobs THEN 0 ELSE task_queue.owner_id END AS entity_id,
-           -- Else its owner is suspended, or has left the group: others divide the share.
+           -- Otherwise its owner is suspended, or has left the group: others divide the share.
            owner.is_active AND membership.id IS NOT NULL AS takes_part,
            task_queue.priority AS old_priority, task_queue.weight AS old_weight,
            task_queue.jobs_of_level AS old_jobs_of_level,
@@ -182,7 +183,7 @@ WITH queue AS (
     SELECT group_id, count(*) AS number FROM entity GROUP BY group_id
 ), evaluated AS (
     SELECT queue.*,
-           -- An empty queue keeps what it had: with 0 a job that comes into it would not be drawn until the next run.
+           -- An empty queue keeps its priority: with 0 a job that enters it would not be drawn until the next run.
            CASE WHEN NOT queue.takes_part THEN 0
                 WHEN queue.weight > 0 THEN queue.share / entities.number * queue.weight / entity.weight
                 ELSE queue.old_priority END AS priority
@@ -199,27 +200,26 @@ WITH queue AS (
       FROM compared
      WHERE task_queue.id = compared.id AND (has_another_priority OR has_other_jobs)
  RETURNING task_queue.id, has_another_priority
-), told AS (
+), change AS (
     INSERT INTO taskqueues_taskqueuechange (task_queue_id, jobs, counted_in)
     SELECT id, 0, pg_current_snapshot()::text FROM changed
 ), unsettled AS (
-    -- An empty queue has no part now. It will be removed, which marks its group; but when a job comes into it before,
-    -- nobody else does.
+    -- An empty queue has no part now. Its removal marks its group; but if a job enters it before, nothing else does.
     INSERT INTO taskqueues_changedgroup (group_id, changed_at)
     SELECT DISTINCT group_id, wms_now() FROM queue WHERE weight = 0
 )
 SELECT count(*) FILTER (WHERE has_another_priority) FROM changed
 """
-#: Priorities and weights that differ by less, relatively, are the same: sums depend on the order of the summands.
+#: Relative difference up to which priorities and weights are equal: sums depend on the order of the summands.
 _TOLERANCE = 1e-9
 
 
 @transaction_required
 def divide_shares(shares: Collection[GroupShare], *, of_all_groups: bool) -> int:
-    """Evaluate all task queues of these groups, as ``split_share`` says; return how many got another priority.
+    """Recalculate all task queues of these groups, as ``split_share`` does; return how many got another priority.
 
-    Only rows that change are written, and of each of these every index is told to read it again. Groups with a queue
-    in which no job waits are marked as changed.
+    Only changed rows are written, and each is recorded as changed for the indexes. Groups with an empty task queue are
+    marked for recalculation.
     """
     values: dict[str, float | list[float]] = {
         "all": of_all_groups,
@@ -231,7 +231,7 @@ def divide_shares(shares: Collection[GroupShare], *, of_all_groups: bool) -> int
         "tolerance": _TOLERANCE,
     }
     with connection.cursor() as cursor:
-        # A million rows: expensive enough for the planner to compile it, which takes longer than it saves.
+        # A million rows: the planner would compile the statement, which takes longer than it saves.
         cursor.execute("SET LOCAL jit = off")
         cursor.execute(_DIVIDE_SHARES, values)
         (changed,) = cursor.fetchone()
@@ -250,7 +250,7 @@ SELECT %s, * FROM unnest(%s::bigint[], %s::integer[], %s::integer[], %s::double 
 
 @transaction_required
 def add_deliveries(amounts: Amounts, *, began_at: datetime) -> None:
-    """Add amounts to those of the interval that began at that moment."""
+    """Add amounts to those of the interval that began at that time."""
     rows = [(group, segment, amount.matches, amount.processor_s) for (group, segment), amount in amounts.items()]
     if rows:
         with connection.cursor() as cursor:
@@ -264,13 +264,13 @@ SELECT id FROM taskqueues_submitpool WHERE id = %s FOR KEY SHARE
 
 @transaction_required
 def keep_pool(pool_id: str) -> bool:
-    """Return whether the submit pool exists, which then cannot be removed in this transaction."""
+    """Return whether the submit pool exists; it then cannot be removed in this transaction."""
     with connection.cursor() as cursor:
         cursor.execute(_KEEP_POOL, [pool_id])
         return cursor.fetchone() is not None
 
 
-#: The ORM's insertion that ignores conflicts does not tell whether there was one.
+#: The ORM's insertion that ignores conflicts does not return whether there was one.
 _INSERT_POOL = """
 INSERT INTO taskqueues_submitpool (id, vo_id, requirements, refreshed_at, last_used_at)
 VALUES (%(id)s, %(vo)s, %(requirements)s, %(now)s, %(now)s)
@@ -281,7 +281,7 @@ RETURNING id
 
 @transaction_required
 def insert_pool(pool_id: str, *, vo_id: int, requirements: Mapping[str, object], now: datetime) -> bool:
-    """Insert the submit pool, unless it exists; of two that do so at once one waits here for the other.
+    """Insert the submit pool, unless it exists; waits for a concurrent insertion.
 
     Returns:
         Whether it was inserted here.
@@ -292,7 +292,7 @@ def insert_pool(pool_id: str, *, vo_id: int, requirements: Mapping[str, object],
         return cursor.fetchone() is not None
 
 
-#: One array for each pool: to make objects of a million memberships takes longer than to compare them.
+#: One array for each pool: building objects of a million memberships takes longer than comparing them.
 _MEMBERS_OF_POOLS = """
 SELECT submitpool_id, array_agg(queue_id ORDER BY queue_id)
   FROM taskqueues_submitpool_queues
@@ -302,13 +302,13 @@ SELECT submitpool_id, array_agg(queue_id ORDER BY queue_id)
 
 
 def members_of_pools(pool_ids: Iterable[str]) -> dict[str, list[int]]:
-    """Return {pool: primary keys of its queues, sorted}; a pool without queues is missing."""
+    """Return {pool: primary keys of its queues, sorted}; pools without queues are missing."""
     with connection.cursor() as cursor:
         cursor.execute(_MEMBERS_OF_POOLS, [list(pool_ids)])
         return dict(cursor.fetchall())
 
 
-#: A list of pools for each queue, the other way round.
+#: The inverse: the pools of each queue.
 _POOLS_OF_QUEUES = """
 SELECT member.queue_id, array_agg(pool.id ORDER BY pool.id)
   FROM taskqueues_submitpool AS pool JOIN taskqueues_submitpool_queues AS member ON member.submitpool_id = pool.id
@@ -318,7 +318,7 @@ SELECT member.queue_id, array_agg(pool.id ORDER BY pool.id)
 
 
 def pools_of_queues(*, vo_id: int) -> dict[int, list[str]]:
-    """Return {primary key of a queue: the VO's pools that it belongs to, sorted}; a queue of none is missing."""
+    """Return {primary key of a queue: the VO's pools that it belongs to, sorted}; queues in none are missing."""
     with connection.cursor() as cursor:
         cursor.execute(_POOLS_OF_QUEUES, [vo_id])
         return dict(cursor.fetchall())
@@ -335,14 +335,15 @@ HAVING count(*) = %(count)s
 
 
 def pools_of_all_queues(queue_ids: Sequence[int], *, vo_id: int) -> list[str]:
-    """Return the VO's pools, sorted, that every one of the queues belongs to; each queue is named once."""
+    """Return the VO's pools, sorted, that all of the queues belong to; each queue is named once."""
     values: dict[str, str | int] = {"queues": array_of(queue_ids), "vo_id": vo_id, "count": len(queue_ids)}
     with connection.cursor() as cursor:
         cursor.execute(_POOLS_OF_ALL_QUEUES, values)
         return [pool_id for (pool_id,) in cursor.fetchall()]
 
 
-#: Memberships as two arrays of numbers, pools by their position: each id would be sent with each of its queues.
+#: Memberships as two arrays of numbers, with pools by position: otherwise each id would be sent with each of its
+#: queues.
 _MEMBERS = """
 SELECT pool.id AS submitpool_id, member.queue_id
   FROM unnest(%(positions)s::integer[], %(queues)s::bigint[]) AS member (position, queue_id)
@@ -356,8 +357,8 @@ DELETE FROM taskqueues_submitpool_queues AS member
  WHERE member.submitpool_id = gone.submitpool_id AND member.queue_id = gone.queue_id
 """  # noqa: S608 - both are constants
 
-#: Queues are kept until the end of the transaction: one that is deleted meanwhile is left out, and one that is deleted
-#: later takes its memberships along. In the order of the index, whose pages are then written once each.
+#: Queues are locked until the end of the transaction: one deleted meanwhile is left out, one deleted later takes its
+#: memberships along. In the order of the index, so that its pages are written once each.
 _ADD_MEMBERS = f"""
 WITH added AS MATERIALIZED ({_MEMBERS}), kept AS MATERIALIZED (
     SELECT id FROM resources_queue WHERE id IN (SELECT queue_id FROM added) ORDER BY id FOR KEY SHARE
@@ -371,18 +372,18 @@ SELECT added.submitpool_id, added.queue_id FROM added JOIN kept ON kept.id = add
 
 @transaction_required
 def remove_members(gone: Mapping[str, Collection[int]]) -> None:
-    """Take queues out of pools: {pool: primary keys of queues}. The caller holds the pools."""
+    """Remove queues from pools: {pool: primary keys of queues}. The caller has locked the pools."""
     _write_members(_REMOVE_MEMBERS, gone)
 
 
 @transaction_required
 def add_members(added: Mapping[str, Collection[int]]) -> None:
-    """Put queues into pools; as ``remove_members``. A queue that is there, or is no more, changes nothing."""
+    """Add queues to pools; as ``remove_members``. Existing memberships and removed queues are ignored."""
     _write_members(_ADD_MEMBERS, added)
 
 
 def _write_members(statement: str, members: Mapping[str, Collection[int]]) -> None:
-    # A statement that writes nothing would still tell every index that the configuration has changed.
+    # A statement that writes nothing would still record a change of the configuration for every index.
     if not any(members.values()):
         return
     pools = list(members)
@@ -393,12 +394,12 @@ def _write_members(statement: str, members: Mapping[str, Collection[int]]) -> No
         cursor.execute(statement, values)
 
 
-#: In the order in which submissions note their use of pools of one VO, or the two would wait for each other.
+#: In the order in which submissions write their use of a VO's pools; otherwise the two could deadlock.
 _LOCK_POOLS = """
 SELECT id FROM taskqueues_submitpool WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
 """
-#: NB: a statement of its own. One that locks a row and then writes it comes to the version of its snapshot again; if
-#: somebody has noted a use of the pool since, another who waits there for this lock is waited for, and both for ever.
+#: NB: a separate statement. One statement that locks and then writes a row meets the version of its snapshot again; if
+#: the use of the pool was written since, a transaction waiting there for this lock is waited for: a deadlock.
 _NOTE_REFRESHED = """
 UPDATE taskqueues_submitpool SET refreshed_at = %(now)s WHERE id = ANY(%(pools)s)
 """
@@ -406,7 +407,7 @@ UPDATE taskqueues_submitpool SET refreshed_at = %(now)s WHERE id = ANY(%(pools)s
 
 @transaction_required
 def note_refreshed(pool_ids: Collection[str], *, now: datetime) -> frozenset[str]:
-    """Set when the pools were refreshed, which holds them; return those that still exist."""
+    """Set the time of the pools' refresh, which locks them; return those that still exist."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_POOLS, [list(pool_ids)])
         living = [pool_id for (pool_id,) in cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Background work on task queues; each is safe to run twice, late or never (the next run makes up for it)."""
+"""Background work on task queues; each is safe to run twice, late or never (the next run catches up)."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -6,42 +6,42 @@ from django.utils import timezone
 from taskqueues.services import index_changes, priorities, queueing, submit_pools
 from wms.kernel.pace import Pace
 
-#: While a thousand jobs a second are matched, queues of every group run empty each second; to count a million jobs for
-#: that, and have each web process read ten thousand new priorities, would take half as much as the matches.
+#: While a thousand jobs a second are matched, task queues of every group become empty each second; counting a million
+#: jobs for that, and ten thousand new priorities read by each web process, would cost half as much as the matches.
 _EVALUATION = Pace(part=0.1)
 
 
 @shared_task(name="taskqueues.recalculate_priorities", ignore_result=True, acks_late=True)
 def recalculate_priorities() -> None:
-    """Every 2 minutes: all priorities, for jobs came into and left existing queues (PIL §2.2)."""
+    """Every 2 minutes: recalculate all priorities, because jobs entered and left task queues (PIL §2.2)."""
     priorities.recalculate()
 
 
 @shared_task(name="taskqueues.recalculate_changed_groups", ignore_result=True, acks_late=True)
 def recalculate_changed_groups() -> None:
-    """Every second: the groups of which a queue came or went, or whose configuration changed (PIL §2.2)."""
+    """Every second: recalculate groups whose task queues or configuration changed (PIL §2.2)."""
     _EVALUATION.run(lambda: priorities.recalculate(only_changed=True))
 
 
 @shared_task(name="taskqueues.remove_empty_task_queues", ignore_result=True, acks_late=True)
 def remove_empty_task_queues() -> None:
-    """Every 2 seconds: queues whose last job was withdrawn, or whose removal after a claim was lost (PIL §2.2)."""
+    """Every 2 seconds: remove empty task queues that a withdrawal or an interrupted claim left (PIL §2.2)."""
     queueing.remove_empty(now=timezone.now())
 
 
 @shared_task(name="taskqueues.remove_old_changes", ignore_result=True, acks_late=True)
 def remove_old_changes() -> None:
-    """Every minute: what every index has seen long ago (DESIGN §4.2)."""
+    """Every minute: remove changes that every index has read."""
     index_changes.remove_old()
 
 
 @shared_task(name="taskqueues.refresh_submit_pools", ignore_result=True, acks_late=True)
 def refresh_submit_pools() -> None:
-    """Every 15 minutes: which queues satisfy which pool (RFC7)."""
+    """Every 15 minutes: find the queues that satisfy each pool again (RFC7)."""
     submit_pools.refresh_all(now=timezone.now())
 
 
 @shared_task(name="taskqueues.refresh_stale_submit_pools", ignore_result=True, acks_late=True)
 def refresh_stale_submit_pools() -> None:
-    """Every 5 seconds, and after an edit: the pools whose resources or definitions have changed (RFC7)."""
+    """Every 5 seconds, and after an edit: refresh pools whose resources or definitions have changed (RFC7)."""
     submit_pools.refresh_stale(now=timezone.now())

@@ -1,4 +1,4 @@
-"""Pages of what waits, and of what decides about it: VOs, groups and resources, whose change is told here (STYLE 5)."""
+"""Admin pages of task queues, and of VOs, groups and resources, whose changes affect task queues."""
 
 from taskqueues.admin import groups, limits, queues, resources, vos
 

@@ -1,4 +1,4 @@
-"""The page of groups: their priority is their share, so that each change marks the group (STYLE 32)."""
+"""The admin page of groups: their priority is their share, so each change marks the group for recalculation."""
 
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +20,12 @@ from wms.accounts.models import Group, Invitation, Membership, User
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.after_commit import send_after_commit
 
-#: A manager neither gives nor takes these.
+#: Properties that managers neither give nor take.
 _GIVEN_BY_OPERATORS = frozenset({GroupProperty.PRODUCTION.value})
 
 
 class MemberInline(MembershipInline):
-    """Who may act in the group; new members are named exactly, by a manager only such as are in the VO already."""
+    """Members of the group; new members are named exactly, by a manager only users who are in the VO already."""
 
     verbose_name = "member"
     verbose_name_plural = "members"
@@ -36,23 +36,23 @@ class MemberInline(MembershipInline):
             if self.sees_all(request):
                 sentence = "There is no user of exactly this name; letter case counts."
                 return UserByNameField(User.objects.all(), invalid=sentence)
-            # Of a name that nobody has, and of a user of other VOs, exactly the same is said.
-            sentence = "Nobody of exactly this name is in the VO; invite whoever is not in it yet."
+            # The same sentence for an unknown name and for a user of other VOs.
+            sentence = "Nobody of exactly this name is in the VO; invite a user who is not in it yet."
             return UserByNameField(User.objects.none(), invalid=sentence)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def narrow(self, fields: "dict[str, forms.Field]", page: Model | None) -> None:
-        """Leave the users who are in the VO of the group of the page."""
+        """Keep the users who are in the VO of the page's group."""
         users = fields["user"]
         if isinstance(users, forms.ModelChoiceField) and isinstance(page, Group):
             users.queryset = User.objects.filter(memberships__group__vo=page.vo_id).distinct()
 
 
 class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """An invitation: a name, of which nothing is looked up but whether it is a member's already."""
+    """An invitation by name; only whether it is a member's is looked up."""
 
     def clean_username(self) -> str:
-        """Refuse the name of a member, and an invitation too many."""
+        """Refuse the name of a member, and more invitations than allowed."""
         username: str = User.normalize_username(self.cleaned_data["username"])
         group, now = self.instance.group, timezone.now()
         if Membership.objects.filter(group=group, user__username=username).exists():
@@ -64,7 +64,7 @@ class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time 
 
 
 class InvitationInline(VOLevelInline[Invitation]):
-    """Whom a manager has invited into the group; the answer to an invitation is not shown."""
+    """Open invitations of managers into the group; the answers are not shown."""
 
     model = Invitation
     form = InvitationForm
@@ -80,7 +80,7 @@ class InvitationInline(VOLevelInline[Invitation]):
 
 @admin.register(Group)
 class GroupAdmin(VOLevelAdmin[Group]):
-    """A manager sets the shares of the VO's groups, invites users into them, and ends memberships."""
+    """Groups: a manager sets the shares of the VO's groups, invites users into them, and ends memberships."""
 
     constraint_words = MappingProxyType(
         {"group_priority_is_finite_and_not_negative": ("priority", "Give a number from 0 to 1e12.")}
@@ -100,7 +100,7 @@ class GroupAdmin(VOLevelAdmin[Group]):
     inlines = (MemberInline, InvitationInline)
 
     def get_inlines(self, request: HttpRequest, obj: Group | None) -> "list[type[InlineModelAdmin[Any, Any]]]":
-        """Return the tables; a group that is being added has no VO yet of which somebody could be."""
+        """Return the tables; a new group has no VO yet, so no users."""
         if obj is not None:
             return [MemberInline, InvitationInline]
         return [MemberInline] if self.sees_all(request) else []
@@ -120,14 +120,14 @@ class GroupAdmin(VOLevelAdmin[Group]):
         return Q(vo__in=vos)
 
     def formfield_for_dbfield(self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's own
-        """Return the form field of a column; to a manager no property is offered that lifts a limit."""
+        """Return the form field of a column; managers are not offered properties that lift a limit."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "properties" and not self.sees_all(request):
             field.choices = [choice for choice in field.choices if choice[0] not in _GIVEN_BY_OPERATORS]
         return field
 
     def save_model(self, request: HttpRequest, obj: Group, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
-        """Save it with what the form did not offer, and have its queues' priorities computed again within a second."""
+        """Save the group with what the form did not offer, and mark its priorities for recalculation."""
         if not self.sees_all(request):
             before = form.initial.get("properties") or ()
             obj.properties = sorted({*obj.properties, *(_GIVEN_BY_OPERATORS & set(before))})

@@ -1,4 +1,4 @@
-"""The page of limits and quotas."""
+"""The admin page of limits and quotas."""
 
 from types import MappingProxyType
 from typing import Any
@@ -16,45 +16,45 @@ from wms.accounts.admin.rights import VOLevelAdmin
 from wms.kernel.admin import EVERYTHING, SeenRelatedFilter
 from wms.kernel.db import DatabaseNow
 
-#: Whose jobs, and where; the configuration file knows no limit of everything either.
+#: Fields of the scope; a limit must have one of them, also in the configuration file.
 SCOPE = ("vo", "site", "ce", "group", "user", "job_type")
 
 
 class LimitForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A limit; one of a manager concerns a VO, a group or a site that this manager manages."""
+    """A limit; a manager's must be on a VO, a group or a site that the manager manages."""
 
-    #: Of the manager who asks; None: an operator, who may limit anybody.
+    #: VOs of the manager; None: an operator, who may limit anybody.
     managed_vos: frozenset[int] | None = None
 
     def clean(self) -> dict[str, Any]:
-        """Check that somebody is limited, and that it is the manager's to limit."""
-        given = super().clean() or self.cleaned_data
-        if given.get("waiting") is not None and (given.get("site") or given.get("ce")):
+        """Check that the limit has a scope, and that the manager may limit it."""
+        fields = super().clean() or self.cleaned_data
+        if fields.get("waiting") is not None and (fields.get("site") or fields.get("ce")):
             self.add_error(
                 "waiting", "A job that waits is at no site; choose no site and no CE, or limit running jobs."
             )
-        site, ce = given.get("site"), given.get("ce")
+        site, ce = fields.get("site"), fields.get("ce")
         if site and ce and ce.site_id != site.pk:
             self.add_error("ce", f"It is not at {site}; choose one that is, or leave the site out.")
-        vo, group = given.get("vo"), given.get("group")
+        vo, group = fields.get("vo"), fields.get("group")
         if vo and group and group.vo_id != vo.pk:
             self.add_error("group", f"It is a group of {group.vo}; choose one of {vo}, or leave the VO out.")
-        if not self.errors and not any(given.get(name) for name in SCOPE):
+        if not self.errors and not any(fields.get(name) for name in SCOPE):
             raise forms.ValidationError("Choose at least one of VO, site, CE, group, user and job type.")
-        if given.get("burst") is not None and given.get("delay_s") is None:
+        if fields.get("burst") is not None and fields.get("delay_s") is None:
             self.add_error("burst", "It belongs to a delay, which is missing.")
         vos = self.managed_vos
         if vos is None or self.errors:
-            return given
+            return fields
         site = site or (ce.site if ce else None)
-        if given.get("vo") or given.get("group") or (site and sites_serving_only(vos).filter(pk=site.pk).exists()):
-            return given
+        if fields.get("vo") or fields.get("group") or (site and sites_serving_only(vos).filter(pk=site.pk).exists()):
+            return fields
         raise forms.ValidationError("Choose a VO or a group of yours, or a site that serves no other VO.")
 
 
 @admin.register(Limit)
 class LimitAdmin(VOLevelAdmin[Limit]):
-    """A manager limits the own VO, its groups, or the sites that serve nobody else."""
+    """Limits: a manager limits the own VO, its groups, or sites that serve no other VO."""
 
     form = LimitForm
     managers_may = EVERYTHING
@@ -75,29 +75,29 @@ class LimitAdmin(VOLevelAdmin[Limit]):
     autocomplete_fields = ("user",)
     fieldsets = (
         (
-            "Whom it limits",
+            "Scope",
             {
                 "fields": SCOPE,
-                "description": "All that is chosen must be true of a job; what is left out does not matter.",
+                "description": "The limit is on jobs to which all selected fields apply; empty fields apply to all.",
             },
         ),
-        ("To what", {"fields": ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")}),
+        ("Limits", {"fields": ("running", "waiting", "cpu_s_per_day", "delay_s", "burst")}),
         ("At present", {"fields": ("room_now",)}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Limit]:
-        """Return the limits with what has been taken of them, and the clock by which that is measured."""
+        """Return the limits with their usage, and the clock by which it is measured."""
         return with_counts(super().get_queryset(request)).annotate(right_now=DatabaseNow())
 
     @admin.display(description="limits jobs of")
     def is_on(self, limit: Limit) -> str:
-        """Return whose jobs it is on, and where."""
+        """Return the scope."""
         return limit_in_words(limit)
 
     @admin.display(description="room")
     def room_now(self, limit: Limit) -> str:
-        """Return how much it leaves, or why it leaves nothing."""
-        # One that is being added has nothing annotated.
+        """Return the room, or why there is none."""
+        # A new limit has no annotations.
         return room_in_words(limit, now=vars(limit)["right_now"]) if "right_now" in vars(limit) else ""
 
     def managed(self, vos: frozenset[int]) -> Q:
@@ -112,7 +112,7 @@ class LimitAdmin(VOLevelAdmin[Limit]):
         change: bool = False,  # noqa: FBT001, FBT002 - Django's own
         **kwargs: Any,  # noqa: ANN401
     ) -> type[forms.ModelForm]:  # type: ignore[type-arg]
-        """Return the form, which knows whose limits it makes."""
+        """Return the form, with the VOs of the manager."""
         form = super().get_form(request, obj, change, **kwargs)
         vos = None if self.sees_all(request) else self.managed_vos(request)
         return type(form.__name__, (form,), {"managed_vos": vos})

@@ -1,4 +1,4 @@
-"""Pages to look at what waits."""
+"""Read-only admin pages of task queues and submit pools."""
 
 from django.contrib import admin
 from django.db.models import Count, IntegerField, OuterRef, Q, QuerySet, Subquery
@@ -12,7 +12,7 @@ from wms.kernel.admin import SeenRelatedFilter
 
 @admin.register(TaskQueue)
 class TaskQueueAdmin(VOLevelLedger[TaskQueue]):
-    """For operators and managers who ask what waits, with which requirements and which priority."""
+    """Task queues with their requirements and priorities, for operators and managers."""
 
     list_display = ("id", "owner", "group", "cpu_time_s", "priority", "jobs", "sites", "platforms", "tags", "job_type")
     list_select_related = ("owner", "group")
@@ -33,14 +33,14 @@ class TaskQueueAdmin(VOLevelLedger[TaskQueue]):
 
     @admin.display(description="jobs", ordering="jobs")
     def jobs(self, row: TaskQueue) -> int:
-        """Return the annotation."""
+        """Return the annotated number."""
         count: int = vars(row)["jobs"]
         return count
 
 
 @admin.register(SubmitPool)
 class SubmitPoolAdmin(VOLevelLedger[SubmitPool]):
-    """For operators and managers who ask which requirements there are, and how many queues meet them (RFC7)."""
+    """Submit pools with the number of queues that satisfy them, for operators and managers (RFC7)."""
 
     list_display = ("short_id", "vo", "requirements", "queue_count", "refreshed_at", "last_used_at")
     list_select_related = ("vo",)
@@ -64,7 +64,7 @@ class SubmitPoolAdmin(VOLevelLedger[SubmitPool]):
 
     @admin.display(description="queues", ordering="queue_count")
     def queue_count(self, row: SubmitPool) -> int:
-        """Return the annotation."""
+        """Return the annotated number."""
         count: int = vars(row)["queue_count"]
         return count
 

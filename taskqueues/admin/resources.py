@@ -1,4 +1,4 @@
-"""Pages of sites, computing elements, queues and definitions; their change refreshes submit pools (RFC7, STYLE 5)."""
+"""Admin pages of sites, computing elements, queues and definitions; their changes refresh submit pools (RFC7)."""
 
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -35,12 +35,12 @@ from wms.kernel.after_commit import send_after_commit
 
 M = TypeVar("M", bound=Model)
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
-#: On a site that is shown: whether who looks at it may add computing elements.
+#: Attribute of a displayed site: whether the user may add computing elements.
 _ADDS_CES = "adds_ces"
 
 
 class RefreshingAdmin(VORights, RowLevelAdmin[M]):
-    """Base of the pages of what decides which queues meet which requirements."""
+    """Base of the pages of rows that decide which queues satisfy which requirements."""
 
     managers_may = EVERYTHING
 
@@ -49,20 +49,20 @@ class RefreshingAdmin(VORights, RowLevelAdmin[M]):
         raise NotImplementedError
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
-        """Save what belongs to the row, and have the pools of who it concerned, or concerns now, refreshed."""
+        """Save the related rows, and refresh the pools of the VOs concerned before and now."""
         before = self.concerned(form.instance)
         super().save_related(request, form, formsets, change)
         refresh_soon(before, self.concerned(form.instance))
 
     def delete_model(self, request: HttpRequest, obj: M) -> None:
-        """Delete the row, and have the pools refreshed."""
+        """Delete the row, and refresh the pools."""
         submit_pools.hold_refreshes()
         before = self.concerned(obj)
         super().delete_model(request, obj)
         refresh_soon(before)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:
-        """Delete the rows, and have the pools refreshed."""
+        """Delete the rows, and refresh the pools."""
         with transaction.atomic():
             submit_pools.hold_refreshes()
             before = [self.concerned(row) for row in queryset]
@@ -71,7 +71,7 @@ class RefreshingAdmin(VORights, RowLevelAdmin[M]):
 
 
 def refresh_soon(*concerned: list[VO] | None) -> None:
-    """Mark the pools of these VOs, with None of all, and ask for their refresh after the commit."""
+    """Mark the pools of these VOs (None: of all) as stale, and start their refresh after the commit."""
     everybody = any(vos is None for vos in concerned)
     vos = None if everybody else {vo.pk: vo for some in concerned for vo in some or ()}.values()
     submit_pools.mark_stale(vos, now=timezone.now())
@@ -83,42 +83,42 @@ def _served_by(site: Site) -> list[VO] | None:
 
 
 class LevelAdmin(StatesAdmin[LevelT], RefreshingAdmin[LevelT]):
-    """Base of the pages of the three levels."""
+    """Base of the pages of sites, computing elements and queues."""
 
     form = LevelForm
 
     def full_name(self, row: Model) -> str:
-        """Return what the security log calls it, with the levels above."""
+        """Return the name in the security log, with the levels above."""
         return full_name(row) if isinstance(row, Site | ComputingElement | Queue) else super().full_name(row)
 
 
 class SiteForm(LevelForm):
-    """A site, with a throttle that has what its policy needs, and storage elements that serve it."""
+    """A site, with the settings that its throttle policy needs, and storage elements that serve its VOs."""
 
     def clean(self) -> dict[str, Any]:
-        """Check what concerns several fields."""
-        given = super().clean() or self.cleaned_data
-        self._check_storage_elements(given)
-        policy = ThrottlePolicy(given.get("throttle_policy") or "")
+        """Check rules on several fields."""
+        fields = super().clean() or self.cleaned_data
+        self._check_storage_elements(fields)
+        policy = ThrottlePolicy(fields.get("throttle_policy") or "")
         for name in needed_by(policy, expression="throttle_requirements"):
-            if given.get(name) in {None, ""} and name in self.fields:
-                self.add_error(name, f"The policy {given['throttle_policy']} needs it.")
-        if expression := given.get("throttle_requirements"):
+            if fields.get(name) in {None, ""} and name in self.fields:
+                self.add_error(name, f"The policy {fields['throttle_policy']} needs it.")
+        if expression := fields.get("throttle_requirements"):
             try:
                 parse_expression(expression)
             except ClassAdError as error:
                 self.add_error("throttle_requirements", f"Not a ClassAd expression: {error}")
-        return given
+        return fields
 
-    def _check_storage_elements(self, given: dict[str, Any]) -> None:
-        """Refuse new ones that serve none of the site's VOs, and keep those that the user does not see."""
-        if "storage_elements" not in given:
+    def _check_storage_elements(self, fields: dict[str, Any]) -> None:
+        """Refuse new ones that serve none of the site's VOs, and keep those that the user cannot see."""
+        if "storage_elements" not in fields:
             return
         site = self.instance
         attached = StorageElement.objects.filter(sites=site.pk) if site.pk else StorageElement.objects.none()
         before = frozenset(attached.values_list("pk", flat=True))
-        vos = frozenset(vo.pk for vo in given.get("vos", site.vos.all() if site.pk else ()))
-        chosen = StorageElement.objects.filter(pk__in=given["storage_elements"]).prefetch_related("vos")
+        vos = frozenset(vo.pk for vo in fields.get("vos", site.vos.all() if site.pk else ()))
+        chosen = StorageElement.objects.filter(pk__in=fields["storage_elements"]).prefetch_related("vos")
         for element in chosen.order_by("name"):
             served = frozenset(vo.pk for vo in element.vos.all())
             if element.pk not in before and (served.isdisjoint(vos) if vos else not served):
@@ -128,16 +128,16 @@ class SiteForm(LevelForm):
         if isinstance(offered, ModelMultipleChoiceField) and offered.queryset is not None:
             hidden = attached.exclude(pk__in=offered.queryset.values("pk"))
             ids = [*chosen.values_list("pk", flat=True), *hidden.values_list("pk", flat=True)]
-            given["storage_elements"] = StorageElement.objects.filter(pk__in=ids)
+            fields["storage_elements"] = StorageElement.objects.filter(pk__in=ids)
 
 
 @admin.register(Site)
 class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
-    """A manager looks after the sites that serve the own VO only; those shared with others change operators."""
+    """Sites: a manager edits those that serve the own VO only; only operators may edit shared sites."""
 
     form = SiteForm
     kinds_of_fields = MappingProxyType({"storage_elements": SecurityEventKind.STORAGE_ELEMENT_CHANGED})
-    managers_may = EVERYTHING - {"delete"}  # banning is enough, and jobs keep the name of where they ran
+    managers_may = EVERYTHING - {"delete"}  # banning is enough, and jobs keep the name of their site
     fixed_after_creation = ("name",)
     list_display = ("name", "state", "state_reason", "state_until", "vo_names", "ce_count", "throttle_policy")
     list_filter = ("state", ("vos", SeenRelatedFilter), "throttle_policy")
@@ -159,9 +159,9 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
                     "throttle_requirements",
                     "throttle_now",
                 ),
-                "description": "An expression may look at what the site advertises, at CurMatches, at the maxima under "
-                f"SAM's names ({', '.join(MAXIMA)}) and at what the job asks: TARGET.{', .'.join(classads.NAMES)}. "
-                "What is not known is undefined, and an expression that is not TRUE closes the site.",
+                "description": "An expression may use what the site advertises, CurMatches, the maxima under SAM's "
+                f"names ({', '.join(MAXIMA)}) and the requirements of the job: TARGET.{', .'.join(classads.NAMES)}. "
+                "Unknown attributes are undefined, and an expression that is not TRUE closes the site.",
             },
         ),
         STATE_FIELDSET,
@@ -176,30 +176,30 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
         sites = super().get_queryset(request).prefetch_related("vos").annotate(ce_count=Count("ces"))
         if self.sees_all(request):
             return sites
-        # Of storage elements that do not serve a manager's VOs not even the names are shown.
+        # Managers do not see even the names of storage elements that do not serve their VOs.
         page = self.admin_site.get_model_admin(StorageElement)
         return sites.prefetch_related(Prefetch("storage_elements", page.get_queryset(request)))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Site | None:
-        """Return the site, and on it whether who asks may add computing elements."""
+        """Return the site, with the attribute whether the user may add computing elements."""
         site = super().get_object(request, object_id, from_field)
         if site is not None:
             vars(site)[_ADDS_CES] = self.sees_all(request)
         return site
 
     def save_model(self, request: HttpRequest, obj: Site, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
-        """Save the site, and apply its throttle to what was last advertised."""
+        """Save the site, and apply its throttle to the last advertisement."""
         super().save_model(request, obj, form, change)
         recompute(obj)
 
     @admin.display(description="VOs")
     def vo_names(self, site: Site) -> str:
-        """Return which VOs it serves."""
+        """Return the VOs that it serves."""
         return ", ".join(sorted(vo.name for vo in site.vos.all())) or "all"
 
     @admin.display(description="CEs", ordering="ce_count")
     def ce_count(self, site: Site) -> int:
-        """Return the annotation."""
+        """Return the annotated number."""
         count: int = vars(site)["ce_count"]
         return count
 
@@ -227,20 +227,20 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
 
     @admin.display(description="now")
     def throttle_now(self, site: Site) -> SafeString:
-        """Return a link to how its throttle stands."""
+        """Return a link to the state of its throttle."""
         if not site.pk or not site.throttle_policy:
             return format_html("{}", "There is no throttle yet." if site.pk else "Save the site first.")
         page = reverse("admin:resources_sitethrottle_change", args=[site.pk])
-        return format_html('<a href="{}">How it stands</a>', page)
+        return format_html('<a href="{}">State of the throttle</a>', page)
 
     @admin.action(description="Issue a token for registration of pilots", permissions=["change"])
     def issue_registration_token(self, request: HttpRequest, queryset: QuerySet[Site]) -> HttpResponse | None:
-        """Show a new token by which the site's pilots register."""
+        """Show a new registration token for the site's pilots."""
         return self._issue(request, queryset, SiteTokenPurpose.REGISTER)
 
     @admin.action(description="Issue a token for advertisements", permissions=["change"])
     def issue_advertisement_token(self, request: HttpRequest, queryset: QuerySet[Site]) -> HttpResponse | None:
-        """Show a new token by which the site advertises its load."""
+        """Show a new advertisement token of the site."""
         return self._issue(request, queryset, SiteTokenPurpose.ADVERTISE)
 
     def _issue(self, request: HttpRequest, queryset: QuerySet[Site], purpose: SiteTokenPurpose) -> HttpResponse | None:
@@ -263,10 +263,10 @@ class SiteAdmin(ServingVOsAdmin[Site], LevelAdmin[Site]):
 
 @admin.register(ComputingElement)
 class ComputingElementAdmin(LevelAdmin[ComputingElement]):
-    """A manager changes the states and the parameters of the CEs of the own sites.
+    """Computing elements: a manager changes states and parameters of those at the own sites.
 
-    Which program the server runs for a CE, where and as whom is for operators: so is adding one, and deleting what only
-    they could add again.
+    Options that decide which program the server runs, where and as whom, are for operators; so are adding a CE, and
+    deleting what only they could add again.
     """
 
     form = CEForm
@@ -305,14 +305,14 @@ class ComputingElementAdmin(LevelAdmin[ComputingElement]):
 
     @admin.display(description="queues", ordering="queue_count")
     def queue_count(self, ce: ComputingElement) -> int:
-        """Return the annotation."""
+        """Return the annotated number."""
         count: int = vars(ce)["queue_count"]
         return count
 
 
 @admin.register(Queue)
 class QueueAdmin(LevelAdmin[Queue]):
-    """A manager looks after the queues of the own sites."""
+    """Queues: a manager edits those of the own sites."""
 
     constraint_words = MappingProxyType(
         {
@@ -386,7 +386,7 @@ class QueueAdmin(LevelAdmin[Queue]):
 
     @admin.display(description="platforms of its nodes")
     def nodes_report(self, queue: Queue) -> SafeString:
-        """Return which platforms nodes reported, when, and whether that contradicts what is configured."""
+        """Return the platforms reported by nodes, the times, and whether they contradict the configuration."""
         if not queue.pk:
             return format_html("{}", "Save the queue first.")
         rows = (
@@ -402,7 +402,7 @@ class QueueAdmin(LevelAdmin[Queue]):
 
 @admin.register(RequirementDefinition)
 class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], RefreshingAdmin[RequirementDefinition]):
-    """How names in jobs' requirements compare with the resources' parameters; managers define those of the own VO."""
+    """Requirement definitions: comparison of names in jobs' requirements with resource parameters; by VO."""
 
     constraint_words = MappingProxyType(
         {
@@ -421,7 +421,7 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
     ordering = ("name",)
 
     def concerned(self, row: RequirementDefinition) -> list[VO] | None:
-        """Return the VOs for which it holds."""
+        """Return the VOs to which it applies."""
         return list(row.vos.all()) or None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RequirementDefinition]:
@@ -430,5 +430,5 @@ class RequirementDefinitionAdmin(ServingVOsAdmin[RequirementDefinition], Refresh
 
     @admin.display(description="VOs")
     def vo_names(self, definition: RequirementDefinition) -> str:
-        """Return for which VOs it holds."""
+        """Return the names of the VOs to which it applies."""
         return ", ".join(sorted(vo.name for vo in definition.vos.all())) or "all"

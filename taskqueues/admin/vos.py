@@ -1,4 +1,4 @@
-"""The page of VOs: how their shares are corrected decides about priorities, so that each change marks the groups."""
+"""The admin page of VOs: the correction of shares affects priorities, so each change marks the VO's groups."""
 
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +30,7 @@ class VOForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes
 
 @admin.register(VO)
 class VOAdmin(VOLevelAdmin[VO]):
-    """Operators add VOs and choose their managers; a manager changes the own VO's setups and how it is shared."""
+    """VOs: operators add them and choose their managers; a manager changes the own VO's setups and its sharing."""
 
     form = VOForm
     constraint_words = MappingProxyType(
@@ -50,7 +50,7 @@ class VOAdmin(VOLevelAdmin[VO]):
     autocomplete_fields = ("managers",)
     fieldsets = (
         (None, {"fields": ("name", "setup", "setups")}),
-        ("Who gets how much", {"fields": ("history_fair_share", "any_segment_fraction")}),
+        ("Sharing", {"fields": ("history_fair_share", "any_segment_fraction")}),
         (
             "Stalled payloads",
             {
@@ -69,13 +69,13 @@ class VOAdmin(VOLevelAdmin[VO]):
         return Q(pk__in=vos)
 
     def save_model(self, request: HttpRequest, obj: VO, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 - Django's own
-        """Save it, and have the priorities of its task queues computed again within a second."""
+        """Save it, and mark the priorities of its task queues for recalculation."""
         super().save_model(request, obj, form, change)
         mark_groups_of(vo_id=obj.pk, now=timezone.now())
         send_after_commit(recalculate_changed_groups)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - Django's own
-        """Return what a deletion takes along, and what prevents it: whatever serves these VOs alone would serve all."""
+        """Return what a deletion includes, and what prevents it: rows only for these VOs would then serve all."""
         rows, counts, lacking, protected = super().get_deleted_objects(objs, request)
         vos = frozenset(vo.pk for vo in objs)
         alone = [*sites_serving_only(vos).order_by("name"), *definitions_of_only(vos).order_by("name")]

@@ -1,4 +1,4 @@
-"""What the endpoints of the task queues answer."""
+"""Answers about task queues."""
 
 from rest_framework import serializers
 
@@ -11,7 +11,7 @@ class TaskQueueOut(serializers.ModelSerializer[TaskQueue]):
     owner = serializers.CharField(source="owner.username")
     group = serializers.CharField(source="group.name")
     vo = serializers.CharField(source="vo.name")
-    jobs = serializers.SerializerMethodField(help_text="That wait in it.")
+    jobs = serializers.SerializerMethodField(help_text="Number of jobs that wait in it.")
 
     class Meta:
         model = TaskQueue

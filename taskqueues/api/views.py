@@ -1,4 +1,4 @@
-"""What waits, with its priority."""
+"""The list of task queues with their priorities."""
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -35,7 +35,7 @@ class TaskQueueListView(GenericAPIView[TaskQueue]):
 
     @extend_schema(
         operation_id="task_queues_list",
-        summary="List what waits, with its priority; an operator sees all",
+        summary="List task queues with their priorities; an operator sees all",
         tags=["matching"],
         responses={200: TaskQueueOut(many=True), **error_responses(400, 401, 403)},
     )

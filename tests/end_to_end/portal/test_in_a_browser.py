@@ -188,7 +188,7 @@ def test_a_manager_sees_why_a_site_takes_no_jobs(live_server: LiveServer, browse
     assert "CurrentSubmittingJobs = 5" in page.locator(".field-numbers").inner_text()
     page.goto(f"{live_server.url}/admin/resources/site/?q=RAL")
     page.get_by_role("link", name="LCG.RAL.uk").click()
-    page.get_by_role("link", name="How it stands").click()
+    page.get_by_role("link", name="State of the throttle").click()
     assert page.locator(".field-why_closed").inner_text().endswith("which leaves no room: MaxSubmittingJobs is 5.")
     assert browser.complaints == []
 
