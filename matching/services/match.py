@@ -132,23 +132,23 @@ def why_narrowed(request: OfferRequest, *, pilot_id: int) -> str:
     """
     binding = binding_of(pilot_id)
     snapshot = index.current()
-    now, known = snapshot.now(), Remembered(snapshot.memo)
+    now, answers = snapshot.now(), Remembered(snapshot.memo)
     if binding.queue_id is not None:
-        return offers.why_beyond_slot(request, binding.queue_id, known=known)
-    offer, where = of_pilot(request, binding, now=now, known=known)
+        return offers.why_beyond_slot(request, binding.queue_id, answers=answers)
+    offer, where = of_pilot(request, binding, now=now, answers=answers)
     return offers.why_narrowed(where, offer, now=now)
 
 
 def _search(
     snapshot: Snapshot, request: OfferRequest, binding: PilotBinding, *, pilot_id: int, request_id: UUID, chance: Random
 ) -> "_Search":
-    known = Remembered(snapshot.memo)
+    answers = Remembered(snapshot.memo)
     try:
         offer, where = of_pilot(
             request,
             binding,
             now=snapshot.now(),
-            known=known,
+            answers=answers,
             some_name_software=snapshot.columns.software.some_listed,
         )
     except Queue.DoesNotExist as error:
@@ -166,17 +166,17 @@ def _search(
         queue_name=where.queue_name,
         slot=where.slot,
     )
-    limits_at = known.ask(limits_by_place)
+    limits_at = answers.ask(limits_by_place)
     places = {(site, ce) for site in (None, site_id) for ce in (None, ce_id)} if limits_at else ()
-    vo = known.ask(vo_of, binding.vo_id)
+    vo = answers.ask(vo_of, binding.vo_id)
     return _Search(
         snapshot=snapshot,
         offer=offer,
         claimant=claimant,
-        throttle=ThrottleCheck(where.place.its_site, known),
+        throttle=ThrottleCheck(where.place.its_site, answers),
         limits={scope.limit_id: scope for key in places for scope in limits_at.get(key, ())},
         any_segment_fraction=vo.any_segment_fraction,
-        published=partial(published_at, where.place, where.possible, vo=vo, known=known),
+        published=partial(published_at, where.place, where.possible, vo=vo, answers=answers),
         chance=chance,
     )
 

@@ -128,7 +128,7 @@ class PilotPlace:
 
 
 def of_pilot(
-    request: OfferRequest, binding: PilotBinding, *, now: datetime, known: Remembered, some_name_software: bool = True
+    request: OfferRequest, binding: PilotBinding, *, now: datetime, answers: Remembered, some_name_software: bool = True
 ) -> tuple[ResourceOffer, PilotPlace]:
     """Return the offer of a pilot and its place.
 
@@ -138,7 +138,7 @@ def of_pilot(
         request: the offer as received.
         binding: of the pilot.
         now: time for which bans are evaluated.
-        known: memoised answers about the configuration.
+        answers: memoised answers about the configuration.
         some_name_software: as for ``taskqueues.services.offers.resolve``.
 
     Raises:
@@ -146,10 +146,10 @@ def of_pilot(
         PilotTypeRefusedError: it names a computing element that does not accept such pilots.
         BadOfferError, UnknownPlaceError: it names something that does not exist, or contradicts itself.
     """
-    vo = known.ask(vo_of, binding.vo_id)
+    vo = answers.ask(vo_of, binding.vo_id)
     if request.vo is not None and request.vo != vo.name:
         raise NotYourQueueError(f"This pilot serves {vo}; leave vo out, or register a pilot for {request.vo}.")
-    where = place_of(request, binding, vo=vo, known=known)
+    where = place_of(request, binding, vo=vo, answers=answers)
     # A node that reports no platform has only those configured for its queue.
     request = replace(request, platforms=request.platforms or ())
     offer = _offer(
@@ -157,16 +157,16 @@ def of_pilot(
         vo=vo,
         place=where.place,
         now=now,
-        known=known,
+        answers=answers,
         possible=where.possible,
         some_name_software=some_name_software,
     )
     offer = within_slot(offer, where.slot)
-    offer = _with_elsewhere_closed(offer, where, known=known)
+    offer = _with_elsewhere_closed(offer, where, answers=answers)
     if binding.queue_id is None:
         offer = _with_type_refused(offer, where, pilot_type=_type_of(binding))
     if binding.group_id is not None:
-        offer = replace(offer, group_id=binding.group_id, owner_id=_owner_of(binding, known=known))
+        offer = replace(offer, group_id=binding.group_id, owner_id=_owner_of(binding, answers=answers))
     return offer, where
 
 
@@ -186,16 +186,16 @@ def with_reported_platform(request: OfferRequest, *, pilot_id: int) -> OfferRequ
     return replace(request, platforms=tuple(reported)) if reported else request
 
 
-def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Remembered) -> PilotPlace:
+def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, answers: Remembered) -> PilotPlace:
     """Return the place of a pilot: that of its binding, narrowed by the names in the offer.
 
     Raises:
         NotYourQueueError, UnknownPlaceError: see ``of_pilot``.
     """
     if binding.queue_id is not None:
-        place = known.ask(_place, binding.queue_id)
+        place = answers.ask(_place, binding.queue_id)
     elif binding.site_id is not None:
-        place = known.ask(_place_of_site, binding.site_id, binding.ce_id)
+        place = answers.ask(_place_of_site, binding.site_id, binding.ce_id)
     else:
         place = ResourcePlace()
     for level, own in (("site", place.site), ("ce", place.ce), ("queue", place.queue)):
@@ -208,15 +208,15 @@ def place_of(request: OfferRequest, binding: PilotBinding, *, vo: VO, known: Rem
     site = _name(request.site) if place.site is None else place.site.name
     ce = _name(request.ce) if place.ce is None else place.ce.name
     queue = _name(request.queue)
-    place = known.ask(_rows_of_names, vo, site, ce, queue)
+    place = answers.ask(_rows_of_names, vo, site, ce, queue)
     if place.queue is not None:
         queue_place = place.queue
         place = ResourcePlace(site=queue_place.ce.site, ce=queue_place.ce, queue=queue_place)
         return PilotPlace(place=place, slot=_slot_of(queue_place))
     if place.ce is not None:
         place = replace(place, site=place.ce.site)
-    possible = known.ask(possible_places, vo, site, ce, queue)
-    slot = known.ask(_smallest_slot, possible)
+    possible = answers.ask(possible_places, vo, site, ce, queue)
+    slot = answers.ask(_smallest_slot, possible)
     return PilotPlace(place=place, ce_name=None if place.ce else ce, queue_name=queue, possible=possible, slot=slot)
 
 
@@ -231,7 +231,7 @@ def _smallest_slot(possible: PossiblePlaces) -> SlotBound:
     return SlotBound.smallest(map(_slot_of, possible.queues))
 
 
-def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, known: Remembered) -> ResourceOffer:
+def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, answers: Remembered) -> ResourceOffer:
     """Return the offer without jobs that a throttle or limit of a place where the pilot may be could refuse."""
     possible = where.possible
     if possible is None:
@@ -239,7 +239,7 @@ def _with_elsewhere_closed(offer: ResourceOffer, where: PilotPlace, *, known: Re
     site_id, ce_id, _ = where.place.ids
     limits = tuple(
         scope
-        for (at_site, at_ce), scopes in known.ask(limits_by_place).items()
+        for (at_site, at_ce), scopes in answers.ask(limits_by_place).items()
         if not (at_site in {None, site_id} and at_ce in {None, ce_id})
         and possible.include(site_id=at_site, ce_id=at_ce)
         for scope in scopes
@@ -280,9 +280,9 @@ def why_narrowed(where: PilotPlace, offer: ResourceOffer, *, now: datetime) -> s
     return f"The queue of this pilot is not known, and {why}. Name site, ce and queue in the offer."
 
 
-def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) -> str:
+def why_beyond_slot(request: OfferRequest, queue_id: int, *, answers: Remembered) -> str:
     """Return in one sentence which amounts of the offer exceed a slot of the queue; empty: none."""
-    queue = known.ask(_queue, queue_id)
+    queue = answers.ask(_queue, queue_id)
     beyond = [f"{name} {most}" for name, most in _slot_of(queue).exceeded_by(request).items()]
     if not beyond:
         return ""
@@ -292,13 +292,13 @@ def why_beyond_slot(request: OfferRequest, queue_id: int, *, known: Remembered) 
     )
 
 
-def _owner_of(binding: PilotBinding, *, known: Remembered) -> int | None:
-    shares_jobs = known.ask(_group, binding.group_id).shares_jobs
+def _owner_of(binding: PilotBinding, *, answers: Remembered) -> int | None:
+    shares_jobs = answers.ask(_group, binding.group_id).shares_jobs
     if binding.owner_id is None:
         # A pilot of a whole group that has stopped sharing jobs serves nobody.
         return None if shares_jobs else NOBODY
     # Only members share: a user who left the group, or is suspended, gets no jobs of other members.
-    return None if shares_jobs and known.ask(_is_member, binding.owner_id, binding.group_id) else binding.owner_id
+    return None if shares_jobs and answers.ask(_is_member, binding.owner_id, binding.group_id) else binding.owner_id
 
 
 def vo_of(pk: int) -> VO:
@@ -341,8 +341,8 @@ def of_preview(
         BadOfferError, UnknownPlaceError: it names something that does not exist (for the actor), or contradicts itself.
     """
     vo = _managed_vo(actor, request.vo)
-    place = _named_place(vo, request, known=FORGETFUL)
-    offer = _offer(request, vo=vo, place=place, now=now, known=FORGETFUL)
+    place = _named_place(vo, request, answers=FORGETFUL)
+    offer = _offer(request, vo=vo, place=place, now=now, answers=FORGETFUL)
     if group is None:
         if owner is not None:
             raise BadOfferError.of_field(
@@ -363,7 +363,7 @@ def _offer(
     vo: VO,
     place: ResourcePlace,
     now: datetime,
-    known: Remembered,
+    answers: Remembered,
     possible: PossiblePlaces | None = None,
     some_name_software: bool = True,
 ) -> ResourceOffer:
@@ -390,7 +390,7 @@ def _offer(
         submit_pools=request.submit_pools,
     )
     return resolve(
-        slot, vo=vo, place=place, now=now, known=known, possible=possible, some_name_software=some_name_software
+        slot, vo=vo, place=place, now=now, answers=answers, possible=possible, some_name_software=some_name_software
     )
 
 
@@ -398,8 +398,8 @@ def _name(named: str | None) -> str | None:
     return None if named == ANY else named
 
 
-def _named_place(vo: VO, request: OfferRequest, *, known: Remembered) -> ResourcePlace:
-    return known.ask(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
+def _named_place(vo: VO, request: OfferRequest, *, answers: Remembered) -> ResourcePlace:
+    return answers.ask(_rows_of_names, vo, _name(request.site), _name(request.ce), _name(request.queue))
 
 
 def _rows_of_names(vo: VO, site: str | None, ce: str | None, queue: str | None) -> ResourcePlace:

@@ -47,7 +47,7 @@ MOST_REMEMBERED: Final = 20_000
 
 
 class ThrottleBusyError(UnavailableError):
-    """Whether the site takes a job could not be decided in time; the same request may be repeated."""
+    """The decision of the site's throttle took too long; the same request may be repeated."""
 
     code = "throttle_busy"
 
@@ -186,9 +186,9 @@ class _TimeBudget:
 class ThrottleCheck:
     """The throttle of the pilot's site during one request; without a site nothing is throttled."""
 
-    def __init__(self, site: Site | None, known: Remembered) -> None:
+    def __init__(self, site: Site | None, answers: Remembered) -> None:
         self._site = site
-        self._known = known
+        self._answers = answers
         self._is_read = False
         #: None: no expression applies.
         self._evaluation: _Evaluation | None = None
@@ -232,11 +232,11 @@ class ThrottleCheck:
         """Return whether an expression is expected; a claim reports an unexpected one as a changed state."""
         if site.throttle_policy in {ThrottlePolicy.NONE, ThrottlePolicy.CUSTOM}:
             return site.throttle_policy == ThrottlePolicy.CUSTOM
-        return self._known.ask(_Memory, site.pk).has_expression
+        return self._answers.ask(_Memory, site.pk).has_expression
 
     def _read(self, site: Site) -> None:
         self._is_read = True
-        memory = self._known.ask(_Memory, site.pk)
+        memory = self._answers.ask(_Memory, site.pk)
         # Not an expired state: the claim reports it, and has it counted anew. The site is read with it, because the
         # memoised one may have had another policy, or another expression, a second ago.
         open_now = ThrottleState.objects.filter(site=site, room=None, expires_at__gt=DatabaseNow())

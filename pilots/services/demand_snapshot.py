@@ -80,7 +80,7 @@ def take_snapshot(queues: Sequence[Queue], snapshot: Snapshot, *, now: datetime)
         read_beforehand = _read_beforehand(vo)
         for place, queue in enumerate(queues):
             offer = offer_of_queue(
-                queue, vo=vo, now=now, known=read_beforehand, some_name_software=snapshot.columns.software.some_listed
+                queue, vo=vo, now=now, answers=read_beforehand, some_name_software=snapshot.columns.software.some_listed
             )
             # Each task queue is of one VO, so the masks of several VOs can be joined.
             served[place] |= snapshot.masks.accepting(offer, but_for="pilot_type")[kept_rows]

@@ -134,7 +134,9 @@ def serves(site: Site, vo: VO) -> bool:
     return Site.objects.serving(vo).filter(pk=site.pk).exists()
 
 
-def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> str:
+def why_closed(
+    level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL
+) -> str:
     """Return why *level* gives jobs to no pilot of *vo* at *now*; empty: it does.
 
     All levels from it outwards must be active, and the site must serve the VO.
@@ -147,14 +149,16 @@ def why_closed(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime,
             reason = f": {row.state_reason.rstrip(' .')}" if row.state_reason else ""
             return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
     site = chain["site"]
-    if not known.ask(serves, site, vo):
+    if not answers.ask(serves, site, vo):
         return f"site {site} does not serve {vo}"
     return ""
 
 
-def accepting(level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, known: Remembered = FORGETFUL) -> bool:
+def accepting(
+    level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL
+) -> bool:
     """Return whether *level* gives jobs to pilots of *vo* at *now*."""
-    return not why_closed(level, vo=vo, now=now, known=known)
+    return not why_closed(level, vo=vo, now=now, answers=answers)
 
 
 def _outwards(level: Site | ComputingElement | Queue) -> dict[str, Site | ComputingElement | Queue]:

@@ -20,11 +20,11 @@ class Judge:
         #: For each part of the conditions: {values of the offer: conditions that fail}.
         self._failed: Sequence[dict[Hashable, frozenset[str]]] = [{} for _ in _PARTS]
         #: By condition: {values of the offer: (result, an offer with these values)}.
-        self._known: Mapping[str, dict[Hashable, tuple[bool, ResourceOffer]]] = {name: {} for name in CONDITIONS}
+        self._results: Mapping[str, dict[Hashable, tuple[bool, ResourceOffer]]] = {name: {} for name in CONDITIONS}
 
     def accepts(self, name: str, offer: ResourceOffer) -> bool:
         """Return whether one condition accepts the task queue for the offer."""
-        results, values = self._known[name], _LOOK[name](offer)
+        results, values = self._results[name], _LOOK[name](offer)
         if values not in results:
             mask = CONDITIONS[name].accepts(self._columns, offer)
             results[values] = (mask is None or bool(mask.all()), offer)
@@ -43,7 +43,7 @@ class Judge:
 
     def kinds(self, name: str) -> list[ResourceOffer]:
         """Return one offer of each kind that the condition was evaluated for."""
-        return [offer for _, offer in self._known[name].values()]
+        return [offer for _, offer in self._results[name].values()]
 
     def would_be_welcome(self, offer: ResourceOffer) -> bool:
         """Return whether the site would be accepted if it took jobs."""

@@ -102,8 +102,8 @@ def _fitting(definition: QueueDefinition, *, vo: VO, memo: Memo, now: datetime) 
 
     Throttles and limits are left out: they open by themselves, and a place is not avoided for long.
     """
-    known = read_for(definition.submit_pools, vo=vo, memo=memo)
+    answers = read_for(definition.submit_pools, vo=vo, memo=memo)
     judge = Judge(Columns.of([QueueRow(task_queue_id=0, definition=definition, trusted=True)]))
-    for queue in known.ask(queues_at_hand, vo):
-        if not judge.failed(offer_to(definition, queue, vo=vo, now=now, known=known)):
+    for queue in answers.ask(queues_at_hand, vo):
+        if not judge.failed(offer_to(definition, queue, vo=vo, now=now, answers=answers)):
             yield queue.pk

@@ -64,7 +64,7 @@ class ExplainedCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedQueue:
-    """Whether a pilot at one queue may get the job, and if not, all reasons."""
+    """The result for one queue: a pilot there may get the job, or all reasons why not."""
 
     site: str
     ce: str
@@ -252,12 +252,12 @@ def _places(
     task_queue = needs.task_queue
     vo = task_queue.group.vo
     # Up to twenty thousand queues: they are memoised, and the data for all are read at once.
-    known = read_for(task_queue.submit_pools, vo=vo, memo=memo)
-    queues = known.ask(queues_at_hand, vo)
+    answers = read_for(task_queue.submit_pools, vo=vo, memo=memo)
+    queues = answers.ask(queues_at_hand, vo)
     closed = _Closed(task_queue, queues, now=now) if closings else None
     for queue in queues:
         of_queue = nodes.get(queue.pk, ())
-        place = _place(judge, task_queue, queue, nodes=of_queue, closed=closed, known=known, now=now)
+        place = _place(judge, task_queue, queue, nodes=of_queue, closed=closed, answers=answers, now=now)
         yield replace(place, causes=(*place.causes, *waits.causes_at(queue.pk)))
 
 
@@ -294,19 +294,19 @@ def _place(
     *,
     nodes: tuple[str, ...],
     closed: _Closed | None,
-    known: Remembered,
+    answers: Remembered,
     now: datetime,
 ) -> _Place:
-    offer = offer_to(task_queue, queue, vo=task_queue.group.vo, now=now, known=known)
+    offer = offer_to(task_queue, queue, vo=task_queue.group.vo, now=now, answers=answers)
     if closed is not None:
         offer = closed.applied(offer, queue)
     if nodes:
         # The offer of a pilot there, as far as the nodes are known (ADR 28).
-        offer = replace(offer, platforms=platforms_on_nodes(queue, nodes, known=known))
+        offer = replace(offer, platforms=platforms_on_nodes(queue, nodes, answers=answers))
     failed = judge.failed(offer)
     if not failed:
         return _Place(queue=queue, offer=offer, failed=(), nodes=nodes, causes=())
-    why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, known=known)
+    why = "" if offer.accepting else why_closed(queue, vo=task_queue.group.vo, now=now, answers=answers)
     causes = [Cause(Ground.BAN, why)] if why else []
     # A queue that takes no jobs fails the condition on sites, even if its site is the required one.
     closings = CLOSINGS if "site" in failed and judge.would_be_welcome(offer) else CLOSINGS - {"site"}

@@ -93,7 +93,7 @@ class Fits:
         binding = PilotBinding(
             vo_id=self._vo.pk, group_id=None, owner_id=None, queue_id=None if queue is None else queue.pk
         )
-        offer, _ = of_pilot(request, binding, now=self._now, known=self._known)
+        offer, _ = of_pilot(request, binding, now=self._now, answers=self._known)
         fits = self._snapshot.masks.fitting(offer, among=slice(0, None))
         return frozenset(self._snapshot.columns.task_queue_id[fits].tolist())
 
