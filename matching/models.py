@@ -19,15 +19,15 @@ class Match(models.Model):
     # read the queue; checking and locking them again would take a tenth of its time.
     job = models.ForeignKey(Job, models.PROTECT, related_name="matches", db_constraint=False)
     pilot = models.ForeignKey(Pilot, models.PROTECT, related_name="matches", db_index=False, db_constraint=False)
-    request_id = models.UUIDField(help_text="Asked again by the same pilot, the same leases.")
-    ordinal = models.SmallIntegerField(default=0, help_text="Among the leases of one request, from 0.")
+    request_id = models.UUIDField(help_text="A repeated request of the same pilot gets the same leases.")
+    ordinal = models.SmallIntegerField(default=0, help_text="Number of the lease within its request, from 0.")
     queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False)
     cpu_segment_s = models.IntegerField(default=0, help_text="CPU segment of the task queue it came from.")
     leased_at = models.DateTimeField()
     expires_at = models.DateTimeField(help_text="The server ends it some time later (WMS_LEASE_GRACE_S).")
-    reported_at = models.DateTimeField(null=True, help_text="Last sign of life; none: not started yet.")
+    reported_at = models.DateTimeField(null=True, help_text="Last report; none: not started yet.")
     reported_status = models.CharField(
-        max_length=16, default=JobStatus.MATCHED, help_text="To which a Stalled job comes back to life."
+        max_length=16, default=JobStatus.MATCHED, help_text="Last reported status, to which a Stalled job returns."
     )
     ended_at = models.DateTimeField(null=True)
     end_reason = models.CharField(max_length=32, blank=True, help_text="finished, killed, expired or pilot_ended.")
@@ -35,7 +35,7 @@ class Match(models.Model):
     job_at_fault = models.BooleanField(
         default=False,
         db_default=False,
-        help_text="Whether it ended because the node does not have what the job itself asks for.",
+        help_text="Whether it ended because the node lacks what the job itself requires.",
     )
     died = models.BooleanField(
         default=False,

@@ -75,18 +75,18 @@ class TaskQueue(models.Model):
     job_type = models.CharField(max_length=255)
     tags = requirement_list()
     processors = models.PositiveIntegerField()
-    memory_mb = models.PositiveIntegerField(help_text="Rounded up; 0: says nothing.")
-    wall_time_s = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing.")
+    memory_mb = models.PositiveIntegerField(help_text="Rounded up; 0: no requirement.")
+    wall_time_s = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: no requirement.")
     gpus = models.PositiveIntegerField("GPUs", default=0)
-    disk_mb = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing.")
+    disk_mb = models.PositiveIntegerField(default=0, help_text="Rounded up; 0: no requirement.")
     container = models.BooleanField(default=False, help_text="Whether the jobs run in containers.")
     # Longer than in a description, because NFC may lengthen a text.
     software: "ArrayField[list[str], list[str]]" = ArrayField(
         models.CharField(max_length=1024),
         default=list,
-        help_text="What some queue of the VO publishes must be published where the jobs run.",
+        help_text="Software published by some queue of the VO must be published where the jobs run.",
     )
-    priority = models.FloatField(help_text="Its part of the group's priority; 0 is never drawn (PRI).")
+    priority = models.FloatField(help_text="Its part of the group's priority; with 0 it is never drawn (PRI).")
     # As of the last evaluation of its group; used by new task queues and the index, which cannot count a million rows.
     weight = models.FloatField(default=0.0, help_text="Sum of the weights of its waiting jobs, when last evaluated.")
     jobs_of_level = ArrayField(
@@ -128,19 +128,21 @@ class QueuedJob(models.Model):
     # No foreign key: jobs are above this app.
     job_id = models.BigIntegerField(primary_key=True)
     task_queue = models.ForeignKey(TaskQueue, models.PROTECT, related_name="queued_jobs", db_index=False)
-    user_priority = models.PositiveSmallIntegerField(help_text="0 to 10; what the user asked for.")
+    user_priority = models.PositiveSmallIntegerField(help_text="0 to 10, as set by the user.")
     # In nearly all rows the following columns are null and take no space. A row is written once: the database's clock
     # passes these times, and nothing clears them.
     is_held_back = models.BooleanField(
-        default=False, db_default=False, help_text="Whether the columns below say when and where it may be matched."
+        default=False,
+        db_default=False,
+        help_text="Whether the columns below restrict when and where it may be matched.",
     )
     not_before = models.DateTimeField(null=True, help_text="No pilot gets it before; by the database's clock.")
-    avoided_until = models.DateTimeField(null=True, help_text="Until then the places below do not get it.")
+    avoided_until = models.DateTimeField(null=True, help_text="Time until which the places below do not get it.")
     avoided_queue_ids = ArrayField(
-        models.BigIntegerField(), null=True, help_text="Configured queues that gave it back, the latest last."
+        models.BigIntegerField(), null=True, help_text="Queues that gave it back, the latest last."
     )
     avoided_host = models.CharField(  # noqa: DJ001 - an empty text would occupy room in every row
-        max_length=255, null=True, help_text="Of those queues only this host is avoided; none: the whole queues are."
+        max_length=255, null=True, help_text="Only host avoided at these queues; none: the whole queues are avoided."
     )
 
     objects = QueuedJobQuerySet.as_manager()
@@ -223,9 +225,9 @@ class TaskQueueChange(models.Model):
     # No foreign key: the task queue may have been removed.
     task_queue_id = models.BigIntegerField()
     user_priority = models.PositiveSmallIntegerField(
-        null=True, help_text="Level to which jobs came or from which they went; none: the queue's row is to be read."
+        null=True, help_text="Level whose number of jobs changed; none: the task queue's row must be read."
     )
-    jobs = models.IntegerField(default=0, help_text="So many came; negative: went.")
+    jobs = models.IntegerField(default=0, help_text="Jobs added; negative: removed.")
     counted_in = models.TextField(
         blank=True, default="", db_default="", help_text="Snapshot in which the row's jobs_of_level was counted."
     )
@@ -310,7 +312,7 @@ class SubmitPool(models.Model):
         Queue, through="PoolQueue", related_name="submit_pools", blank=True
     )
     refreshed_at = models.DateTimeField()
-    last_used_at = models.DateTimeField(help_text="When a job that needs it was last queued.")
+    last_used_at = models.DateTimeField(help_text="Time at which a job that needs it was last queued.")
 
     def __str__(self) -> str:
         return self.id
@@ -356,7 +358,7 @@ class Limit(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(0), MaxValueValidator(LONGEST_DELAY_S)],
-        help_text="Between two matches, on the average.",
+        help_text="Mean seconds between two matches.",
     )
     burst = models.PositiveIntegerField(
         null=True,
@@ -401,7 +403,7 @@ class LimitSlot(models.Model):
     limit = models.ForeignKey(Limit, models.CASCADE, related_name="slots", db_index=False)
     number = models.PositiveSmallIntegerField()
     part = models.IntegerField(help_text="Of the limit.")
-    used = models.IntegerField(help_text="Below 0 where jobs counted in another part have ended.")
+    used = models.IntegerField(help_text="Below 0 if jobs counted in another part have ended.")
 
     class Meta:
         constraints = [
@@ -417,7 +419,9 @@ class LimitCount(models.Model):
 
     limit = models.OneToOneField(Limit, models.CASCADE, primary_key=True, related_name="count")
     # The generic cell rate algorithm: a token bucket in one number.
-    free_at = models.DateTimeField(null=True, help_text="When matches that keep the delay would have caught up.")
+    free_at = models.DateTimeField(
+        null=True, help_text="Time at which matches that keep the delay would have caught up."
+    )
     cpu_s = models.FloatField(default=0.0, help_text="Reported in the last 24 hours, as of the last sum.")
 
     def __str__(self) -> str:
@@ -468,7 +472,7 @@ class StaleSubmitPools(models.Model):
 
     vo = models.ForeignKey(VO, models.CASCADE, related_name="+", db_index=False)
     # No foreign key: the pool may have been removed before the refresh.
-    pool = models.CharField(max_length=64, blank=True, help_text="Id of the one that was made; empty: all of the VO.")
+    pool = models.CharField(max_length=64, blank=True, help_text="Id of a new pool; empty: all of the VO.")
     changed_at = models.DateTimeField()
 
     class Meta:

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name="match",
             name="ordinal",
-            field=models.SmallIntegerField(default=0, help_text="Among the leases of one request, from 0."),
+            field=models.SmallIntegerField(default=0, help_text="Number of the lease within its request, from 0."),
         ),
         migrations.AlterField(
             model_name="match",

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=False,
                 default=False,
-                help_text="Whether it ended because the node does not have what the job itself asks for.",
+                help_text="Whether it ended because the node lacks what the job itself requires.",
             ),
         ),
     ]

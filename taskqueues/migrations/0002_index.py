@@ -84,11 +84,11 @@ class Migration(migrations.Migration):
                 (
                     "user_priority",
                     models.PositiveSmallIntegerField(
-                        help_text="Level to which jobs came or from which they went; none: the queue's row is to be read.",
+                        help_text="Level whose number of jobs changed; none: the task queue's row must be read.",
                         null=True,
                     ),
                 ),
-                ("jobs", models.IntegerField(default=0, help_text="So many came; negative: went.")),
+                ("jobs", models.IntegerField(default=0, help_text="Jobs added; negative: removed.")),
                 (
                     "counted_in",
                     models.TextField(
@@ -108,7 +108,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(CONFIGURATION_CHANGES, "DROP FUNCTION wms_configuration_changes CASCADE"),
         # Priorities are written again and again: room for the new version on the same page keeps the indexes as they are.
         migrations.RunSQL("ALTER TABLE taskqueues_taskqueue SET (fillfactor = 70)", migrations.RunSQL.noop),
-        # A queue of rows that come and go: dead ones at its head are what makes a claim slow (DESIGN §4.6).
+        # Rows are added at one end and deleted at the other: dead rows at its head would make claims slow.
         migrations.RunSQL(
             "ALTER TABLE taskqueues_queuedjob SET (autovacuum_vacuum_scale_factor = 0.01)", migrations.RunSQL.noop
         ),

@@ -47,7 +47,7 @@ class Migration(migrations.Migration):
                     "delay_s",
                     models.FloatField(
                         blank=True,
-                        help_text="Between two matches, on the average.",
+                        help_text="Mean seconds between two matches.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(0)],
                     ),
@@ -128,7 +128,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "free_at",
-                    models.DateTimeField(help_text="When matches that keep the delay would have caught up.", null=True),
+                    models.DateTimeField(
+                        help_text="Time at which matches that keep the delay would have caught up.", null=True
+                    ),
                 ),
                 (
                     "cpu_s",
@@ -178,7 +180,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("number", models.PositiveSmallIntegerField()),
                 ("part", models.IntegerField(help_text="Of the limit.")),
-                ("used", models.IntegerField(help_text="Below 0 where jobs counted in another part have ended.")),
+                ("used", models.IntegerField(help_text="Below 0 if jobs counted in another part have ended.")),
                 (
                     "limit",
                     models.ForeignKey(

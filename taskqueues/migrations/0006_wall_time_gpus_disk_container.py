@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="taskqueue",
             name="disk_mb",
-            field=models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing."),
+            field=models.PositiveIntegerField(default=0, help_text="Rounded up; 0: no requirement."),
         ),
         migrations.AddField(
             model_name="taskqueue",
@@ -27,6 +27,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="taskqueue",
             name="wall_time_s",
-            field=models.PositiveIntegerField(default=0, help_text="Rounded up; 0: says nothing."),
+            field=models.PositiveIntegerField(default=0, help_text="Rounded up; 0: no requirement."),
         ),
     ]

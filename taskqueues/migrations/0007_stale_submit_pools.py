@@ -38,9 +38,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "pool",
-                    models.CharField(
-                        blank=True, help_text="Id of the one that was made; empty: all of the VO.", max_length=64
-                    ),
+                    models.CharField(blank=True, help_text="Id of a new pool; empty: all of the VO.", max_length=64),
                 ),
                 ("changed_at", models.DateTimeField()),
                 (

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
             name="delay_s",
             field=models.FloatField(
                 blank=True,
-                help_text="Between two matches, on the average.",
+                help_text="Mean seconds between two matches.",
                 null=True,
                 validators=[
                     django.core.validators.MinValueValidator(0),

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=False,
                 default=False,
-                help_text="Whether the columns below say when and where it may be matched.",
+                help_text="Whether the columns below restrict when and where it may be matched.",
             ),
         ),
         migrations.AddField(
@@ -26,14 +26,14 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="queuedjob",
             name="avoided_until",
-            field=models.DateTimeField(help_text="Until then the places below do not get it.", null=True),
+            field=models.DateTimeField(help_text="Time until which the places below do not get it.", null=True),
         ),
         migrations.AddField(
             model_name="queuedjob",
             name="avoided_queue_ids",
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.BigIntegerField(),
-                help_text="Configured queues that gave it back, the latest last.",
+                help_text="Queues that gave it back, the latest last.",
                 null=True,
                 size=None,
             ),
@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
             model_name="queuedjob",
             name="avoided_host",
             field=models.CharField(
-                help_text="Of those queues only this host is avoided; none: the whole queues are.",
+                help_text="Only host avoided at these queues; none: the whole queues are avoided.",
                 max_length=255,
                 null=True,
             ),

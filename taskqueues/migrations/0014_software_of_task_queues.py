@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.CharField(max_length=1024),
                 default=list,
-                help_text="What some queue of the VO publishes must be published where the jobs run.",
+                help_text="Software published by some queue of the VO must be published where the jobs run.",
                 size=None,
             ),
         ),
