@@ -30,7 +30,7 @@ class Violation:
     row: str
 
 
-def _waiting_jobs_stand_in_a_queue() -> Iterable[object]:
+def _waiting_jobs_are_in_a_task_queue() -> Iterable[object]:
     queued = QueuedJob.objects.filter(job_id=OuterRef("pk"))
     return Job.objects.filter(~Exists(queued), status=JobStatus.WAITING)
 
@@ -40,7 +40,7 @@ def _queued_jobs_are_waiting() -> Iterable[object]:
     return QueuedJob.objects.filter(~Exists(waiting))
 
 
-def _queued_jobs_stand_with_their_owner_and_priority() -> Iterable[object]:
+def _queued_jobs_have_their_owner_and_priority() -> Iterable[object]:
     theirs = Job.objects.filter(
         pk=OuterRef("job_id"),
         owner=OuterRef("task_queue__owner"),
@@ -110,10 +110,10 @@ def _priorities_add_up_to_the_groups_share() -> Iterator[Group]:
 #: {invariant, as a sentence: the rows that violate it}.
 INVARIANTS: Mapping[str, Callable[[], Iterable[object]]] = MappingProxyType(
     {
-        "A waiting job stands in a task queue": _waiting_jobs_stand_in_a_queue,
+        "A waiting job is in a task queue": _waiting_jobs_are_in_a_task_queue,
         "A job in a task queue is waiting": _queued_jobs_are_waiting,
-        "A job stands in a queue of its owner and group, at its priority": (
-            _queued_jobs_stand_with_their_owner_and_priority
+        "A job is in a task queue of its owner and group, at its priority": (
+            _queued_jobs_have_their_owner_and_priority
         ),
         "A job that a pilot holds has an open lease": _held_jobs_have_an_open_lease,
         "An open lease is on a job that is held, or is being stopped": (

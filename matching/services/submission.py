@@ -55,7 +55,7 @@ def _doubts(queued: Sequence[QueuedJobs], *, memo: Memo, now: datetime) -> Itera
             yield doubt if len(queued) == 1 else f"{jobs_in_words(each.first_id, each.jobs)}: {doubt}"
     if examined_count < len(queued):
         left = len(queued) - examined_count
-        yield f"{left} more kinds of jobs were not compared with the queues; explain tells of each job."
+        yield f"{left} more kinds of jobs were not compared with the queues; explain gives the reasons for each job."
 
 
 class _Look:

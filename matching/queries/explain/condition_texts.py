@@ -68,8 +68,8 @@ class Words:
     #: Returns the offer; empty: nothing to mention.
     offers: Callable[[ResourceOffer], str] = lambda _offer: ""
     #: Verb for the offer of one queue, and of several; empty: the offer of several is not mentioned.
-    one: str = "this queue offers"
-    many: str = ""
+    for_one: str = "this queue offers"
+    for_several: str = ""
 
 
 def counted(number: int, thing: str) -> str:
@@ -112,7 +112,7 @@ def reason(name: str, needs: WaitingRequirements, offer: ResourceOffer, *, queue
         return f"needs software {listed(unpublished)}, which this queue does not publish"
     words = WORDS[name]
     offered = words.offers(offer)
-    return words.asks(needs) + (f"; {words.one} {offered}" if offered else "")
+    return words.asks(needs) + (f"; {words.for_one} {offered}" if offered else "")
 
 
 def detail(name: str, needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
@@ -120,11 +120,11 @@ def detail(name: str, needs: WaitingRequirements, offers: Iterable[ResourceOffer
     words = WORDS[name]
     if name == "software":
         return words.asks(needs) + _published(needs, offers)
-    if not words.many:
+    if not words.for_several:
         return words.asks(needs)
     # Shorter ones first, so that numbers are in order.
     offered = sorted({text for offer in offers if (text := words.offers(offer))}, key=lambda text: (len(text), text))
-    return words.asks(needs) + (f"; {words.many} {listed(offered, last=' or ')}" if offered else "")
+    return words.asks(needs) + (f"; {words.for_several} {listed(offered, last=' or ')}" if offered else "")
 
 
 def _published(needs: WaitingRequirements, offers: Iterable[ResourceOffer]) -> str:
@@ -205,37 +205,37 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
             lambda needs: f"asks for the setup {needs.task_queue.setup}",
             lambda offer: offer.setup,
             # A pilot may be started anywhere with another setup of the VO.
-            one="the pilots that directors send here have",
-            many="the pilots that directors send have",
+            for_one="the pilots that directors send here have",
+            for_several="the pilots that directors send have",
         ),
-        "cpu_time": Words(_cpu_time, lambda offer: f"{offer.cpu_time_s} s", many="queues offer"),
+        "cpu_time": Words(_cpu_time, lambda offer: f"{offer.cpu_time_s} s", for_several="queues offer"),
         "pilot_type": Words(
             lambda needs: _names("pilot type", needs.task_queue.pilot_types) or "runs in any pilot",
             lambda offer: f"{offer.pilot_type} pilots",
-            one="this queue takes",
+            for_one="this queue takes",
         ),
         "site": Words(
             _site,
             lambda offer: offer.site or "",
-            one="this queue is at",
+            for_one="this queue is at",
         ),
         "banned_site": Words(
             lambda needs: _names("site", needs.task_queue.banned_sites, verb="bans") or "bans no site",
             lambda offer: offer.site or "",
-            one="this queue is at",
+            for_one="this queue is at",
         ),
         "ce": Words(
             lambda needs: _names("computing element", needs.task_queue.grid_ces) or "runs at any computing element",
             lambda offer: offer.ce or "",
-            one="this queue belongs to",
+            for_one="this queue belongs to",
         ),
         "platform": Words(
             lambda needs: _names("platform", needs.task_queue.platforms) or "runs on any platform",
             lambda offer: "" if offer.platforms is None else listed(offer.platforms),
-            one="this queue runs",
-            many="queues run",
+            for_one="this queue runs",
+            for_several="queues run",
         ),
-        "submit_pool": Words(_submit_pool, lambda _offer: "does not provide that", one="this queue"),
+        "submit_pool": Words(_submit_pool, lambda _offer: "does not provide that", for_one="this queue"),
         "software": Words(
             lambda needs: (
                 f"needs software {listed(needs.task_queue.software)}"
@@ -246,52 +246,55 @@ WORDS: Final[Mapping[str, Words]] = MappingProxyType(
         "tags": Words(
             lambda needs: _names("tag", needs.task_queue.tags) or "asks for no tag",
             lambda offer: listed(offer.tags) or "none",
-            many="queues offer",
+            for_several="queues offer",
         ),
         "required_tags": Words(
             lambda needs: _names("tag", needs.task_queue.tags) or "asks for no tag",
             lambda offer: listed(offer.required_tags),
-            one="this queue takes only jobs that ask for",
-            many="some queues take only jobs that ask for",
+            for_one="this queue takes only jobs that ask for",
+            for_several="some queues take only jobs that ask for",
         ),
         "job_type": Words(
             lambda needs: f"is of the type {needs.task_queue.job_type}",
             lambda offer: listed(offer.job_types),
-            one="this queue takes only",
-            many="some queues take only",
+            for_one="this queue takes only",
+            for_several="some queues take only",
         ),
         "processors": Words(
             lambda needs: f"asks for {counted(needs.task_queue.processors, 'processor')}",
             lambda offer: str(offer.processors),
-            many="queues offer",
+            for_several="queues offer",
         ),
         "memory": Words(
-            _rounded_up("memory_mb", "MB", "memory"), lambda offer: f"{offer.memory_mb} MB", many="queues offer"
+            _rounded_up("memory_mb", "MB", "memory"), lambda offer: f"{offer.memory_mb} MB", for_several="queues offer"
         ),
         "wall_time": Words(
             _rounded_up("wall_time_s", "s", "wall-clock time"),
             lambda offer: "" if offer.wall_time_s is None else f"{offer.wall_time_s} s",
-            many="queues offer",
+            for_several="queues offer",
         ),
         "gpus": Words(
             lambda needs: (
                 f"asks for {counted(needs.task_queue.gpus, 'GPU')}" if needs.task_queue.gpus else "asks for no GPU"
             ),
             lambda offer: str(offer.gpus),
-            many="queues offer",
+            for_several="queues offer",
         ),
         "disk": Words(
-            _rounded_up("disk_mb", "MB", "disk space"), lambda offer: f"{offer.disk_mb} MB", many="queues offer"
+            _rounded_up("disk_mb", "MB", "disk space"), lambda offer: f"{offer.disk_mb} MB", for_several="queues offer"
         ),
-        "container": Words(_container, lambda offer: "" if offer.container else "runs none", one="this queue"),
+        "container": Words(_container, lambda offer: "" if offer.container else "runs none", for_one="this queue"),
         "throttle": Words(
-            lambda _needs: "may be held back by throttles of sites", throttled_in_words, one="", many="at present,"
+            lambda _needs: "may be held back by throttles of sites",
+            throttled_in_words,
+            for_one="",
+            for_several="at present,",
         ),
         "limit": Words(
             lambda _needs: "may be held back by limits",
             lambda offer: "; ".join(scope.words for scope in offer.full_limits),
-            one="",
-            many="at present,",
+            for_one="",
+            for_several="at present,",
         ),
     }
 )

@@ -203,20 +203,20 @@ def _directed_sites(task_queue: TaskQueue) -> Collection[int] | None:
 
 def _why_ce_gets_none(ce: str, health: CEHealth | None, *, now: datetime) -> str:
     if health is None or (health.asked_at is None and not health.failures):
-        return f"computing element {ce} has not said yet how many pilots it can take"
+        return f"computing element {ce} has not reported yet how many pilots it can take"
     if health.failures:
         return f"computing element {ce} fails: {_trouble(health)}"
     if health.send_after is not None and health.send_after > now:
         return f"the last pilots at computing element {ce} all failed; others are sent from {_at(health.send_after)} on"
     if health.asked_at is None or health.asked_at <= now - WORD_HOLDS_FOR:
-        return f"computing element {ce} has not been asked since {_at(health.asked_at)}"
+        return f"computing element {ce} has not been queried since {_at(health.asked_at)}"
     if not health.free_slots:
-        return f"computing element {ce} had no free slot when it was asked last, at {_at(health.asked_at)}"
+        return f"computing element {ce} had no free slot when it was last queried, at {_at(health.asked_at)}"
     return f"the free slots of computing element {ce} are taken by other pilots that are on their way"
 
 
 def _trouble(health: CEHealth) -> str:
-    again = f"; it is asked again at {_at(health.ask_after)}" if health.ask_after else ""
+    again = f"; it is queried again at {_at(health.ask_after)}" if health.ask_after else ""
     return f"{_short(health.trouble)}{again}"
 
 

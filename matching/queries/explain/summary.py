@@ -48,13 +48,13 @@ _MOST_PARTS: Final = 3
 _NOT_WAITING: Final[Mapping[JobStatus, str]] = MappingProxyType(
     {
         JobStatus.RECEIVED: "It has been received and is in no task queue yet.",
-        JobStatus.WAITING: "It has left its task queue at this moment; ask again.",
+        JobStatus.WAITING: "It has just left its task queue; repeat the request.",
         JobStatus.HELD: "It is Held{why} and in no task queue until it is released.",
         JobStatus.MATCHED: "It is Matched{at}: a pilot has taken it and is about to start it.",
         JobStatus.RUNNING: "It is Running{at}.",
         JobStatus.STALLED: "It is Stalled{at}: its pilot has fallen silent, and when the lease ends it waits again.",
         JobStatus.COMPLETING: "It is Completing{at}: its payload has ended and its output is on the way.",
-        JobStatus.RESCHEDULED: "It is Rescheduled{why} and waits again when its last pilot has let go of it.",
+        JobStatus.RESCHEDULED: "It is Rescheduled{why} and waits again when the lease of its last pilot has ended.",
         JobStatus.FAILED: "It has Failed{at}{why}; reschedule it to let it wait again.",
         JobStatus.DONE: "It is Done{at}.",
         JobStatus.KILLED: "It was Killed{why}.",

@@ -368,7 +368,7 @@ def test_who_left_the_group_may_still_follow_kill_and_delete_the_job(world: Worl
             "It is Stalled at LCG.CERN.ch: its pilot has fallen silent, and when the lease ends it waits again.",
         ),
         (JobStatus.COMPLETING, "It is Completing at LCG.CERN.ch: its payload has ended and its output is on the way."),
-        (JobStatus.RESCHEDULED, "It is Rescheduled (why) and waits again when its last pilot has let go of it."),
+        (JobStatus.RESCHEDULED, "It is Rescheduled (why) and waits again when the lease of its last pilot has ended."),
         (JobStatus.FAILED, "It has Failed at LCG.CERN.ch (why); reschedule it to let it wait again."),
         (JobStatus.DONE, "It is Done at LCG.CERN.ch."),
         (JobStatus.KILLED, "It was Killed (why)."),
@@ -398,7 +398,7 @@ def test_a_job_whose_queue_has_just_given_it_away_says_so(world: World, alice: A
     job = of_alice(world)
     QueuedJob.objects.all().delete()
     said = explained(alice, job)
-    assert (said["summary"], said["queues"]) == ("It has left its task queue at this moment; ask again.", [])
+    assert (said["summary"], said["queues"]) == ("It has just left its task queue; repeat the request.", [])
 
 
 def test_a_job_for_private_pilots_is_compared_with_those_of_its_owner(world: World, alice: APIClient) -> None:

@@ -91,7 +91,7 @@ def test_pilots_that_cannot_take_it_are_none(world: World, alice: APIClient, col
     [
         (
             {"failures": 3, "trouble": "sbatch: Invalid account", "ask_after": LATER, "send_after": LATER},
-            f"computing element ce01.cern.ch fails: sbatch: Invalid account; it is asked again at {UNTIL}.",
+            f"computing element ce01.cern.ch fails: sbatch: Invalid account; it is queried again at {UNTIL}.",
         ),
         (
             {"send_after": LATER, "trouble": "Its last pilots all failed"},
@@ -99,15 +99,15 @@ def test_pilots_that_cannot_take_it_are_none(world: World, alice: APIClient, col
         ),
         (
             {"free_slots": 0},
-            f"computing element ce01.cern.ch had no free slot when it was asked last, at {NOW:%F %H:%M} UTC.",
+            f"computing element ce01.cern.ch had no free slot when it was last queried, at {NOW:%F %H:%M} UTC.",
         ),
         (
             {"asked_at": None, "free_slots": None},
-            "computing element ce01.cern.ch has not said yet how many pilots it can take.",
+            "computing element ce01.cern.ch has not reported yet how many pilots it can take.",
         ),
         (
             {"asked_at": NOW - timedelta(days=1)},
-            f"computing element ce01.cern.ch has not been asked since {NOW - timedelta(days=1):%F %H:%M} UTC.",
+            f"computing element ce01.cern.ch has not been queried since {NOW - timedelta(days=1):%F %H:%M} UTC.",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_computing_element_that_takes_no_pilots_is_why(
     assert summary(alice, world) == NOBODY + why
     # Of several that fit, one that takes pilots is enough.
     other = factories.make_queue(name="other", ce=factories.make_ce(name="ce02", site=world.queue.ce.site))
-    silent = "computing element ce02 has not said yet how many pilots it can take."
+    silent = "computing element ce02 has not reported yet how many pilots it can take."
     assert summary(alice, world) == (
         "It fits 2 of 2 queues, but no pilot is there and none is sent at present: "
         f"at 1 of them, {why.removesuffix('.')}; at 1 of them, {silent}"
@@ -138,8 +138,8 @@ def test_computing_elements_that_fail_are_one_cause(world: World, alice: APIClie
     silent = factories.make_queue(name="other", ce=factories.make_ce(name="ce04", site=site)).ce
     assert summary(alice, world) == (
         "It fits 4 of 4 queues, but no pilot is there and none is sent at present: at 3 of them, 3 computing elements "
-        f"fail (ce01.cern.ch, ce02, ce03), the first with: ssh: no route to host; it is asked again at {UNTIL}; "
-        f"at 1 of them, computing element {silent} has not said yet how many pilots it can take."
+        f"fail (ce01.cern.ch, ce02, ce03), the first with: ssh: no route to host; it is queried again at {UNTIL}; "
+        f"at 1 of them, computing element {silent} has not reported yet how many pilots it can take."
     )
 
 

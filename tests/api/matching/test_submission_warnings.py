@@ -195,7 +195,7 @@ def test_a_request_of_many_kinds_of_jobs_is_compared_with_so_many_queues_only(
     jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
     assert len(told) == 3  # with two queues each
-    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain tells of each job."
+    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain gives the reasons for each job."
 
 
 def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_more_task_queues_than_are_warned_of_are_counted(alice: APIClient, monke
     jobs = [{"executable": "a", "processors": 20 + number} for number in range(5)]
     told = alice.post(JOBS, {"jobs": jobs}, format="json").json()["warnings"]
     assert len(told) == 3
-    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain tells of each job."
+    assert told[-1] == "3 more kinds of jobs were not compared with the queues; explain gives the reasons for each job."
 
 
 def test_a_doubt_about_some_of_the_jobs_names_them(alice: APIClient) -> None:

@@ -56,11 +56,11 @@ def test_where_shares_follow_history_the_corrected_ones_are_added_up_to() -> Non
 @pytest.mark.parametrize(
     ("damage", "invariant"),
     [
-        (lambda: QueuedJob.objects.all().delete(), "A waiting job stands in a task queue"),
+        (lambda: QueuedJob.objects.all().delete(), "A waiting job is in a task queue"),
         (lambda: make_queued_job(job_id=10**9, task_queue=TaskQueue.objects.get()), "A job in a task queue is waiting"),
         (
             lambda: QueuedJob.objects.update(user_priority=9),
-            "A job stands in a queue of its owner and group, at its priority",
+            "A job is in a task queue of its owner and group, at its priority",
         ),
         (
             lambda: Match.objects.update(ended_at=timezone.now()),
