@@ -1,4 +1,4 @@
-"""Throttles and limits in force now, including throttles that the server counts (docs/architecture.md, Throttles)."""
+"""Throttles and limits in force now, including counts of the server (docs/architecture.md, Throttles and limits)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace

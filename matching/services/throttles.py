@@ -1,4 +1,4 @@
-"""States of throttles: what sites advertise, and what the server counts instead (docs/architecture.md, Throttles).
+"""States of throttles: advertisements of sites, or counts of the server (docs/architecture.md, Throttles and limits).
 
 Only this module and the claim, which counts its match, write them; both lock the row first. So a count made here under
 the lock misses no match: a claim holds the lock from before it writes until it commits, and a claim that waits for the

@@ -1,4 +1,4 @@
-"""Throttles and limits in force at one moment, for readers that do not claim (docs/architecture.md, Throttles)."""
+"""Throttles and limits in force, for readers that do not claim (docs/architecture.md, Throttles and limits)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""`manage.py document_states`: write the state diagrams of docs/architecture.md anew."""
+"""`manage.py document_states`: update the state diagrams of docs/architecture.md."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The index of task queues: one for all threads of a process, renewed in the background (docs/architecture.md)."""
+"""The index of task queues of a process, renewed in the background (docs/architecture.md, The task-queue index)."""
 
 import logging
 from collections.abc import Hashable
