@@ -1,28 +1,29 @@
 -- The claim: one waiting job of one user priority of one task queue becomes the lease of one pilot, in one statement
--- that is one transaction (DESIGN §4.4). It answers
+-- that is one transaction (docs/architecture.md, The claim). Its answers:
 --
---   leased        the lease; or the one that this request got before, when it is asked again
---   empty_level   no job of this user priority waits in the queue
+--   leased        the lease; for a repeated request the lease that it got before
+--   empty_level   no job of this user priority waits in the task queue
 --   contended     jobs wait, but other claims hold all of them at this moment
---   held_back     jobs wait, but none that this pilot may have before opens_at. The reason says for whom that holds:
---                 delay: for every pilot; place: for those at the same configured queue; host: for this pilot
---   closed        with a reason: slot: the pilot's open leases leave no room for a job of this task queue; pilot_…, black_hole or request_answered: nothing more is given to this request; site, ce, queue,
---                 vo, throttle…: nothing at this place; place, throttle_elsewhere: nothing at a place that is not known;
---                 owner, pool, limit_elsewhere: nothing of this task queue; limit: nothing that the limit is on
---   gone          there is no such task queue any more
+--   held_back     jobs wait, but this pilot can get none before opens_at. The reason is the scope:
+--                 delay: all pilots; place: those at the same queue; host: this pilot
+--   closed        with a reason. slot: the pilot's open leases leave no room for a job of this task queue; pilot_…,
+--                 black_hole or request_answered: no further job for this request; site, ce, queue, vo, throttle…: no
+--                 job at this place; place, throttle_elsewhere: no job at an unknown place; owner, pool,
+--                 limit_elsewhere: no job of this task queue; limit: no job in the scope of the limit
+--   gone          the task queue has been removed
 --
--- Locks: Pilot → QueuedJob → counters → Job → Match (ADR 17). What is only looked at is not locked: whoever bans a site
--- while this runs may as well have done so a moment later.
+-- Locks: Pilot → QueuedJob → counters → Job → Match (ADR 17). Rows that are only read are not locked: a ban of a site
+-- during a claim may as well have come a moment later.
 
--- One lease, as its pilot is told of it; or why there is none.
+-- The lease, or why there is none.
 CREATE TYPE wms_claimed AS (
     answer text,
     reason text,
-    -- That is full.
+    -- The limit that is full.
     limit_id bigint,
-    -- Jobs that are left at the level, when they are few; else null.
+    -- Jobs left at the level, if they are few; else null.
     remaining integer,
-    -- Held back: when the first of the jobs may be had.
+    -- Held back: time from which the first of the jobs can be claimed.
     opens_at timestamptz,
     ordinal smallint,
     match_id uuid,
@@ -34,7 +35,7 @@ CREATE TYPE wms_claimed AS (
     input_sandboxes jsonb
 );
 
--- One row. Of a function that returns a set the planner puts the text into the query that asks it.
+-- One row. The planner inlines functions that return sets into the calling query.
 CREATE FUNCTION wms_input_sandboxes(the_job bigint) RETURNS SETOF jsonb LANGUAGE sql STABLE AS $$
     SELECT coalesce(
                jsonb_agg(
@@ -52,7 +53,7 @@ CREATE FUNCTION wms_input_sandboxes(the_job bigint) RETURNS SETOF jsonb LANGUAGE
      WHERE given.job_id = the_job
 $$;
 
--- The leases that a request of a pilot has got.
+-- The leases of a request of a pilot.
 CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms_claimed LANGUAGE sql STABLE AS $$
     SELECT 'leased', '', NULL::bigint, NULL::integer, NULL::timestamptz, lease.ordinal, lease.id, lease.expires_at, job.id, owner.username,
            job_group.name, job.description, (SELECT * FROM wms_input_sandboxes(job.id))
@@ -64,7 +65,7 @@ CREATE FUNCTION wms_leases(the_pilot bigint, the_request uuid) RETURNS SETOF wms
      ORDER BY lease.ordinal
 $$;
 
--- Lock the pilot, and say why it gets nothing any more; empty: it may.
+-- Lock the pilot, and return why it gets no further job; empty: it may get one.
 CREATE FUNCTION wms_lock_pilot(the_pilot bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     pilot record;
@@ -75,7 +76,7 @@ BEGIN
         WHEN NOT FOUND THEN 'pilot_unknown'
         WHEN pilot.revoked_at IS NOT NULL THEN 'pilot_revoked'
         WHEN pilot.ended_at IS NOT NULL THEN 'pilot_ended'
-        -- These two keep what they have got.
+        -- Pilots in these two states keep their leases.
         WHEN pilot.black_hole_id IS NOT NULL THEN 'black_hole'
         WHEN pilot.drained_at IS NOT NULL THEN 'pilot_drained'
         ELSE ''
@@ -83,8 +84,8 @@ BEGIN
 END
 $$;
 
--- Why a throttled site takes no match now; empty: it does. What a policy makes of an advertisement is one number
--- (resources.domain.throttles); but an expression is asked by the caller, who says of which state that holds.
+-- Why a throttled site takes no match now; empty: it does. A policy turns an advertisement into one number
+-- (resources.domain.throttles); an expression is evaluated by the caller, who passes the state for which it is true.
 CREATE FUNCTION wms_why_throttled(the_site bigint, seen_version bigint, seen_matched integer, right_now timestamptz)
 RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(
@@ -102,7 +103,7 @@ RETURNS text LANGUAGE sql STABLE AS $$
     )
 $$;
 
--- From when on a pilot may have a job that is held back; a queue that is not known is avoided by none.
+-- Time from which a pilot may get a job that is held back; no place is avoided for an unknown queue.
 CREATE FUNCTION wms_free_from(
     not_before timestamptz, avoided_until timestamptz, avoided_queue_ids bigint[], avoided_host text,
     the_queue bigint, the_host text
@@ -111,9 +112,9 @@ CREATE FUNCTION wms_free_from(
                 THEN greatest(not_before, avoided_until) ELSE not_before END
 $$;
 
--- The places that jobs of a level avoid which are held back, each once, and when the first of its jobs may be had
--- elsewhere; the row without queues is of those that avoid none. One step into the index for each place, however many
--- jobs avoid it.
+-- The places that held-back jobs of a level avoid, each once, with the time from which the first of its jobs is
+-- available elsewhere; the row without queues is for those that avoid none. One step in the index for each place, for
+-- any number of jobs that avoid it.
 CREATE FUNCTION wms_avoided_places(the_task_queue bigint, the_user_priority smallint)
 RETURNS TABLE (queue_ids bigint[], host text, first_not_before timestamptz) LANGUAGE sql STABLE AS $$
     -- Uses index: queued_job_by_avoided_place
@@ -143,15 +144,15 @@ RETURNS TABLE (queue_ids bigint[], host text, first_not_before timestamptz) LANG
     SELECT place.queue_ids, place.host::text, place.not_before FROM place
 $$;
 
--- Whether a pilot is at an avoided place; one whose queue is not known is not.
+-- Whether a pilot is at an avoided place; false if its queue is unknown.
 CREATE FUNCTION wms_is_avoided(queue_ids bigint[], host text, the_queue bigint, the_host text)
 RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT (the_queue = ANY (queue_ids) AND (host = '' OR host = the_host)) IS TRUE
 $$;
 
--- Of the jobs of a level that are held back: the ten that any pilot may have for the longest time, and ten of those that
--- only avoid other places. Few rows are read, however many the pilot may not have: nothing is sorted, for an index has
--- each order. (Elsewhere in a claim that would be wrong: its other tables are read by the keys of one job.)
+-- Of the held-back jobs of a level: the ten that have been available to any pilot longest, and ten of those that only
+-- avoid other places. Few rows are read, however many are unavailable: nothing is sorted, because an index has each
+-- order. (Elsewhere in a claim that would be wrong: its other tables are read by the keys of one job.)
 CREATE FUNCTION wms_held_back_jobs(
     the_task_queue bigint, the_user_priority smallint, the_queue bigint, the_host text, right_now timestamptz
 ) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
@@ -218,7 +219,7 @@ BEGIN
 END
 $$;
 
--- For whom the jobs of a level are held back, all of which are, and until when; null: there are none any more.
+-- The scope for which the jobs of a level, all of them held back, are unavailable, and until when; null: none are left.
 CREATE FUNCTION wms_held_back_until(
     the_task_queue bigint, the_user_priority smallint, the_queue bigint, the_host text, right_now timestamptz,
     OUT held_for text, OUT opens_at timestamptz
@@ -229,7 +230,7 @@ BEGIN
     SELECT CASE WHEN min(place.first_not_before) > right_now THEN 'delay'
                 WHEN bool_or(place.host <> '' AND place.host = the_host) THEN 'host'
                 ELSE 'place' END,
-           -- As long as all are delayed, the answer holds for every pilot.
+           -- While all are delayed, the answer applies to every pilot.
            CASE WHEN min(place.first_not_before) > right_now THEN min(place.first_not_before)
                 ELSE least(
                     min(place.first_not_before) FILTER (
@@ -247,7 +248,7 @@ BEGIN
 END
 $$;
 
--- What these jobs ask for together; those that were submitted before descriptions had a field ask nothing of it.
+-- Sum of the requirements of these jobs; jobs submitted before descriptions had a field require none of it.
 CREATE FUNCTION wms_asked_by(the_jobs bigint[])
 RETURNS TABLE (processors bigint, memory_mb bigint, gpus bigint, disk_mb bigint) LANGUAGE sql STABLE AS $$
     SELECT coalesce(sum((job.description ->> 'processors')::integer), 0),
@@ -264,28 +265,28 @@ CREATE FUNCTION wms_claim(
     the_ordinal smallint,
     the_task_queue bigint,
     the_user_priority smallint,
-    -- In [0, 1): which of the ten oldest.
+    -- In [0, 1): selects one of the ten oldest.
     chance double precision,
     -- Whether to wait for other claims that hold all jobs of the level.
     may_wait boolean,
-    -- Where the pilot runs, as far as it is known.
+    -- The place of the pilot, as far as it is known.
     the_site bigint,
     the_ce bigint,
     the_queue bigint,
     first_lease_s double precision,
-    -- Of a site whose throttle is an expression: for which state of the throttle it was found true.
+    -- For a site whose throttle is an expression: the state of the throttle for which it was true.
     seen_version bigint,
     seen_matched integer,
-    -- Of a CE, or a queue, that is not known: its name; null: any.
+    -- Name of a CE, or queue, whose identity is unknown; null: any.
     the_ce_name text,
     the_queue_name text,
-    -- Whether to go on to the lock of a throttle that has moved since: in the caller's transaction, which then keeps all
-    -- locks in their order, the expression is evaluated for a state that stays, and the claim asked again (ADR 29).
+    -- Whether to lock a throttle whose state has changed: in the caller's transaction, which then keeps all locks in
+    -- their order, the expression is evaluated for a state that stays, and the claim repeated (ADR 29).
     locks_throttle boolean DEFAULT false,
     -- Processors, memory in MB, GPUs and disk in MB that the open leases of the pilot may use together; null: any.
     the_slot integer[] DEFAULT '{}'
 ) RETURNS SETOF wms_claimed LANGUAGE plpgsql
--- Every table is read by a key; the planner might take for empty what was so when it last looked.
+-- Every table is read by a key; the planner may use outdated statistics of a table that was empty.
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$
@@ -299,16 +300,16 @@ DECLARE
     room wms_room;
     moved record;
     oldest bigint[];
-    -- Whether jobs that are held back wait at the level.
+    -- Whether held-back jobs wait at the level.
     some_held_back boolean;
     many integer;
 BEGIN
     claimed.answer := 'closed';
-    -- Looked at before anything is written: what is closed is asked of often. Whoever got a lease by this request
-    -- before is told so by wms_close_request.
+    -- Checked before anything is written, because closed places are common. A repeated request that already has a lease
+    -- gets it from wms_close_request.
     SELECT task_queue.cpu_time_s, task_queue.submit_pools, task_queue.vo_id, task_queue.group_id, task_queue.owner_id,
            task_queue.job_type, task_queue.processors, task_queue.memory_mb, task_queue.gpus, task_queue.disk_mb,
-           -- A suspended owner's jobs wait, and those of one who is no longer a member of their group.
+           -- Jobs of a suspended owner wait, and those of one who is no longer a member of the group.
            owner.is_active AND membership.id IS NOT NULL AS owner_is_active_member,
            site.name AS site_name,
            coalesce(site.throttle_policy, '') <> '' AS is_throttled,
@@ -365,7 +366,7 @@ BEGIN
 
     -- Which jobs pilots hold is about to change (limits.sql).
     PERFORM pg_advisory_xact_lock_shared(7);
-    -- Locks the pilot: the same request, asked again meanwhile, waits here. Who asks, runs.
+    -- Locks the pilot: a concurrent repetition of the request waits here. A pilot that requests is running.
     UPDATE pilots_pilot
        SET status = 'Running', started_at = coalesce(started_at, right_now), last_seen_at = right_now
      WHERE id = the_pilot AND ended_at IS NULL AND revoked_at IS NULL AND drained_at IS NULL AND black_hole_id IS NULL
@@ -375,7 +376,7 @@ BEGIN
         RETURN NEXT claimed;
         RETURN;
     END IF;
-    -- Seldom so; to look for the whole lease at once would take half of the claim's time.
+    -- Rare; looking for the whole lease at once would take half of the claim's time.
     IF EXISTS (
         SELECT FROM matching_match AS lease
          WHERE lease.pilot_id = the_pilot AND lease.request_id = the_request AND lease.ordinal = the_ordinal
@@ -409,7 +410,7 @@ BEGIN
     END IF;
 
     LOOP
-        -- Read without locks: were all ten locked, others would come back empty-handed (DESIGN §4.4).
+        -- Read without locks: if all ten were locked, other claims would find none.
         SELECT ARRAY(
                    SELECT waiting.job_id FROM taskqueues_queuedjob AS waiting
                     WHERE waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
@@ -439,7 +440,7 @@ BEGIN
         IF many = 0 AND some_held_back THEN
             SELECT held_for, opens_at INTO claimed.reason, claimed.opens_at
               FROM wms_held_back_until(the_task_queue, the_user_priority, the_queue, pilot.host_name, right_now);
-            -- Null: they have been taken, or withdrawn, since.
+            -- Null: they have been taken, or withdrawn, in the meantime.
             IF claimed.opens_at IS NOT NULL THEN
                 claimed.answer := 'held_back';
                 RETURN NEXT claimed;
@@ -452,8 +453,8 @@ BEGIN
             RETURN;
         END IF;
         FOR step IN 0 .. many - 1 LOOP
-            -- Of the level still, and free: since it was read, a job may have moved to another queue, which nobody
-            -- compared, or been given back by the pilot that was faster.
+            -- Still of the level, and free: since it was read, a job may have moved to another task queue, which was
+            -- not compared, or been given back by the pilot that was faster.
             SELECT waiting.job_id INTO claimed.job_id FROM taskqueues_queuedjob AS waiting
              WHERE waiting.job_id = oldest[1 + (floor(chance * many)::integer + step) % many]
                AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
@@ -483,14 +484,14 @@ BEGIN
             RETURN NEXT claimed;
             RETURN;
         END IF;
-        -- Until the claim that holds the oldest has ended, one way or the other.
+        -- Until the claim that holds the oldest has ended.
         PERFORM FROM taskqueues_queuedjob AS waiting
           WHERE waiting.job_id = oldest[1]
             AND waiting.task_queue_id = the_task_queue AND waiting.user_priority = the_user_priority
             FOR UPDATE;
     END LOOP;
 
-    -- Counters are locked before anything is written: where there is no room, nothing is to be taken back.
+    -- Counters are locked before anything is written: if there is no room, nothing must be rolled back.
     IF EXISTS (SELECT FROM taskqueues_limit) THEN
         room := wms_room_in_limits(
             facts.vo_id, the_site, the_ce, facts.group_id, facts.owner_id, facts.job_type, the_pilot, right_now
@@ -530,7 +531,7 @@ BEGIN
               (SELECT its.name FROM accounts_group AS its WHERE its.id = jobs_job.group_id) AS group_name
          INTO moved;
     IF NOT FOUND THEN
-        -- That must not be; it stands in no queue now, and stops nobody.
+        -- Invariant violated: a queued job was not Waiting. It stays dequeued, so that it blocks no others.
         claimed.answer := 'contended';
         claimed.reason := 'job_does_not_wait';
         RETURN NEXT claimed;
@@ -564,7 +565,7 @@ BEGIN
     claimed.ordinal := the_ordinal;
     claimed.remaining := CASE WHEN many < 10 THEN many - 1 END;
     IF claimed.remaining = 0 AND some_held_back THEN
-        -- The level is not empty as long as a job waits there that is held back.
+        -- The level is not empty while a held-back job waits there.
         SELECT count(*) INTO claimed.remaining
           FROM (
               SELECT FROM taskqueues_queuedjob AS waiting
@@ -579,8 +580,8 @@ BEGIN
 END
 $$;
 
--- End a request that gets no more than it has, and return its leases; the same request gets no other from now on. With
--- none, the pilot keeps what was left of the task queues after each condition, and may ask again.
+-- End a request with the leases that it has, and return them; it gets no others from now on. Without leases, the number
+-- of task queues left after each condition is stored with the pilot, which may request again.
 CREATE FUNCTION wms_close_request(the_pilot bigint, the_request uuid, nothing jsonb)
 RETURNS SETOF wms_claimed LANGUAGE plpgsql AS $$
 DECLARE
@@ -589,7 +590,7 @@ DECLARE
     has_some boolean;
 BEGIN
     IF refused IN ('black_hole', 'pilot_drained') THEN
-        -- Asked again, its answer having been lost, it gets its leases all the same.
+        -- Repeated because its answer was lost, it gets its leases all the same.
         RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request);
         IF FOUND THEN
             RETURN;
@@ -603,7 +604,7 @@ BEGIN
     RETURN QUERY SELECT * FROM wms_leases(the_pilot, the_request);
     has_some := FOUND;
     IF NOT has_some THEN
-        -- Lost in a crash, nobody misses it; and matches elsewhere need not wait until it is on the disk.
+        -- Not needed after a crash, so matches elsewhere need not wait until it is on disk.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
     UPDATE pilots_pilot

@@ -1,26 +1,25 @@
--- The ordinary heartbeat: one round trip that is one transaction, for thousands of pilots send one every 30 s. It renews
--- the lease and notes what the payload has used; or answers nothing, and has changed nothing of lease and job, where
--- there is more to be done: the lease has ended, is not known or another pilot's, the pilot was revoked, the job is
--- Stalled. If the lease is ended in the very moment, an error (no_data_found)
--- takes back what was written of the job.
+-- The ordinary heartbeat: one round trip that is one transaction, because thousands of pilots send one every 30 s. It
+-- renews the lease and records the usage of the payload. It returns nothing, and has changed nothing of lease and job,
+-- if more is to be done: the lease has ended, is unknown or another pilot's, the pilot was revoked, the job is Stalled.
+-- If the lease ends at the same moment, an error (no_data_found) rolls back what was written of the job.
 --
 -- Locks: Pilot → Job → Match. No indexed column is written, so that no index is (HOT).
 CREATE FUNCTION wms_heartbeat(
     the_match uuid,
-    -- Null: the caller has shown that the lease is its own.
+    -- Null: the caller has checked that the lease is its own.
     the_pilot bigint,
     -- Null: not measured.
     the_cpu_s double precision,
     the_wall_s double precision,
     the_memory_mb double precision,
     the_disk_mb double precision,
-    -- Null: as before.
+    -- Null: unchanged.
     the_std_output_tail text,
     lease_s double precision,
-    -- How long the pilot's own last sign of life may lie back before it is written anew.
+    -- Age in seconds from which on the pilot's own last sign of life is written again.
     seen_within_s double precision
 ) RETURNS TABLE (lease_end timestamptz, orders jsonb) LANGUAGE plpgsql
--- Every table is read by a key; the planner might take for empty what was so when it last looked.
+-- Every table is read by a key; the planner may use outdated statistics of a table that was empty.
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$
@@ -43,8 +42,7 @@ BEGIN
     END IF;
     UPDATE jobs_job
        SET heartbeat_at = right_now,
-           -- Highest seen, and of nulls no notice is taken: a report that was delayed on its way must not turn the
-           -- clock back.
+           -- The highest value, ignoring nulls: reports may arrive late.
            cpu_s = greatest(cpu_s, the_cpu_s),
            wall_s = greatest(wall_s, the_wall_s),
            max_memory_mb = greatest(max_memory_mb, the_memory_mb),
@@ -55,7 +53,7 @@ BEGIN
         RETURN;
     END IF;
     UPDATE matching_match
-       -- Never shorter: the expirer may have lengthened it after its own outage.
+       -- Never shorter: the expirer may have extended it after its own outage.
        SET expires_at = CASE WHEN reported_at IS NULL THEN right_now + make_interval(secs => lease_s)
                              ELSE greatest(expires_at, right_now + make_interval(secs => lease_s)) END,
            reported_at = right_now

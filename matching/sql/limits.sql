@@ -1,14 +1,15 @@
--- Limits and quotas of jobs by what they are and where they run (DESIGN §3.6): their counters, and who changes them.
+-- Limits and quotas: their counters, and the triggers that keep them (docs/architecture.md, Throttles and limits).
 --
--- A claim counts up, in slots that it has locked; it waits for no slot. A job that a pilot no longer holds adds a row,
--- which waits for nobody. Whoever is told that there is no room, and beat, sums these rows up, in a transaction of its
--- own: a claim that did may hold slots that others in turn wait for. So a limit is never exceeded, and is found full
--- only when it is. Locks of one limit: its count, then its slots by number; of several limits: by id.
+-- A claim counts up in slots that it has locked; it waits for no slot. A job that a pilot no longer holds adds a row,
+-- which waits for nothing. A claim that finds no room, and a periodic task, sum these rows up, in a transaction of
+-- their own: within a claim's transaction, slots that other claims wait for may be locked. So a limit is never
+-- exceeded, and is found full only if it is. Locks of one limit: its count, then its slots by number; of several
+-- limits: by id.
 --
--- 7 is LockKey.COUNT_LIMITS (wms.kernel.db): shared by everything that changes which jobs pilots hold, exclusive for the
--- moment in which all jobs of a new limit's scope are counted.
+-- 7 is LockKey.COUNT_LIMITS (wms.kernel.db): shared by everything that changes which jobs pilots hold, exclusive while
+-- all jobs of a new limit's scope are counted.
 
--- The limits of a job and the place where it is, or would be, held; null: not known, and in no limit of such places.
+-- The limits of a job and the place where it is, or would be, held; null: unknown, and in no limit of such places.
 CREATE FUNCTION wms_limits_of(
     the_vo bigint, the_site bigint, the_ce bigint, the_group bigint, the_user bigint, the_job_type text
 ) RETURNS SETOF taskqueues_limit LANGUAGE sql STABLE AS $$
@@ -22,7 +23,7 @@ CREATE FUNCTION wms_limits_of(
      ORDER BY a_limit.id
 $$;
 
--- How many jobs of the limit's scope pilots hold: what its slots and events must come to.
+-- Number of jobs of the limit's scope that pilots hold: the sum of its slots and events.
 CREATE FUNCTION wms_held_jobs(the_limit bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT count(*)
       FROM taskqueues_limit AS a_limit
@@ -40,7 +41,7 @@ $$;
 -- The share of one of so many slots in an amount, which may be negative; the shares add up to it.
 CREATE FUNCTION wms_share_of_slot(amount bigint, slots bigint, number bigint) RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$
-    -- A limit on something else has no slots, but the planner computes what it can.
+    -- A limit not on running jobs has no slots, but the planner evaluates constants.
     SELECT (sign(amount) * (abs(amount) / nullif(slots, 0) + (number < abs(amount) % nullif(slots, 0))::integer))::integer
 $$;
 
@@ -51,7 +52,7 @@ LANGUAGE sql IMMUTABLE AS $$
         OR (free_at > right_now + make_interval(secs => (coalesce(a_limit.burst, 1) - 1) * a_limit.delay_s)) IS NOT TRUE
 $$;
 
--- Sum up what has happened since the last time, and spread the room that there is over the slots; whether there is any.
+-- Sum up recent events, and spread the room over the slots; return whether there is any.
 CREATE FUNCTION wms_sum_up_limit(the_limit bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     right_now CONSTANT timestamptz := wms_now();
@@ -91,11 +92,11 @@ END
 $$;
 
 CREATE TYPE wms_room AS (
-    -- The first limit in which no room was found; null: all have some.
+    -- The first limit without room; null: all have some.
     full_limit bigint,
-    -- Locked; in these one more is to be counted.
+    -- Locked slots whose count increases.
     slots bigint[],
-    -- Locked; limits whose next match is to be put off.
+    -- Locked limits whose next match is delayed.
     paced bigint[]
 );
 
@@ -133,7 +134,7 @@ BEGIN
             room.paced := room.paced || a_limit.id;
         END IF;
         IF a_limit.running IS NOT NULL THEN
-            -- Pilots begin at different slots, and pass those in which others count at this moment.
+            -- Pilots begin at different slots, and skip those locked by others.
             SELECT id INTO slot FROM taskqueues_limitslot
              WHERE limit_id = a_limit.id AND used < part
              ORDER BY (number + the_pilot) % 16 LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
@@ -162,7 +163,7 @@ BEGIN
 END
 $$;
 
--- Jobs come into the hands of pilots by claims only; they leave them, and report CPU time, in many ways.
+-- Only claims give jobs to pilots; jobs leave pilots, and report CPU time, in many ways.
 CREATE FUNCTION wms_job_leaves_limits() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     has_left CONSTANT integer := (
@@ -171,7 +172,7 @@ DECLARE
     )::integer;
     used_s CONSTANT double precision := greatest(0, coalesce(NEW.cpu_s, 0) - coalesce(OLD.cpu_s, 0));
 BEGIN
-    -- CPU time alone comes with each heartbeat; which jobs pilots hold it does not change.
+    -- CPU time alone comes with each heartbeat; it does not change which jobs pilots hold.
     IF has_left = 0 AND NOT EXISTS (SELECT FROM taskqueues_limit WHERE cpu_s_per_day IS NOT NULL) THEN
         RETURN NULL;
     END IF;
@@ -194,12 +195,12 @@ CREATE TRIGGER job_leaves_limits AFTER UPDATE OF status, cpu_s ON jobs_job
     )
     EXECUTE FUNCTION wms_job_leaves_limits();
 
--- Wait until nobody counts in limits, and keep everybody from it until the end of the transaction.
+-- Wait until no transaction counts in limits, and exclude all others until the end of this one.
 CREATE FUNCTION wms_stop_counting() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     waited_for CONSTANT text := current_setting('lock_timeout');
 BEGIN
-    -- Who waits for the lock holds up those that come after it, and may itself wait for one of them: short attempts.
+    -- Waiting for the lock blocks later transactions, and may be for one of them: short attempts.
     PERFORM set_config('lock_timeout', '100ms', true);
     FOR attempt IN 1 .. 100 LOOP
         BEGIN
@@ -216,8 +217,7 @@ BEGIN
 END
 $$;
 
--- Who removes a limit removes its counters in an order of its own, and would wait for those who count while they wait
--- for it.
+-- Deleting a limit would delete its counters in another order than claims lock them, which could deadlock.
 CREATE FUNCTION wms_counters_go() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM wms_stop_counting();
@@ -229,10 +229,10 @@ CREATE TRIGGER slots_go BEFORE DELETE ON taskqueues_limitslot
 CREATE TRIGGER counts_go BEFORE DELETE ON taskqueues_limitcount
     FOR EACH STATEMENT EXECUTE FUNCTION wms_counters_go();
 
--- Give a limit its counters, whoever writes it: the jobs that pilots hold are counted while nobody changes which.
+-- Create the counters of a limit, however it is written: held jobs are counted while none of them can change.
 CREATE FUNCTION wms_limit_changes() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    -- One row in which claims at a site meet is fast enough; those of a whole VO would wait for each other.
+    -- One row is enough for claims at one site; those of a whole VO would wait for each other.
     slots CONSTANT bigint := CASE WHEN NEW.running IS NULL THEN 0
                                   WHEN NEW.site_id IS NOT NULL OR NEW.ce_id IS NOT NULL THEN 1
                                   ELSE greatest(1, least(16, NEW.running)) END;
@@ -244,7 +244,7 @@ BEGIN
     UPDATE taskqueues_limitevent SET jobs_left = 0 WHERE limit_id = NEW.id;
     INSERT INTO taskqueues_limitcount (limit_id, cpu_s) VALUES (NEW.id, 0) ON CONFLICT DO NOTHING;
     IF TG_OP = 'UPDATE' THEN
-        -- Of the jobs of another scope nothing is known; and what an old delay put off, a shorter one need not.
+        -- Counts of another scope are of no use; and a shorter delay need not keep the time of the old one.
         IF (NEW.vo_id, NEW.site_id, NEW.ce_id, NEW.group_id, NEW.user_id, NEW.job_type)
            IS DISTINCT FROM (OLD.vo_id, OLD.site_id, OLD.ce_id, OLD.group_id, OLD.user_id, OLD.job_type) THEN
             DELETE FROM taskqueues_limitevent WHERE limit_id = NEW.id;

@@ -1,7 +1,7 @@
--- What the claim looks at for a pilot whose queue is not known (ADR 27).
+-- Checks of the claim for a pilot whose queue is unknown (ADR 27).
 
--- Every queue where a pilot may be, and every CE and site there that has none (ADR 27; null: any); of each whether it
--- takes jobs, and whether its site is throttled.
+-- Every queue where a pilot may be, and every CE and site there without any (null: any); with whether it takes jobs,
+-- and whether its site is throttled.
 CREATE FUNCTION wms_possible_places(
     the_vo bigint, the_site bigint, the_ce bigint, the_ce_name text, the_queue_name text, right_now timestamptz
 ) RETURNS TABLE (site_id bigint, ce_id bigint, queue_id bigint, is_open boolean, is_throttled boolean)
@@ -22,7 +22,7 @@ LANGUAGE sql STABLE AS $$
              WHERE served.site_id = site.id)
 $$;
 
--- Why a pilot whose queue is not known gets no job of a task queue: a place where it may be could refuse it; empty: none.
+-- Why a pilot whose queue is unknown gets no job of a task queue: a place where it may be could refuse it; empty: none.
 CREATE FUNCTION wms_why_not_at_unknown_place(
     the_task_queue taskqueues_taskqueue, the_site bigint, the_ce bigint, the_ce_name text, the_queue_name text,
     right_now timestamptz
