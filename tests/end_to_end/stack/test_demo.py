@@ -26,7 +26,7 @@ ENDED_WITHIN_S = 300.0
 IMPATIENT = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
-from wms.stack.demo import running
+from wms.demo import running
 running.TIME_LIMIT_S = 0.0
 from django.core.management import execute_from_command_line
 execute_from_command_line(sys.argv)
