@@ -8,5 +8,5 @@ class ResourcesConfig(AppConfig):
     name = "resources"
 
     def ready(self) -> None:
-        """Register the credentials of storage elements, whose model can be imported only now."""
+        """Register the credentials of storage elements; their model can be imported only now."""
         register_store(import_string("resources.services.credentials.stored_credentials"))

@@ -9,7 +9,7 @@ from wms.kernel.filters import NameFilter
 
 
 class SiteFilterSet(FilterSet):
-    """Which sites are asked for."""
+    """Filters of sites."""
 
     vo = NameFilter(
         max_length=64,
@@ -18,13 +18,13 @@ class SiteFilterSet(FilterSet):
     )
 
     def serving(self, sites: SiteQuerySet, _: str, vo_name: str) -> SiteQuerySet:
-        """Return the sites that serve the VO; a VO that the caller may not see is served by none."""
+        """Return the sites that serve the VO; none if the caller may not see the VO."""
         vo = VO.objects.visible_to(self.request.user).filter(name=vo_name).first()
         return sites.none() if vo is None else sites.serving(vo)
 
 
 class ReplicaFilterSet(FilterSet):
-    """Which replicas are asked for."""
+    """Filters of replicas."""
 
     vo = NameFilter("vo__name", max_length=64, help_text="Only files of this VO.")
     lfn = NameFilter(max_length=MAX_LFN, method="of_file", help_text="Only this file.")

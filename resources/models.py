@@ -1,4 +1,4 @@
-"""Where jobs may run: site > computing element > queue, what each offers and whether it takes jobs (RFC7)."""
+"""Models of resources: site > computing element > queue, with offers and states, and storage elements (RFC7)."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -28,15 +28,15 @@ from wms.kernel.validators import valid_name
 
 
 def name_list(help_text: str) -> "ArrayField[list[str], list[str]]":
-    """Return the column of a sorted list of names; empty means that there is no such demand."""
+    """Return a column with a sorted list of names; an empty list sets no condition."""
     return ArrayField(models.CharField(max_length=255), default=list, blank=True, help_text=help_text)
 
 
 class ResourceLevel(models.Model):
-    """What site, computing element and queue have in common: a state and free parameters (RFC7, RFC 5).
+    """The common part of site, computing element and queue: a state and free parameters (RFC7, RFC 5).
 
-    Parameters are {name: scalar or list of scalars}; those of a VO are {VO: {name: …}}. How the levels are combined is
-    in resources.domain.parameters.
+    Parameters are {name: scalar or list of scalars}; those of VOs are {VO: {name: …}}. resources.domain.parameters
+    combines the levels.
     """
 
     state = models.CharField(max_length=16, choices=[(s, s) for s in ResourceState], default=ResourceState.ACTIVE)
@@ -51,7 +51,7 @@ class ResourceLevel(models.Model):
         abstract = True
 
     def state_at(self, now: datetime) -> ResourceState:
-        """Return the state in force: a ban or a drain whose end has passed is over."""
+        """Return the state in force: a ban or a drain ends at ``state_until``."""
         if self.state_until is not None and self.state_until <= now:
             return ResourceState.ACTIVE
         return ResourceState(self.state)
@@ -65,16 +65,16 @@ def level_constraints(name: str) -> list[models.BaseConstraint]:
 
 
 class SiteQuerySet(models.QuerySet["Site"]):
-    """Which sites serve whom."""
+    """Querysets of sites by VO and actor."""
 
     def serving(self, vo: VO) -> Self:
-        """Keep the sites that serve *vo*: those that name it and those that name none."""
-        # An EXISTS each: a join to the many-to-many table would repeat the sites.
+        """Keep the sites that serve *vo*: those that name it, and those that name no VO."""
+        # With EXISTS: a join to the many-to-many table would repeat the sites.
         served = Site.vos.through.objects.filter(site_id=models.OuterRef("pk"))
         return self.filter(models.Exists(served.filter(vo=vo)) | ~models.Exists(served))
 
     def visible_to(self, actor: User) -> Self:
-        """Keep the sites that serve a VO of the actor's."""
+        """Keep the sites that serve a VO of the actor."""
         if actor.is_operator:
             return self
         served = Site.vos.through.objects.filter(site_id=models.OuterRef("pk"))
@@ -84,7 +84,7 @@ class SiteQuerySet(models.QuerySet["Site"]):
 
 
 class Site(ResourceLevel):
-    """One row is one site: a laboratory's resources under one name and one policy."""
+    """One row is one site: the resources of a laboratory under one name and one policy."""
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
     vos = models.ManyToManyField(
@@ -121,7 +121,7 @@ class Site(ResourceLevel):
 
 
 class SiteThrottle(Site):
-    """A site, as the page of throttles lists it."""
+    """A site, for the admin page of throttles."""
 
     class Meta:
         proxy = True
@@ -129,9 +129,9 @@ class SiteThrottle(Site):
 
 
 class ThrottleState(models.Model):
-    """One row is what a throttled site advertised last, or the server counted in its place, and the matches since.
+    """One row is the load of a throttled site, advertised or counted by the server, and the matches since.
 
-    The claim reads and counts here; every throttled site has one from its first match or advertisement on.
+    The claim reads it and counts its matches; it is created by the first match or advertisement.
     """
 
     site = models.OneToOneField(Site, models.CASCADE, primary_key=True, related_name="throttle_state")
@@ -159,12 +159,12 @@ class ThrottleState(models.Model):
 
 
 def ce_types() -> list[tuple[str, str]]:
-    """Return the types that a CE can have: those of the backends that can carry pilots there."""
+    """Return the types of CEs: those with a backend."""
     return [(name, name) for name in settings.WMS_BACKENDS]
 
 
 class ComputingElement(ResourceLevel):
-    """One row is one computing element: the door to one batch system of a site."""
+    """One row is one computing element: the entry to one batch system of a site."""
 
     site = models.ForeignKey(Site, models.CASCADE, related_name="ces", db_index=False)
     name = models.CharField(max_length=128, validators=[valid_name])
@@ -200,16 +200,16 @@ class ComputingElement(ResourceLevel):
 
     @property
     def grid_middleware(self) -> str:
-        """The name of its grid middleware; letter case does not matter."""
+        """Return the name of its grid middleware, case-folded."""
         return (self.middleware or self.type).casefold()
 
     def is_one_of(self, middlewares: Collection[str]) -> bool:
-        """Return whether directors send pilots here for jobs that ask for one of these grid middlewares; none: any."""
+        """Return whether directors send pilots here for jobs that ask for one of these grid middlewares; empty: any."""
         return not middlewares or self.grid_middleware in {name.casefold() for name in middlewares}
 
 
 class Queue(ResourceLevel):
-    """One row is one batch queue of a computing element, with what one of its slots offers."""
+    """One row is one batch queue of a computing element, with the offer of one of its slots."""
 
     ce = models.ForeignKey(
         ComputingElement, models.CASCADE, related_name="queues", db_index=False, verbose_name="computing element"
@@ -248,7 +248,7 @@ class Queue(ResourceLevel):
         help_text="Jobs may ask for a window of their own up to this; it can only narrow what the VO allows. "
         "0 or empty: as the VO says.",
     )
-    # Tens of thousands of queues say one of a few things: they are found by it much faster than by the values.
+    # Tens of thousands of queues have few distinct values: grouping by a digest is much faster than by the values.
     saying = models.GeneratedField(
         expression=MD5(Concat(Cast("parameters", models.TextField()), Cast("vo_parameters", models.TextField()))),
         output_field=models.CharField(max_length=32),
@@ -272,7 +272,7 @@ class Queue(ResourceLevel):
 
 
 class ReportedPlatform(models.Model):
-    """One row is one platform that a node of a queue reported, with the node that did so last (ADR 28)."""
+    """One row is one platform reported by nodes of a queue, with the node that reported it last (ADR 28)."""
 
     queue = models.ForeignKey(Queue, models.CASCADE, related_name="reported_platforms", db_index=False)
     platform = models.CharField(max_length=128)
@@ -289,7 +289,7 @@ class ReportedPlatform(models.Model):
 
 
 class Platform(models.Model):
-    """One row is one platform of worker nodes, with the job platforms that such a node can run."""
+    """One row is one platform of worker nodes, with the platforms of jobs that such nodes can run."""
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
     runs = name_list("Platforms of jobs that run on such a node; its own is always among them.")
@@ -299,7 +299,7 @@ class Platform(models.Model):
 
 
 class RequirementDefinition(models.Model):
-    """One row says how one name in jobs' Requirements compares with the resources' parameters (RFC7)."""
+    """One row defines the comparison of one name in jobs' Requirements with the resources' parameters (RFC7)."""
 
     name = models.CharField(max_length=128, validators=[valid_name])
     kind = models.CharField(max_length=16, choices=[(k, k) for k in RequirementKind])
@@ -316,7 +316,7 @@ class RequirementDefinition(models.Model):
 
 
 class StorageElementQuerySet(models.QuerySet["StorageElement"]):
-    """Which storage elements serve whom."""
+    """Querysets of storage elements by VO."""
 
     def serving(self, vo_id: int) -> Self:
         """Keep those that name the VO; one that names none serves nobody."""
@@ -324,9 +324,9 @@ class StorageElementQuerySet(models.QuerySet["StorageElement"]):
 
 
 class StorageElement(models.Model):
-    """One row is one place where files of jobs are kept; the credential is stored encrypted.
+    """One row is one storage element for files of jobs; its credential is stored encrypted.
 
-    It exists only for the VOs that it names: for the jobs, files and managers of others it is as if it were not there.
+    It is visible only to the jobs, files and managers of the VOs that it names.
     """
 
     name = models.CharField(max_length=128, unique=True, validators=[valid_name])
@@ -350,23 +350,23 @@ class StorageElement(models.Model):
 
 
 class ReplicaQuerySet(models.QuerySet["Replica"]):
-    """Which replicas one may see."""
+    """Querysets of replicas by actor."""
 
     def visible_to(self, actor: User) -> Self:
-        """Keep those of the VOs that the actor belongs to or manages; for others the files do not exist."""
-        # Their ids, not a subquery: a million rows are found by the index on VO and name.
+        """Keep those of the VOs that the actor belongs to or manages."""
+        # A list of ids, not a subquery: then the index on VO and name serves a million rows.
         return self if actor.is_operator else self.filter(vo__in=list(VO.objects.visible_to(actor)))
 
 
 class Replica(models.Model):
-    """One row is one copy of a logical file on a storage element; a file belongs to one VO, which alone sees it.
+    """One row is one replica of a logical file on a storage element; a file belongs to one VO.
 
-    NB: there are millions. Rows of a VO or a storage element that is gone are found by nobody: to look both up for each
-    row would take a load as long as all the rest of it, and to list them before a deletion would fill the memory.
+    NB: there are millions. Rows of a deleted VO or storage element stay, and no query returns them: checking both for
+    each row would double the time of a load, and listing the rows before a deletion would need too much memory.
     """
 
     vo = models.ForeignKey(VO, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
-    # In the order of bytes, which is quicker to compare and in which names with one beginning stand together.
+    # In byte order, which compares faster and keeps names with a common prefix together.
     lfn = models.CharField("LFN", max_length=255, db_collation="C", help_text="Logical file name.")
     storage_element = models.ForeignKey(
         StorageElement, models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
@@ -378,7 +378,7 @@ class Replica(models.Model):
 
     class Meta:
         constraints = [
-            # Serves every look for files of a VO by name, or by the beginning of it.
+            # Serves every search for files of a VO, by name or prefix.
             models.UniqueConstraint(
                 name="a_storage_element_holds_a_file_of_a_vo_once", fields=["vo", "lfn", "storage_element"]
             ),
@@ -390,13 +390,13 @@ class Replica(models.Model):
 
 
 class ReplicaChange(models.Model):
-    """One row says that replicas came or went, until the jobs that wait for them were looked at: the durable mark."""
+    """One row marks files whose replicas changed, until the jobs that wait for them have been re-evaluated."""
 
     vo = models.ForeignKey(
         VO, models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False, help_text="Null: all."
     )
     lfn = models.CharField(max_length=255, blank=True, help_text="Empty: any file.")
-    # Looked at twice: a job that was submitted meanwhile, by a look at replicas from before, is seen the second time.
+    # Processed twice: a job submitted meanwhile, with an earlier state of the replicas, is found the second time.
     looked_at = models.DateTimeField(null=True, help_text="For the first time.")
     job_id = models.BigIntegerField(default=0, help_text="Up to which jobs were looked at, when there are many.")
 
@@ -424,5 +424,5 @@ class SiteToken(models.Model):
         return f"{self.purpose} token {self.pk}"
 
     def is_valid(self, *, now: datetime) -> bool:
-        """Return whether the token still opens anything."""
+        """Return whether the token may still be used."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

@@ -1,6 +1,6 @@
-"""What submissions ask of the configuration, which takes the ORM five times as long to write as to run, and replicas.
+"""SQL for resources: names and parameter sets, for which the ORM takes five times as long, and replicas.
 
-A site serves the VOs that it names, or all when it names none; the join gives a site that serves the VO once.
+A site serves the VOs that it names, or all if it names none; the join returns a site that serves the VO once.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -27,7 +27,7 @@ SELECT unnest(runs) FROM resources_platform
 SELECT unnest(platforms) FROM resources_queue
 """
 
-#: What levels say for all VOs and for one, as texts.
+#: Parameters of a level for all VOs and for one, as JSON texts.
 _SAYINGS_OF_SITES = """
 SELECT site.id, site.name, site.parameters::text, coalesce(site.vo_parameters -> %(vo)s, '{}')::text
   FROM resources_site AS site
@@ -40,8 +40,8 @@ SELECT id, name, site_id, parameters::text, coalesce(vo_parameters -> %(vo)s, '{
   FROM resources_computingelement
 """
 
-#: The queues come in groups that say the same. To compare the values themselves would take three times as long, and
-#: arrays take twice as long to be read as these texts.
+#: Queues are grouped by equal parameters. Grouping by the values themselves takes three times as long, and reading
+#: arrays instead of texts takes twice as long.
 _SAYINGS_OF_QUEUES = """
 WITH alike AS (
     SELECT min(id) AS first, string_agg(id::text, ',') AS ids, string_agg(ce_id::text, ',') AS ce_ids,
@@ -56,26 +56,26 @@ SELECT queue.parameters::text, coalesce(queue.vo_parameters -> %(vo)s, '{}')::te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSets:
-    """What is said at every level; of CEs and queues also where no site serves the VO."""
+    """The parameters of every level; of CEs and queues also where no site serves the VO."""
 
-    #: Primary key, name, for all VOs, for the one.
+    #: Primary key, name, parameters for all VOs, parameters for the VO.
     sites: tuple[tuple[int, str, str, str], ...]
-    #: Primary key, name, of the site, for all VOs, for the one.
+    #: Primary key, name, key of the site, parameters for all VOs, parameters for the VO.
     ces: tuple[tuple[int, str, int, str, str], ...]
-    #: For all VOs, for the one; and of the queues that say so, in one order: their primary keys and those of their CEs,
-    #: with commas between them, and their names as JSON.
+    #: Parameters for all VOs, parameters for the VO; and of the queues with these, in one order: their primary keys and
+    #: those of their CEs, separated by commas, and their names as JSON.
     queues: tuple[tuple[str, str, str, str, str], ...]
 
 
 def sayings(*, vo_id: int, vo: str) -> ParameterSets:
-    """Return the parameters of every level, for all VOs and for the one called *vo*, as JSON texts."""
+    """Return the parameters of every level, for all VOs and for *vo*, as JSON texts."""
     names: dict[str, str | int] = {"vo_id": vo_id, "vo": vo}
     with connection.cursor() as cursor:
-        found = []
+        results = []
         for statement in (_SAYINGS_OF_SITES, _SAYINGS_OF_CES, _SAYINGS_OF_QUEUES):
             cursor.execute(statement, names)
-            found.append(tuple(cursor.fetchall()))
-    sites, ces, queues = found
+            results.append(tuple(cursor.fetchall()))
+    sites, ces, queues = results
     return ParameterSets(sites=sites, ces=ces, queues=queues)
 
 
@@ -87,16 +87,16 @@ def names_of_sites(*, vo_id: int) -> frozenset[str]:
 
 
 def platforms() -> frozenset[str]:
-    """Return every platform that a node may have, or that one may run."""
+    """Return every platform that a node may have or run."""
     with connection.cursor() as cursor:
         cursor.execute(_PLATFORMS)
         return frozenset(name for (name,) in cursor.fetchall())
 
 
-# ---- Replicas: by thousands, and by the million ----------------------------------------------------------------------
+# ---- Replicas --------------------------------------------------------------------------------------------------------
 
-#: Replicas of a storage element that is gone, or no longer serves the VO, are still there: nobody looks through a
-#: million of them to remove it. A storage element that names no VO serves none.
+#: Replicas of a storage element that was deleted, or no longer serves the VO, are still stored, because finding them
+#: among millions takes too long. A storage element that names no VO serves none.
 _HOLDERS: Final = """
 SELECT replica.lfn, array_agg(replica.storage_element_id)
   FROM resources_replica AS replica
@@ -127,7 +127,7 @@ SELECT replica.lfn, element.id, element.name, element.url, replica.size_bytes, r
  ORDER BY replica.lfn, element.name
 """
 
-#: The ORM cannot tell which rows were new. By name: two requests that tell of the same files wait for each other.
+#: The ORM cannot return which rows were new. In order of names, so that two requests for equal files do not deadlock.
 _REGISTER: Final = """
 INSERT INTO resources_replica AS replica (vo_id, lfn, storage_element_id, size_bytes, checksum)
 SELECT %s, given.lfn, given.storage_element_id, given.size_bytes, given.checksum
@@ -140,7 +140,7 @@ SELECT %s, given.lfn, given.storage_element_id, given.size_bytes, given.checksum
 RETURNING lfn, xmax = 0
 """
 
-#: A storage element that is null stands for all. By name, as they are registered.
+#: A null storage element stands for all. In order of names, as for registrations.
 _LOCK_REMOVED: Final = """
 WITH given AS (
     SELECT * FROM unnest(%s::text[], %s::bigint[]) AS given (lfn, storage_element_id)
@@ -156,8 +156,8 @@ SELECT replica.id
  ORDER BY replica.lfn, replica.storage_element_id
    FOR UPDATE
 """
-#: A statement of its own: one that locks rows and then writes them comes to the versions of its snapshot again, for
-#: which it may wait once more, and others for it.
+#: A separate statement: one that locks rows and then writes them re-reads the versions of its snapshot, for which it
+#: may wait again, and others for it.
 _REMOVE: Final = "DELETE FROM resources_replica WHERE id = ANY(%s) RETURNING lfn"
 
 _MARK: Final = """
@@ -180,8 +180,8 @@ SELECT line, first FROM (
 ) AS told
  WHERE line <> first ORDER BY line LIMIT %s
 """
-#: In the order of the index, whose pages are then written once each. What is known already, word for word, is left out
-#: first: a conflict locks its row, and so writes it, even where nothing is updated.
+#: In the order of the index, whose pages are then written once each. Rows with equal data are left out first: a
+#: conflict locks its row, which writes it even without an update.
 _FROM_LOAD: Final = """
 WITH written AS (
     INSERT INTO resources_replica AS replica (vo_id, lfn, storage_element_id, size_bytes, checksum)
@@ -204,7 +204,7 @@ SELECT vo_id, count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE NOT is_new)
 
 
 class LoadRow(NamedTuple):
-    """One replica as a line of a file tells of it."""
+    """One replica from a line of a file."""
 
     line: int
     vo_id: int
@@ -215,7 +215,7 @@ class LoadRow(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a load wrote for one VO."""
+    """The result of a load for one VO."""
 
     vo_id: int
     new: int
@@ -223,7 +223,7 @@ class Written(NamedTuple):
 
 
 def holders(*, vo_id: int, lfns: Collection[str]) -> dict[str, frozenset[int]]:
-    """Return {file: ids of the storage elements that hold it}, of those of the files that have a replica for the VO."""
+    """Return {file: ids of the storage elements that hold it}, of the files with a replica for the VO."""
     with connection.cursor() as cursor:
         cursor.execute(_HOLDERS, [vo_id, list(lfns)])
         return {lfn: frozenset(elements) for lfn, elements in cursor.fetchall()}
@@ -264,30 +264,30 @@ def remove(rows: Sequence[tuple[str, int | None]], *, vo_id: int) -> list[str]:
 
 @transaction_required
 def mark(lfns: Collection[str], *, vo_id: int | None) -> None:
-    """Note that replicas of the files came or went; the empty name stands for any file, no VO for all."""
+    """Mark files whose replicas changed; the empty name stands for any file, and None for all VOs."""
     with connection.cursor() as cursor:
         cursor.execute(_MARK, [vo_id, sorted(lfns)])
 
 
 @transaction_required
 def begin_load(rows: Iterable[LoadRow]) -> None:
-    """Copy the rows into a table that lasts until they are written, or the transaction fails.
+    """Copy the rows into a temporary table, which exists until ``write_load`` or a rollback.
 
     Args:
-        rows: no text in them may have control characters.
+        rows: without control characters in their texts.
     """
     with connection.cursor() as cursor:
         cursor.execute(_MAKE_LOAD)
         with cursor.copy(_COPY_LOAD) as copy:
             lines = map(_as_copied, rows)
-            # By blocks of text: psycopg takes longer to write a row than all checks of it.
+            # In blocks of text: psycopg takes longer to write a row than all checks of it.
             while block := "".join(islice(lines, _ROWS_OF_BLOCK)):
                 copy.write(block)
         cursor.execute("ANALYZE resources_replica_load")
 
 
 def _as_copied(row: LoadRow) -> str:
-    """Return a row in the text form of COPY, in which nothing printable but a backslash has a meaning."""
+    """Return a row in the text form of COPY, in which backslash is the only special printable character."""
     line, vo_id, lfn, storage_element_id, size_bytes, checksum = row
     if "\\" in lfn:
         lfn = lfn.replace("\\", r"\\")
@@ -297,7 +297,7 @@ def _as_copied(row: LoadRow) -> str:
 
 @transaction_required
 def repeated_lines(*, at_most: int) -> list[tuple[int, int]]:
-    """Return (line, earlier line) of loaded rows that tell of the same replica."""
+    """Return (line, earlier line) of loaded rows for the same replica."""
     with connection.cursor() as cursor:
         cursor.execute(_REPEATED, [at_most])
         return [(line, first) for line, first in cursor.fetchall()]
@@ -305,7 +305,7 @@ def repeated_lines(*, at_most: int) -> list[tuple[int, int]]:
 
 @transaction_required
 def write_load() -> list[Written]:
-    """Insert or update all that was loaded, in one statement, and remove the table."""
+    """Insert or update all loaded rows in one statement, and drop the table."""
     with connection.cursor() as cursor:
         cursor.execute(_FROM_LOAD)
         written = [Written(*row) for row in cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Validators of the JSON columns of resources, for forms; the configuration file names lines instead."""
+"""Validators of the JSON columns of resources, for forms; the configuration file has checks that name lines."""
 
 from collections.abc import Mapping
 
@@ -8,14 +8,14 @@ from resources.domain.parameters import problems_of
 
 
 def valid_parameters(parameters: object) -> None:
-    """Refuse what is not {name: scalar or list of scalars}."""
+    """Refuse anything but {name: scalar or list of scalars}."""
     problems = problems_of(parameters)
     if problems:
         raise ValidationError([f"{name}: {problem}." if name else f"{problem}." for name, problem in problems.items()])
 
 
 def valid_vo_parameters(by_vo: object) -> None:
-    """Refuse what is not {VO: {name: scalar or list of scalars}}."""
+    """Refuse anything but {VO: {name: scalar or list of scalars}}."""
     if not isinstance(by_vo, Mapping):
         raise ValidationError("Use names of VOs, each with its parameters.")
     problems = {

@@ -1,4 +1,4 @@
-"""What a site may say of what goes on there: as numbers, or as SAM's ClassAd (DESIGN §3.6)."""
+"""Advertisements: the load of a site, as numbers or as SAM's ClassAd (docs/architecture.md, Throttles and limits)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,35 +7,35 @@ from typing import Final
 from resources.domain.classad import ClassAd, Value, each_value_of, parse_classad
 from resources.domain.throttles import CUR_MATCHES, NUMBERS, Numbers
 
-#: Of jobs and matches; what the column of the room can store.
+#: Largest number of jobs or matches; the limit of the column ``room``.
 MOST_JOBS: Final = 2**31 - 1
-#: SAM's spelling and HTCondor's. It says that CurMatches changes the advertisement; here it always does.
+#: SAM's spelling and HTCondor's: the ad is re-evaluated after each match. Here it always is.
 WANT_REEVALUATION: Final = ("WantAdReevaluate", "WantAdRevaluate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertisement:
-    """One advertisement, found to be right.
+    """One validated advertisement.
 
-    Make it by ``of_numbers`` or ``of_classad``.
+    Create it by ``of_numbers`` or ``of_classad``.
     """
 
-    #: By SAM's names; whole, 0 to MOST_JOBS.
+    #: By SAM's names; whole numbers, 0 to MOST_JOBS.
     numbers: Numbers
-    #: As it came; empty: it came as numbers.
+    #: The text as received; empty: it came as numbers.
     classad: str = ""
-    #: Higher with each; None: it has none, and is later than any.
+    #: Increases with each advertisement; None: not given, and it counts as the latest.
     sequence: int | None = None
-    #: Seconds between the measurement and the moment when it was sent; at least 0.
+    #: Seconds between the measurement and its sending; at least 0.
     measured_s_ago: float = 0.0
-    #: By which the site knows the gateway that measured; empty: it gives none.
+    #: Name of the gateway that measured; empty: not given.
     gateway: str = ""
 
 
 def of_numbers(
     numbers: Mapping[str, int], *, sequence: int | None = None, measured_s_ago: float = 0.0, gateway: str = ""
 ) -> Advertisement:
-    """Return the advertisement of these numbers, by SAM's names; CurMatches, left out, starts at 0."""
+    """Return the advertisement with these numbers, by SAM's names; CurMatches starts at 0 by default."""
     return Advertisement(
         numbers={CUR_MATCHES: 0, **numbers}, sequence=sequence, measured_s_ago=measured_s_ago, gateway=gateway
     )
@@ -44,14 +44,13 @@ def of_numbers(
 def of_classad(
     text: str, *, sequence: int | None = None, measured_s_ago: float = 0.0, gateway: str = ""
 ) -> Advertisement:
-    """Return the advertisement that *text* is; CurMatches, left out, stays undefined, and a custom policy closed.
+    """Return the advertisement in *text*; without CurMatches that stays undefined, which closes a custom policy.
 
-    It is a record, or has one attribute on each line, as gateways write their ads (HTCondor's old form);
-    in both a backslash in a string begins an escape.
+    The text is a record, or has one attribute per line, as gateways write their ads (HTCondor's old form); in both, a
+    backslash in a string starts an escape.
 
     Raises:
-        ClassAdError: it is no ClassAd, or an attribute that is known here has a value that it cannot have; with line
-            and column.
+        ClassAdError: it is not a ClassAd, or a known attribute has an invalid value; with line and column.
     """
     ad = parse_classad(text, by_lines=True)
     numbers: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What the options of a computing element may say, whatever its backend; they decide what the server itself runs."""
+"""Rules for options of computing elements that hold for every backend; options decide what the server itself runs."""
 
 import re
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Final
 
 from resources.domain.enums import PayloadIdentity
 
-#: The only option of a CE that is for its pilots, whatever its backend.
+#: The only option that concerns the pilots of a CE and not its backend.
 PAYLOAD_USERS = "payload_users"
-#: sudo would take "#0" for root, and "-s" for an option of its own.
+#: Excludes names that sudo reads differently: "#0" as root, "-s" as an option.
 _ACCOUNT = re.compile(r"(?!root$)[A-Za-z_][A-Za-z0-9_.@\\-]*\$?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: Of the commands of a batch system. None of these names a program, a library or a module that would be loaded: those
-#: (LD_PRELOAD, PYTHONPATH, BASH_ENV, …) would run in the server's own process of the command.
+#: Variables allowed for the commands of a batch system. Variables that name a program, a library or a module to load
+#: (LD_PRELOAD, PYTHONPATH, BASH_ENV, …) would run code in a process of the server.
 _ALLOWED_VARIABLE: Final = re.compile(
     r"LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|SLURM_CONF|CONDOR_CONFIG|_CONDOR_[A-Za-z0-9_.]+"
     r"|KRB5CCNAME|X509_USER_PROXY|X509_CERT_DIR|BEARER_TOKEN_FILE"
@@ -25,19 +25,19 @@ _ALLOWED_IN_WORDS: Final = (
 
 
 def payload_users(options: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the names of the accounts; nothing where they are not written as a list of names, or root is one."""
-    told = options.get(PAYLOAD_USERS)
-    if not isinstance(told, list) or not all(isinstance(name, str) and _ACCOUNT.fullmatch(name) for name in told):
+    """Return the account names; empty if the option is not a list of names, or contains root."""
+    accounts = options.get(PAYLOAD_USERS)
+    if not isinstance(accounts, list) or not all(isinstance(a, str) and _ACCOUNT.fullmatch(a) for a in accounts):
         return ()
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(accounts))
 
 
 def flaw_of_accounts(options: Mapping[str, object], *, sudo: bool) -> str | None:
-    """Return what is wrong with the option, in one sentence; None: nothing.
+    """Return what is wrong with the option ``payload_users``, in one sentence; None: no fault.
 
     Args:
         options: of the CE.
-        sudo: whether payloads are to run under these accounts.
+        sudo: whether payloads run under these accounts.
     """
     if PAYLOAD_USERS in options and not payload_users(options):
         return f'The option {PAYLOAD_USERS} is a list of names of Unix accounts but root, such as ["wms01", "wms02"].'
@@ -47,16 +47,16 @@ def flaw_of_accounts(options: Mapping[str, object], *, sudo: bool) -> str | None
 
 
 def of_backend(options: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the options that are for the backend."""
+    """Return the options for the backend."""
     return {name: value for name, value in options.items() if name != PAYLOAD_USERS}
 
 
 def flaw_of_environment(options: Mapping[str, object]) -> str | None:
-    """Return what is wrong with the option ``environment``, in one sentence; None: nothing."""
-    given = options.get("environment", {})
-    if not isinstance(given, Mapping):
-        return f"The option environment must be names with their values; it is {given!r}."
-    for name, value in given.items():
+    """Return what is wrong with the option ``environment``, in one sentence; None: no fault."""
+    environment = options.get("environment", {})
+    if not isinstance(environment, Mapping):
+        return f"The option environment must be names with their values; it is {environment!r}."
+    for name, value in environment.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             return f"The option environment must have names of variables; {name!r} is none."
         if not _ALLOWED_VARIABLE.fullmatch(name):
@@ -69,12 +69,12 @@ def flaw_of_environment(options: Mapping[str, object]) -> str | None:
 def runs_as_the_server(type_: str, options: Mapping[str, object], *, account: str) -> bool:
     """Return whether the pilots of a CE are processes of the server's machine, under the server's account.
 
-    NB: of a batch system only its administrators know where its nodes are.
+    NB: whether a node of a batch system is the server's machine is known only to its administrators.
 
     Args:
         type_: of the CE.
         options: of the CE.
-        account: of the server.
+        account: the server's account.
     """
     if type_ == "local":
         return True
@@ -83,7 +83,7 @@ def runs_as_the_server(type_: str, options: Mapping[str, object], *, account: st
 
 
 def gives_other_accounts(options: Mapping[str, object], identity: str, *, account: str) -> bool:
-    """Return whether no payload of a CE runs under *account*, that of its pilots."""
+    """Return whether no payload of a CE runs under *account*, the account of its pilots."""
     accounts = payload_users(options)
     return identity == PayloadIdentity.SUDO and bool(accounts) and account not in accounts
 

@@ -1,4 +1,4 @@
-"""Definitions of parameters: whether the values of resources and requirements can be compared as defined (RFC7)."""
+"""Definitions of parameters, and the check that values of resources and requirements are comparable (RFC7)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """How one parameter is compared, for some VOs or for all."""
+    """The definition of one parameter: its kind of comparison, for some VOs or for all."""
 
     name: str
     kind: RequirementKind
@@ -22,43 +22,43 @@ class Definition:
     vos: frozenset[str] = frozenset()
 
     def holds_for(self, vo: str) -> bool:
-        """Return whether it holds for the VO of that name."""
+        """Return whether it applies to the VO of this name."""
         return not self.vos or vo in self.vos
 
     def holds_among(self, vos: Iterable[str]) -> bool:
-        """Return whether it holds for one of these VOs; none named: all."""
+        """Return whether it applies to one of these VOs; none given: to any."""
         named = frozenset(vos)
         return not self.vos or not named or not named.isdisjoint(self.vos)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisfitValue:
-    """A value of a level that cannot be compared as its definition says."""
+    """A value of a level that is not comparable by its definition."""
 
-    #: The VO whose parameters hold the value; None: it is one of those for all VOs.
+    #: The VO whose parameters contain the value; None: those for all VOs.
     vo: str | None
-    #: As it is spelled at the level.
+    #: As spelled at the level.
     name: str
     definition: Definition
-    #: What is wrong and what to write: "is a capacity in MB; give a number".
+    #: The fault and the remedy: "is a capacity in MB; give a number".
     problem: str
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether *value* is a number; true and false are none."""
+    """Return whether *value* is a number; true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def kind_problem(value: object, *, kind: RequirementKind | None, unit: str = "") -> str:
-    """Return why *value* cannot be compared by *kind* and what to write, or an empty string.
+    """Return why *value* is not comparable by *kind*, and the remedy; empty: it is.
 
-    Only a capacity restricts its values: it is one number, or several, of 0 or more. Members of a set and exact values
-    may be texts, numbers, true or false; a text and a number that look alike are different values (ADR 31).
+    Only a capacity restricts its values: one number, or several, of 0 or more. Members of a set and exact values may be
+    texts, numbers, true or false; a text and a number that look alike are different values (ADR 31).
 
     Args:
-        value: a scalar or a list; one that is not allowed at all is not this function's business.
-        kind: the definition's; None: there is no definition.
-        unit: of the definition, for the words.
+        value: a scalar or a list; values that are not allowed at all are ignored.
+        kind: of the definition; None: there is no definition.
+        unit: of the definition, for the sentence.
     """
     if kind is not RequirementKind.CAPACITY:
         return ""
@@ -84,12 +84,12 @@ def misfit_values(
     serves: Iterable[str],
     definitions: Mapping[str, Definition],
 ) -> Iterator[MisfitValue]:
-    """Yield each value of one level that cannot be compared as its definition says.
+    """Yield each value of one level that is not comparable by its definition.
 
     Args:
-        parameters: of the level, for all VOs that its site serves.
-        vo_parameters: of the level, {VO: {name: value}}.
-        serves: names of the VOs that the site serves; none: all.
+        parameters: the level's, for all VOs that its site serves.
+        vo_parameters: the level's, {VO: {name: value}}.
+        serves: names of the VOs that the site serves; empty: all.
         definitions: by case-folded name.
     """
     levels: list[tuple[str | None, object]] = [(None, parameters), *vo_parameters.items()]
@@ -103,5 +103,5 @@ def misfit_values(
 
 
 def by_folded_name(definitions: Iterable[Definition]) -> Mapping[str, Definition]:
-    """Return the definitions as ``misfit_values`` takes them."""
+    """Return the definitions in the form for ``misfit_values``."""
     return {canonical_name(definition.name): definition for definition in definitions}

@@ -1,4 +1,4 @@
-"""The words of the resources app: states, types and policies, spelt as in the configuration file."""
+"""Enumerations of resources: states, types and policies, spelled as in the configuration file."""
 
 from enum import StrEnum
 
@@ -8,14 +8,14 @@ class ResourceState(StrEnum):
 
     #: Takes jobs and pilots.
     ACTIVE = "active"
-    #: Takes no new job and no new pilot; what runs there ends in peace.
+    #: Takes no new job and no new pilot; what runs there ends normally.
     DRAINING = "draining"
-    #: As draining; besides, pilots that still wait there are removed and none may register.
+    #: As draining; in addition, pilots that wait there are removed and none may register.
     BANNED = "banned"
 
 
 class PayloadIdentity(StrEnum):
-    """How far a payload's Unix identity is kept apart from the pilot's (PIL §3.1)."""
+    """Separation of a payload's Unix identity from the pilot's (PIL §3.1)."""
 
     NONE = "none"
     ENVIRONMENT = "environment"
@@ -23,14 +23,14 @@ class PayloadIdentity(StrEnum):
 
 
 class PilotType(StrEnum):
-    """Whose jobs a pilot may run (PIL §3.1)."""
+    """Type of a pilot, by whose jobs it may run (PIL §3.1)."""
 
     PRIVATE = "private"
     GENERIC = "generic"
 
 
 class ThrottlePolicy(StrEnum):
-    """SAM's policies that limit the flow of jobs to a site; '' is none."""
+    """SAM's policies that limit the flow of jobs to a site; '' is no policy."""
 
     NONE = ""
     MATCHES = "matches"
@@ -41,14 +41,14 @@ class ThrottlePolicy(StrEnum):
 
 
 class WhenExpired(StrEnum):
-    """What a throttle does when the site no longer advertises."""
+    """Behaviour of a throttle after the site's last advertisement has expired."""
 
     COUNT = "count"
     CLOSED = "closed"
 
 
 class RequirementKind(StrEnum):
-    """How a requirement compares with a resource's parameter (RFC7)."""
+    """Kind of comparison between a requirement and a resource's parameter (RFC7)."""
 
     SET = "set"
     CAPACITY = "capacity"
@@ -56,7 +56,7 @@ class RequirementKind(StrEnum):
 
 
 class SiteTokenPurpose(StrEnum):
-    """What a site's token opens."""
+    """Permitted use of a site's token."""
 
     ADVERTISE = "advertise"
     REGISTER = "register"

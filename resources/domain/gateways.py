@@ -1,4 +1,4 @@
-"""What each gateway of a site advertised last, and which advertisements are outdated (ADR 30)."""
+"""State of a site's gateways: the last advertisement of each, and the check for outdated ones (ADR 30)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,40 +9,40 @@ from resources.domain.advertisements import Advertisement
 from resources.domain.throttles import GatewayAdvertisement, Numbers
 from wms.kernel.time_texts import to_the_second
 
-#: Of one site at a time.
+#: Gateways of one site at a time.
 MOST_GATEWAYS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayState:
-    """The last accepted advertisement of one gateway, and what became of those since."""
+    """The last accepted advertisement of one gateway, and the last one ignored since."""
 
-    #: Empty: the gateway that gives no name.
+    #: Empty: the gateway without a name.
     name: str = ""
     numbers: Numbers
     classad: str = ""
     measured_at: datetime
     advertised_at: datetime
-    #: Of the last accepted advertisement that had one, and when that was measured.
+    #: Of the last accepted advertisement with a sequence; and its time of measurement.
     sequence: int | None = None
     sequence_at: datetime | None = None
-    #: When an advertisement was ignored since, and why; None: none was.
+    #: Time and reason of the last advertisement ignored since; None: none was.
     ignored_at: datetime | None = None
     why_ignored: str = ""
 
     @property
     def ad(self) -> GatewayAdvertisement:
-        """What it advertised."""
+        """Return the advertisement."""
         return GatewayAdvertisement(gateway=self.name, numbers=self.numbers, classad=self.classad)
 
     def holds(self, *, now: datetime, validity: timedelta) -> bool:
-        """Return whether the advertisement has not expired."""
+        """Return whether the advertisement is still valid."""
         return self.measured_at + validity > now
 
     def last_sequence(self, *, now: datetime, validity: timedelta) -> tuple[int, datetime] | None:
-        """Return the sequence that the next one must exceed, and when it is forgotten; None: any will do.
+        """Return the sequence that the next one must exceed, and when this ends; None: there is no bound.
 
-        It is forgotten when the advertisement that had it expires: so nothing locks a gateway out for ever.
+        The bound ends when its advertisement expires, so that no gateway is locked out for ever.
         """
         if self.sequence is None or self.sequence_at is None or self.sequence_at + validity <= now:
             return None
@@ -51,7 +51,7 @@ class GatewayState:
     def why_outdated(
         self, advertisement: Advertisement, *, measured_at: datetime, now: datetime, validity: timedelta
     ) -> str:
-        """Return in one sentence why *advertisement* is not later than this, and what to do; empty: it is."""
+        """Return, in one sentence with the remedy, why *advertisement* is outdated; empty: it is not."""
         last = self.last_sequence(now=now, validity=validity)
         if advertisement.sequence is not None and last is not None and advertisement.sequence <= last[0]:
             return (
@@ -84,7 +84,7 @@ class GatewayState:
         return replace(self, ignored_at=now, why_ignored=why)
 
     def as_record(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return the state as a JSON value."""
         values = {name: getattr(self, name) for name in (*_PLAIN, *_MOMENTS)}
         return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
@@ -94,7 +94,7 @@ _MOMENTS: Final = ("measured_at", "advertised_at", "sequence_at", "ignored_at")
 
 
 def gateway_states(records: Iterable[Mapping[str, Any]]) -> Sequence[GatewayState]:
-    """Return what was stored by ``as_record``."""
+    """Return the states stored by ``as_record``."""
     return [GatewayState(**{**record, **_moments(record)}) for record in records]
 
 

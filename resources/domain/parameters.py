@@ -1,4 +1,4 @@
-"""Parameters of resources: which values are allowed, and how queue, CE and site inherit them (RFC7, RFC 5)."""
+"""Parameters of resources: allowed values, and their inheritance from site to CE to queue (RFC7, RFC 5)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,33 +9,33 @@ from typing import NamedTuple
 
 from wms.kernel.names import composed
 
-#: A single value; as a number it is finite and within ±2^63.
+#: A single value; a number is finite and within ±2^63.
 Scalar = str | int | float | bool
-#: A list has no order and no duplicates; one of one element is that element.
+#: A list has no order and no duplicates; a list of one element equals that element.
 Value = Scalar | tuple[Scalar, ...]
 Parameters = Mapping[str, Value]
-#: What tells scalars apart and orders them.
+#: Key for the equality and order of scalars.
 Identity = tuple[str, float | int, str]
 
 MAX_NAME_LENGTH = 128
 MAX_TEXT_LENGTH = 1024
 MAX_VALUES = 1000
-#: Neither PostgreSQL's jsonb nor JSON in other languages carries more, or half of a character pair.
+#: Characters that PostgreSQL's jsonb or JSON of other languages cannot store.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _LARGEST = 2**63
 
 
 class ValueProblem(ValueError):  # noqa: N818 - a sentence on its way to a caller that knows the field
-    """A parameter's name or value is not allowed; the text says why."""
+    """A parameter's name or value is not allowed; the text is the reason."""
 
 
 def canonical_name(name: object) -> str:
-    """Return the name as it is compared: without regard to case, in Unicode's NFC.
+    """Return the name in the form for comparisons: case-folded and in Unicode's NFC.
 
     Raises:
-        ValueProblem: it is no name.
+        ValueProblem: it is not a valid name.
     """
-    # Composed again: to fold the case may decompose.
+    # Normalised again, because case folding may decompose.
     folded = composed(composed(name).strip().casefold()) if isinstance(name, str) else ""
     if not 1 <= len(folded) <= MAX_NAME_LENGTH or _UNSTORABLE.search(folded):
         raise ValueProblem(f"a name is a text of 1 to {MAX_NAME_LENGTH} characters")
@@ -43,7 +43,7 @@ def canonical_name(name: object) -> str:
 
 
 def folded_name(name: object) -> str:
-    """Return the name as it is compared, as ``canonical_name``; empty: it is no name."""
+    """Return ``canonical_name``, or an empty string if it is not a valid name."""
     try:
         return canonical_name(name)
     except ValueProblem:
@@ -51,10 +51,10 @@ def folded_name(name: object) -> str:
 
 
 def canonical_value(value: object) -> Value:
-    """Return the one spelling of *value*: whole numbers without a fraction, lists sorted and without duplicates.
+    """Return the canonical form of *value*: integers without a fraction, lists sorted and without duplicates.
 
     Raises:
-        ValueProblem: it is neither a scalar nor a non-empty list of scalars, or it is out of range.
+        ValueProblem: it is not a scalar or a non-empty list of scalars, or is out of range.
     """
     if not isinstance(value, Sequence | AbstractSet) or isinstance(value, str | bytes):
         return _canonical_scalar(value)
@@ -74,14 +74,14 @@ def _canonical_scalar(value: object) -> Scalar:
             raise ValueProblem(f"a text holds at most {MAX_TEXT_LENGTH} characters and none of them is NUL")
         return composed(value)
     if isinstance(value, int | float):
-        if not -_LARGEST <= value < _LARGEST:  # NB: so is what is no number at all
+        if not -_LARGEST <= value < _LARGEST:  # NB: also true of NaN
             raise ValueProblem("a number is finite and fits in 64 bits")
         return int(value) if value == int(value) else value
     raise ValueProblem("use a text, a number, true or false, or a list of these")
 
 
 def identity(scalar: Scalar) -> Identity:
-    """Return what tells values apart: ``true`` is not 1, and ``"1"`` is not 1."""
+    """Return the key for equality: ``true`` differs from 1, and so does ``"1"``."""
     if isinstance(scalar, bool):
         return ("boolean", scalar, "")
     if isinstance(scalar, str):
@@ -90,34 +90,34 @@ def identity(scalar: Scalar) -> Identity:
 
 
 def values_of(value: Value) -> tuple[Scalar, ...]:
-    """Return the value as a list: a scalar is a list of one."""
+    """Return the value as a tuple; a scalar becomes a tuple of one."""
     return value if isinstance(value, tuple) else (value,)
 
 
 def canonical(parameters: Mapping[str, object]) -> Parameters:
     """Return the parameters of one level in canonical form, sorted by name.
 
-    What is not allowed (a row written by hand) is left out: a resource does not offer what nobody can read.
+    Invalid entries (of a row written by hand) are left out, so that a resource does not offer them.
     """
-    found: dict[str, Value] = {}
+    valid: dict[str, Value] = {}
     for name, value in parameters.items():
         try:
-            found[canonical_name(name)] = canonical_value(value)
+            valid[canonical_name(name)] = canonical_value(value)
         except ValueProblem:
             continue
-    return dict(sorted(found.items()))
+    return dict(sorted(valid.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelParameters:
-    """What one level says itself: for every VO, and for the VO in question."""
+    """The parameters of one level: for every VO, and for one VO."""
 
     general: Mapping[str, object] = field(default_factory=dict)
     of_vo: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def read(cls, general: object, by_vo: object, *, vo: str | None) -> "LevelParameters":
-        """Return the level as stored: two JSON columns, of which whoever wrote them by hand may have made anything."""
+        """Return the parameters from the two JSON columns of a level, whose content may be invalid."""
         of_vo = by_vo.get(vo) if isinstance(by_vo, Mapping) and vo is not None else None
         return cls(
             general=general if isinstance(general, Mapping) else {},
@@ -126,7 +126,7 @@ class LevelParameters:
 
 
 def inherit(inherited: Parameters, level: LevelParameters) -> Parameters:
-    """Return what is in force at *level*, given what is in force one level further out."""
+    """Return the parameters in force at *level*, from those in force one level further out."""
     return {**inherited, **canonical(level.general), **canonical(level.of_vo)}
 
 
@@ -134,11 +134,11 @@ def effective(*levels: LevelParameters) -> Parameters:
     """Return the parameters in force for one VO.
 
     Args:
-        levels: the outermost first: site, then computing element, then queue.
+        levels: site, then computing element, then queue.
 
     Returns:
-        {case-folded name: value}. The level decides first (queue over CE over site), then the VO's value over the
-        general one at that level. A list replaces the inherited one, it does not merge.
+        {case-folded name: value}. The innermost level with a value decides (queue over CE over site), and within a
+            level the VO's value over the general one. A list replaces the inherited one, it does not merge.
 
     Source: RFC7, paragraph 6 ("queues are inheriting parameters …"); ADR 6.
     """
@@ -149,20 +149,20 @@ def effective(*levels: LevelParameters) -> Parameters:
 class InForce(NamedTuple):
     """The parameters in force for several VOs."""
 
-    #: With the same value for each of them.
+    #: Those with equal values for all of the VOs.
     common: Parameters
-    #: The others, by VO; a VO without any is missing.
+    #: The others, by VO; VOs without any are missing.
     own: Mapping[str, Parameters]
 
 
 def in_force(by_vo: Mapping[str, Parameters]) -> InForce:
-    """Return what holds for each of some VOs, and what for some of them only.
+    """Separate the parameters that are equal for all VOs from the others.
 
     Args:
-        by_vo: as ``effective`` returns them, by the name of the VO.
+        by_vo: results of ``effective``, by the name of the VO.
     """
     every = list(by_vo.values())
-    # By identity: for Python True equals 1, for a resource it does not.
+    # By identity: True equals 1 in Python, but not as a parameter.
     common = {
         name: value
         for name, value in (every[0] if every else {}).items()
@@ -176,24 +176,24 @@ def in_force(by_vo: Mapping[str, Parameters]) -> InForce:
 
 
 def _says(parameters: Parameters, name: str, value: Value) -> bool:
-    said = parameters.get(name)
-    return said is not None and [*map(identity, values_of(said))] == [*map(identity, values_of(value))]
+    own = parameters.get(name)
+    return own is not None and [*map(identity, values_of(own))] == [*map(identity, values_of(value))]
 
 
 def problems_of(parameters: object) -> Mapping[str, str]:
-    """Return {name: sentence} for what is not allowed in one level's parameters; '' names the whole."""
+    """Return {name: sentence} for the faults of one level's parameters; '' stands for the whole."""
     if not isinstance(parameters, Mapping):
         return {"": "use names with their values"}
-    found: dict[str, str] = {}
-    seen: dict[str, object] = {}
+    sentences: dict[str, str] = {}
+    spellings: dict[str, object] = {}
     for name, value in parameters.items():
         try:
             folded = canonical_name(name)
             canonical_value(value)
         except ValueProblem as problem:
-            found[str(name)] = str(problem)
+            sentences[str(name)] = str(problem)
             continue
-        if folded in seen:
-            found[str(name)] = f'"{seen[folded]}" is the same name; case is ignored'
-        seen[folded] = name
-    return found
+        if folded in spellings:
+            sentences[str(name)] = f'"{spellings[folded]}" is the same name; case is ignored'
+        spellings[folded] = name
+    return sentences

@@ -1,4 +1,4 @@
-"""Requirements of jobs on the parameters of resources, and the submit pools that they name (RFC7)."""
+"""Requirements of jobs on the parameters of resources, and the ids of their submit pools (RFC7)."""
 
 import json
 import re
@@ -28,10 +28,10 @@ from wms.kernel.names import did_you_mean
 
 #: In canonical form: names case-folded and sorted, values canonical.
 Requirements = Mapping[str, Value]
-#: How names are compared, by case-folded name; a name that is missing is compared as its value suggests.
+#: Kinds of comparison, by case-folded name; for missing names the value decides.
 Kinds = Mapping[str, RequirementKind]
 
-#: Units of capacities, such as MB, by case-folded name; for people, nothing is converted.
+#: Units of capacities, such as MB, by case-folded name; shown to people, never converted.
 Units = Mapping[str, str]
 
 NO_KINDS: Kinds = MappingProxyType({})
@@ -39,7 +39,7 @@ NO_UNITS: Units = MappingProxyType({})
 NO_SPELLINGS: Mapping[str, str] = MappingProxyType({})
 MAX_NAMES = 100
 _FIELD = "requirements"
-#: Texts that a reader would take for something else: for a number, for true or false, or for nothing.
+#: Texts that a reader could take for a number, true, false or nothing.
 _MISLEADING = re.compile(r"|\s.*|.*\s|[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|true|false", re.IGNORECASE | re.DOTALL)
 _NO_EXPRESSIONS = (
     "expressions are not understood here; write a record of names and values, such as "
@@ -48,7 +48,7 @@ _NO_EXPRESSIONS = (
 
 
 class RequirementsError(RejectedError):
-    """A job's requirements cannot be understood, or nothing could ever meet them."""
+    """A job's requirements are invalid, or no resource could ever meet them."""
 
     code = "bad_requirements"
 
@@ -59,20 +59,20 @@ def _refused(problems: Mapping[str, list[str]]) -> RequirementsError:
 
 
 def _about(name: object, problem: str) -> dict[str, list[str]]:
-    """Return the field error of one requirement; it names it as the user does, for texts are shown without fields."""
+    """Return the error of one requirement; the sentence repeats its name, as it is also shown without the field."""
     return {f"{_FIELD}.{name}": [f"The requirement {shown(name)} {problem}"]}
 
 
 def canonical(requirements: object) -> dict[str, Value]:
-    """Return the one spelling of a job's requirements, so that equal ones are equal.
+    """Return the canonical form of a job's requirements; equal requirements have equal forms.
 
-    Names are case-folded and sorted; a list is a sorted set, and one of one element is that element; numbers are in
-    their shortest form. The values' case counts. What is already canonical (also as JSON) is left as it is.
+    Names are case-folded and sorted; a list is a sorted set, and a list of one element is that element; numbers have
+    their shortest form. The case of values matters. A canonical form (also from JSON) stays as it is.
 
     Raises:
-        RequirementsError: field errors named ``requirements`` or ``requirements.Name``.
+        RequirementsError: with errors of ``requirements`` or ``requirements.Name``.
 
-    Source: RFC7, "orders them alphabetically and creates a unique hash"; DESIGN §3.4.
+    Source: RFC7, "orders them alphabetically and creates a unique hash".
     """
     if isinstance(requirements, str):
         raise _refused({_FIELD: [f"requirements: {_NO_EXPRESSIONS}"]})
@@ -80,7 +80,7 @@ def canonical(requirements: object) -> dict[str, Value]:
         raise _refused({_FIELD: ['requirements: use a record of names and values, such as {"Memory": 4000}.']})
     if len(requirements) > MAX_NAMES:
         raise _refused({_FIELD: [f"requirements: at most {MAX_NAMES} names are accepted."]})
-    found: dict[str, Value] = {}
+    canonical_values: dict[str, Value] = {}
     problems: dict[str, list[str]] = {}
     for name, value in requirements.items():
         try:
@@ -89,12 +89,12 @@ def canonical(requirements: object) -> dict[str, Value]:
         except ValueProblem as problem:
             problems |= _about(name, f"is not accepted: {problem}.")
             continue
-        if folded in found:
+        if folded in canonical_values:
             problems |= _about(name, "is given twice; the case of a name is ignored.")
-        found[folded] = canonical_form
+        canonical_values[folded] = canonical_form
     if problems:
         raise _refused(problems)
-    return dict(sorted(found.items()))
+    return dict(sorted(canonical_values.items()))
 
 
 def submit_pool_id(vo: str, requirements: Requirements) -> str:
@@ -115,23 +115,22 @@ def check(
     units: Units = NO_UNITS,
     hint: Callable[[str], str] = _no_hint,
 ) -> None:
-    """Refuse names that no resource carries and no definition knows, and values that cannot be compared.
+    """Refuse names that no resource and no definition has, and values that are not comparable.
 
     Args:
-        requirements: as the user spelled them, for errors name them so.
+        requirements: as the user wrote them, for the errors.
         known: names as configured, in any case.
         kinds, units: see Kinds and Units.
-        hint: returns where an unknown name belongs instead, with a leading space; empty: the nearest one is suggested.
+        hint: returns where an unknown name belongs instead, with a leading space; if empty, the nearest name is named.
 
     Raises:
-        RequirementsError: it has no canonical form; or naming the nearest known name (a typing error would otherwise
-            wait for ever).
+        RequirementsError: an invalid form, or an unknown name, whose job would wait forever.
     """
-    wanted = canonical(requirements)
+    required = canonical(requirements)
     stated = {canonical_name(name): name for name in requirements}
     spellings = {folded_name(name): name for name in known}
     problems: dict[str, list[str]] = {}
-    for name, value in wanted.items():
+    for name, value in required.items():
         if name not in spellings:
             instead = hint(stated[name]) or did_you_mean(stated[name], spellings.values())
             problems |= _about(stated[name], f"is described by no resource of your VO.{instead}")
@@ -142,7 +141,7 @@ def check(
 
 
 def satisfied(requirements: Requirements, parameters: Parameters, kinds: Kinds = NO_KINDS) -> bool:
-    """Return whether a resource with these parameters is eligible: nothing in ``unmet`` speaks against it."""
+    """Return whether a resource with these parameters is eligible: ``unmet`` would be empty."""
     return all(meets(name, value, parameters.get(name), kinds) for name, value in requirements.items())
 
 
@@ -156,19 +155,19 @@ def unmet(
 ) -> tuple[str, ...]:
     """Return one sentence for each requirement that a resource does not meet; empty: it is eligible.
 
-    A parameter that is absent is not met. By kind (the definition's, else: a number is a capacity, everything else a
-    set) the others are met when
+    A missing parameter does not meet a requirement. Otherwise the kind decides (by definition; else a number is a
+    capacity, and everything else a set). A requirement is met when
 
-    - set: one of the values asked for is among the resource's;
-    - capacity: the resource's is at least the value asked for (the least of several). RFC7 says "greater", but 4000
-      must fit 4000 (ADR 7). A resource that gives several values promises only the least;
-    - exact: the resource has no other value than those asked for.
+    - set: the resource has one of the required values;
+    - capacity: the resource's value is at least the required one (the least of several). RFC7 says "greater", but
+      4000 must fit 4000 (ADR 7). Of several values of a resource, the least counts;
+    - exact: the resource has only required values.
 
     Args:
         requirements: in canonical form.
         parameters: as ``parameters.effective`` returns them.
         kinds, units: see Kinds and Units.
-        spelled: how names are shown, by case-folded name; one that is missing is shown as it is.
+        spelled: names for the sentences, by case-folded name.
 
     Source: RFC7, the list after the example.
     """
@@ -180,44 +179,44 @@ def unmet(
 
 
 def meets(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> bool:
-    """Return whether a resource that offers *offered* (None: nothing) under *name* meets what is asked of it."""
+    """Return whether a resource with value *offered* (None: no value) under *name* meets the requirement."""
     return offered is not None and RequiredValue.of(name, asked, kinds).is_met_by(Offered.of(offered))
 
 
 class Offered(NamedTuple):
-    """The value of a resource, as demands are compared with it."""
+    """The value of a resource, prepared for comparison."""
 
     has: frozenset[Identity]
-    #: The least; None: some of its values are no numbers.
+    #: The least number; None: not all of its values are numbers.
     capacity: float | None
 
     @classmethod
     def of(cls, value: Value) -> Self:
-        """Return the form of a canonical *value*."""
+        """Return the prepared form of a canonical *value*."""
         scalars = values_of(value)
         numbers = [scalar for scalar in scalars if is_number(scalar)]
         return cls(frozenset(map(identity, scalars)), min(numbers) if len(numbers) == len(scalars) else None)
 
 
 class RequiredValue(NamedTuple):
-    """What one requirement asks, made once for many resources."""
+    """One requirement, prepared for comparison with many resources."""
 
     kind: RequirementKind
     asked_for: frozenset[Identity]
-    #: The least capacity that will do; None: no number is asked for.
+    #: The least required number; None: no number is required.
     least: float | None
 
     @classmethod
     def of(cls, name: str, asked: Value, kinds: Kinds) -> Self:
-        """Return the demand of *asked* under *name*."""
-        # NB: canonical requirements that come from the database have lists where tuples were.
-        wanted = tuple(asked) if isinstance(asked, tuple | list) else (asked,)
-        numbers = [scalar for scalar in wanted if is_number(scalar)]
-        kind = kinds.get(name) or _kind_by_value(wanted)
-        return cls(kind, frozenset(map(identity, wanted)), min(numbers, default=None))
+        """Return the prepared form of the requirement *asked* under *name*."""
+        # NB: canonical requirements from the database have lists in place of tuples.
+        required = tuple(asked) if isinstance(asked, tuple | list) else (asked,)
+        numbers = [scalar for scalar in required if is_number(scalar)]
+        kind = kinds.get(name) or _kind_by_value(required)
+        return cls(kind, frozenset(map(identity, required)), min(numbers, default=None))
 
     def is_met_by(self, offered: Offered) -> bool:
-        """Return whether the resource has what is asked for."""
+        """Return whether the resource meets the requirement."""
         match self.kind:
             case RequirementKind.CAPACITY:
                 return self.least is not None and offered.capacity is not None and self.least <= offered.capacity
@@ -227,12 +226,12 @@ class RequiredValue(NamedTuple):
                 return not offered.has.isdisjoint(self.asked_for)
 
 
-def _kind_by_value(wanted: tuple[Scalar, ...]) -> RequirementKind:
-    return RequirementKind.CAPACITY if len(wanted) == 1 and is_number(wanted[0]) else RequirementKind.SET
+def _kind_by_value(required: tuple[Scalar, ...]) -> RequirementKind:
+    return RequirementKind.CAPACITY if len(required) == 1 and is_number(required[0]) else RequirementKind.SET
 
 
 class Misses(StrEnum):
-    """In what way a resource does not meet a requirement."""
+    """The reason why a resource does not meet a requirement."""
 
     NOT_DESCRIBED = "not_described"
     TOO_SMALL = "too_small"
@@ -242,7 +241,7 @@ class Misses(StrEnum):
 
 
 def how_missed(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> Misses | None:
-    """Return in what way a resource that offers *offered* (None: nothing) misses what is asked; None: it meets it."""
+    """Return why a resource with value *offered* (None: no value) does not meet the requirement; None: it does."""
     if offered is None:
         return Misses.NOT_DESCRIBED
     demand, there = RequiredValue.of(name, asked, kinds), Offered.of(offered)
@@ -257,7 +256,7 @@ def how_missed(name: str, asked: Value, offered: Value | None, kinds: Kinds) -> 
 
 
 def in_words(value: object, *, unit: str = "") -> str:
-    """Return a value as people read it, such as "4000 MB" or "AppVersion1 or AppVersion2"."""
+    """Return a value as readable text, such as "4000 MB" or "AppVersion1 or AppVersion2"."""
     several = value if isinstance(value, tuple | list) else (value,)
     words = " or ".join(map(_word, several))
     return f"{words} {unit}" if unit and all(map(is_number, several)) else words
@@ -266,12 +265,12 @@ def in_words(value: object, *, unit: str = "") -> str:
 def _word(scalar: object) -> str:
     if isinstance(scalar, bool):
         return str(scalar).lower()
-    # A text is not the number that it looks like: "4000 there, 4000 asked for" would help nobody.
+    # A text that looks like a number gets quotes; otherwise a sentence could say "4000 there, 4000 asked for".
     return f'"{scalar}"' if isinstance(scalar, str) and _MISLEADING.fullmatch(scalar) else str(scalar)
 
 
 def requirements_in_words(requirements: Mapping[str, object], *, units: Units = NO_UNITS) -> str:
-    """Return what is required as people read it, such as "Memory = 4000 MB and CPUModel = Xeon", names as spelled."""
+    """Return requirements as readable text, such as "Memory = 4000 MB and CPUModel = Xeon"; names stay as spelled."""
     return " and ".join(
         f"{name} = {in_words(value, unit=units.get(folded_name(name), ''))}" for name, value in requirements.items()
     )

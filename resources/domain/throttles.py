@@ -1,12 +1,12 @@
-"""How a site limits the flow of jobs to it: SAM's policies, and how many matches each leaves (DESIGN §3.6).
+"""Throttles of sites: SAM's policies, and the matches that each leaves (docs/architecture.md, Throttles and limits).
 
-A site advertises what goes on there. CurMatches starts at what the policy makes of that, grows by one with each match,
-and nothing is subtracted until the next advertisement; the site takes a match only while its policy's condition is true
-of CurMatches before it. So what a policy says of one advertisement is one number: the matches until it is closed.
+A site advertises its load. CurMatches starts at a value that the policy computes from it and grows by one with each
+match, without decrease until the next advertisement; the site accepts a match while the policy's condition is true of
+the CurMatches before it. So for one advertisement, a policy comes down to the number of matches until it closes.
 
 An advertisement may have ``Requirements`` of its own. "If either requirement conditions evaluate to FALSE …, the match
-fails" (SAM §2), so under every policy they must be TRUE too. A site may have several gateways, each of which advertises
-(ADR 30): the policy is about the sum of their numbers, and each advertisement must accept the match by itself.
+fails" (SAM §2), so under every policy they must be TRUE too. A site may have several gateways, each with its own
+advertisements (ADR 30): the policy applies to the sums of their numbers, and each advertisement to itself.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ from resources.domain.classad import (
 )
 from resources.domain.enums import ThrottlePolicy
 
-#: By the names under which SAM advertises them; whole numbers, at least 0.
+#: {name in SAM's advertisements: whole number, at least 0}.
 Numbers = Mapping[str, int]
 
 CUR_MATCHES: Final = "CurMatches"
@@ -43,7 +43,7 @@ MAX_SUBMITTING: Final = "MaxSubmittingJobs"
 MAX_SUBMITTING_AND_GATHERING: Final = "MaxSubmittingAndOutputGatheringJobs"
 MAX_JOBS: Final = "MaxJobs"
 REQUIREMENTS: Final = "Requirements"
-#: By SAM's names: as our settings and requests are called.
+#: {SAM's name: name of the setting and of the request field}.
 FIELD_OF_MAXIMUM: Final[Mapping[str, str]] = MappingProxyType(
     {
         MAX_MATCHES: "max_matches",
@@ -53,17 +53,17 @@ FIELD_OF_MAXIMUM: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 MAXIMA: Final = tuple(FIELD_OF_MAXIMUM)
-#: What a site may advertise under these names is a number.
+#: Advertised attributes that are numbers.
 NUMBERS: Final = (CUR_MATCHES, SUBMITTING, GATHERING, CURRENT, *MAXIMA)
-#: An expression that stays true for so many matches is asked again after them.
+#: Matches for which an expression is evaluated in advance; after them it is evaluated again.
 MOST_TRIED: Final = 1000
-#: Of one evaluation, some milliseconds at worst: pilots wait for it.
+#: Steps of one evaluation, some milliseconds at worst: pilots wait for it.
 MAX_STEPS: Final = 5000
-#: So long a site's expression is asked about jobs; then the site counts as closed, whose own expression is so slow.
+#: Seconds for evaluating a site's expression on many jobs; after them the site counts as closed.
 PATIENCE_S: Final = 0.5
 
 NO_JOB: Final = classad_of({})
-#: The attributes of TARGET, which is a job; any other is undefined (taskqueues.services.classads).
+#: The attributes of TARGET, the job; all others are undefined (taskqueues.services.classads).
 JOB_ATTRIBUTES: Final = (
     *("Owner", "OwnerGroup", "VO", "Setup", "CPUTime", "JobType", "Site", "BannedSites", "GridCE", "Platform"),
     *(
@@ -85,9 +85,9 @@ _CONSTANTS: Final = frozenset(name.lower() for name in NUMBERS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAdvertisement:
-    """What one gateway of a site advertised last, or the server counted in its place."""
+    """The last advertisement of one gateway, or the server's own count."""
 
-    #: Of the gateway; empty: it has none.
+    #: Name of the gateway; empty: it has none.
     gateway: str = ""
     numbers: Numbers
     #: Empty: it came as numbers.
@@ -95,7 +95,7 @@ class GatewayAdvertisement:
 
 
 def sum_of(ads: Iterable[GatewayAdvertisement]) -> dict[str, int]:
-    """Return the numbers of a site: the sums of those that each of its gateways advertises."""
+    """Return the numbers of a site: the sums over its gateways, for the names that all of them advertise."""
     numbers = [ad.numbers for ad in ads]
     names = [name for name in NUMBERS if numbers and all(name in each for each in numbers)]
     return {name: sum(each[name] for each in numbers) for name in names}
@@ -103,11 +103,11 @@ def sum_of(ads: Iterable[GatewayAdvertisement]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleCondition:
-    """An expression that must be TRUE of a match."""
+    """An expression that must be TRUE for a match."""
 
-    #: None: what was configured, or advertised, is no expression.
+    #: None: the configured or advertised text is not an expression.
     expression: Expression | None
-    #: The ad of which it is asked, for the next match.
+    #: MY of the expression, for the next match.
     my: ClassAd
     reach: Reach
     #: Whether the site advertised it; else it is configured.
@@ -116,12 +116,12 @@ class ThrottleCondition:
 
     @property
     def asks_of_the_job(self) -> bool:
-        """Whether its value may depend on the job."""
+        """Return whether its value may depend on the job."""
         return bool(self.reach.in_target)
 
     @property
     def counts_matches(self) -> bool:
-        """Whether its value may depend on CurMatches."""
+        """Return whether its value may depend on CurMatches."""
         return CUR_MATCHES.lower() in self.reach.own
 
     def holds(self, job: ClassAd = NO_JOB) -> bool:
@@ -135,7 +135,7 @@ class ThrottleCondition:
         return may_be_true(self.expression, my=self.my, unknown=_UNKNOWN, max_steps=MAX_STEPS)
 
     def in_words(self) -> str:
-        """Return what its value is, one that does not hold."""
+        """Return the value of an expression that does not hold, in words."""
         if self.expression is None or self.asks_of_the_job:
             return "not TRUE"
         try:
@@ -149,28 +149,28 @@ class ThrottleCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
-    """The policy of a site, and what is known of the site at one moment."""
+    """The policy of a site, and its load at one moment."""
 
     policy: ThrottlePolicy
-    #: The site's configured maxima; of those advertised too the smaller ones.
+    #: The site's configured maxima; of an advertised and a configured maximum the smaller one counts.
     maxima: Numbers
     #: Of the policy ``custom``: a ClassAd expression.
     requirements: str = ""
-    #: What was advertised, or counted; what is missing is undefined.
+    #: Advertised or counted numbers; missing ones are undefined.
     advertised: Numbers
     #: The advertisement in ClassAd form; empty: it came as numbers.
     classad: str = ""
-    #: What each gateway advertised, of which *advertised* are the sums; none: *advertised* and *classad* are all.
+    #: The gateways' advertisements, of which *advertised* are the sums; empty: *advertised* and *classad* are all.
     gateways: tuple[GatewayAdvertisement, ...] = ()
 
     def maximum(self, name: str) -> int | None:
-        """Return the smaller of what is configured and what is advertised; None: neither is."""
-        known = [numbers[name] for numbers in (self.maxima, self.advertised) if name in numbers]
-        return min(known, default=None)
+        """Return the smaller of the configured and the advertised maximum; None: neither is given."""
+        maxima = [numbers[name] for numbers in (self.maxima, self.advertised) if name in numbers]
+        return min(maxima, default=None)
 
     @property
     def start(self) -> int | None:
-        """CurMatches right after the advertisement; None: it is undefined, and nothing is accepted."""
+        """Return CurMatches right after the advertisement; None: undefined, and no match is accepted."""
         match self.policy:
             case ThrottlePolicy.LEVEL0:
                 return self.sum_of(SUBMITTING)
@@ -184,7 +184,7 @@ class Throttle:
 
     @property
     def most(self) -> int | None:
-        """The matches from the advertisement until the policy's numbers close it; None: they do not (``custom``)."""
+        """Return the matches from the advertisement until the numbers close it; None: they do not (``custom``)."""
         if self.policy is ThrottlePolicy.CUSTOM:
             return None
         lefts = [
@@ -194,9 +194,9 @@ class Throttle:
 
     @property
     def room(self) -> int | None:
-        """The matches from the advertisement until it is closed; None: an expression has to be evaluated for each.
+        """Return the matches from the advertisement until it closes; None: an expression must be evaluated for each.
 
-        What an expression says that looks neither at the job nor at CurMatches is the same for all matches.
+        An expression that depends neither on the job nor on CurMatches is evaluated once.
         """
         most = self.most
         if most is None or most == 0:
@@ -209,7 +209,7 @@ class Throttle:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What is neither configured nor advertised, though the policy asks for it; with it missing it is closed."""
+        """Return the names that the policy needs and that are neither configured nor advertised; these close it."""
         if self.policy is ThrottlePolicy.CUSTOM:
             return () if CUR_MATCHES in self.advertised else (CUR_MATCHES,)
         bounds = _BOUNDS[self.policy]
@@ -219,27 +219,27 @@ class Throttle:
 
     @property
     def tightest(self) -> tuple[str, tuple[str, ...], "Throttle"]:
-        """The maximum that leaves the fewest matches, what counts towards it, and the throttle that says so.
+        """Return the maximum that leaves the fewest matches, the numbers that count towards it, and its throttle.
 
-        That is the site's, of the sums, or that of one gateway. Not of the policy ``custom``.
+        The throttle is that of the site, with the sums, or of one gateway. Not for the policy ``custom``.
         """
         bounds = [(name, counted, each) for each in self._sum_and_each for name, counted in _BOUNDS[self.policy]]
         return min(bounds, key=lambda bound: _left(bound[2], bound[0], bound[1]))
 
     @property
     def asks_of_the_job(self) -> tuple[str, ...]:
-        """The attributes of a job, in lower case, on which it may depend whether a match is accepted."""
+        """Return the attributes of a job, in lower case, on which acceptance may depend."""
         configured = [self.requirements] if self.policy is ThrottlePolicy.CUSTOM else []
         asked = [(each, ad.classad) for ad in self._ads for each in (*configured, None)]
         names = frozenset[str]().union(*(_expression_and_reach(*each)[1].in_target for each in asked))
         return tuple(sorted(names))
 
     def kind_of(self, job: ClassAd) -> Hashable:
-        """Return what of a job it may look at: of jobs of one kind it says the same."""
+        """Return the part of a job that acceptance may depend on; it is the same for jobs with equal parts."""
         return _kind_of(job, self.asks_of_the_job)
 
     def accepts(self, *, matched: int, job: ClassAd = NO_JOB) -> bool:
-        """Return whether one more match is accepted.
+        """Return whether a further match is accepted.
 
         Args:
             matched: matches since the measurement.
@@ -248,20 +248,20 @@ class Throttle:
         return self._has_numbers_for(matched) and all(each.holds(job) for each in self.conditions(matched=matched))
 
     def may_accept(self, *, matched: int) -> bool:
-        """Return whether one more match is accepted of some job, as far as can be told without one."""
+        """Return whether a further match may be accepted for some job."""
         return self._has_numbers_for(matched) and self.in_the_way(matched=matched) is None
 
     def in_the_way(self, *, matched: int) -> ThrottleCondition | None:
-        """Return an expression that is TRUE for no job after so many matches; None: each may be TRUE."""
+        """Return an expression that cannot be TRUE for any job after so many matches; None: there is none."""
         return next((each for each in self.conditions(matched=matched) if not each.may_hold()), None)
 
     def conditions(self, *, matched: int) -> Iterator[ThrottleCondition]:
-        """Yield the expressions that must be TRUE of a match after so many."""
+        """Yield the expressions that must be TRUE for a match after so many."""
         start = self.start or 0
         for ad in self._ads:
             parsed = _parsed_or_none(ad.classad)
             if self.policy is ThrottlePolicy.CUSTOM:
-                # Of several gateways it is asked about each, with the sums of all.
+                # For several gateways, the expression is evaluated with each ad and the sums of all.
                 my = _my(self, parsed, cur_matches=start + matched)
                 yield _condition(self.requirements, ad, my)
             if parsed is None or parsed.expression(REQUIREMENTS) is not None:
@@ -270,12 +270,12 @@ class Throttle:
                 yield _condition(None, ad, my)
 
     def refused(self, jobs: Mapping[int, ClassAd], *, matched: int, is_patient: Callable[[], bool]) -> tuple[int, ...]:
-        """Return the keys of the jobs of which no match is accepted; jobs of one kind are asked about once.
+        """Return the keys of the jobs that are refused; of jobs of one kind, one is evaluated.
 
         Args:
-            jobs: as TARGET of a custom expression, by any key.
+            jobs: TARGET of a custom expression, by any key.
             matched: matches since the measurement.
-            is_patient: whether to go on with what takes so long; else what is left is refused, as in a match.
+            is_patient: whether time is left for evaluations; without time, the remaining jobs are refused.
         """
         names = self.asks_of_the_job
         kind_of = {key: _kind_of(job, names) for key, job in jobs.items()}
@@ -284,7 +284,7 @@ class Throttle:
         return tuple(key for key in jobs if not accepted[kind_of[key]])
 
     def left(self, *, matched: int, job: ClassAd = NO_JOB, most_tried: int = MOST_TRIED) -> int:
-        """Return how many more matches are accepted, of jobs like *job*; at most *most_tried* of an expression."""
+        """Return how many further matches are accepted for jobs like *job*; with an expression at most *most_tried*."""
         room = self.room
         if room is not None:
             return max(0, room - matched)
@@ -294,13 +294,13 @@ class Throttle:
         return most_tried
 
     def sum_of(self, *names: str) -> int | None:
-        """Return the sum of what was advertised under these names; None: of one of them nothing was."""
+        """Return the sum of the advertised numbers of these names; None: one of them is missing."""
         if any(name not in self.advertised for name in names):
             return None
         return sum(self.advertised[name] for name in names)
 
     def alone(self, ad: GatewayAdvertisement) -> "Throttle":
-        """Return the throttle as it were if there were only this gateway."""
+        """Return the throttle for this gateway alone."""
         return replace(self, advertised=ad.numbers, classad=ad.classad, gateways=()) if self.gateways else self
 
     @property
@@ -309,7 +309,7 @@ class Throttle:
 
     @property
     def _sum_and_each(self) -> tuple["Throttle", ...]:
-        """The throttle of the sums, and that of each gateway by itself."""
+        """Return the throttle of the sums, and that of each gateway alone."""
         return (replace(self, gateways=()), *(self.alone(ad) for ad in self.gateways)) if self.gateways else (self,)
 
     def _has_numbers_for(self, matched: int) -> bool:
@@ -317,7 +317,7 @@ class Throttle:
         return self.start is not None and (most is None or matched < most)
 
 
-#: By policy: each maximum with the numbers that count towards it before the first match.
+#: {policy: each maximum with the numbers that count towards it before the first match}.
 _BOUNDS: Final[Mapping[ThrottlePolicy, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     ThrottlePolicy.MATCHES: ((MAX_MATCHES, ()),),
     ThrottlePolicy.LEVEL0: ((MAX_SUBMITTING, (SUBMITTING,)),),
@@ -340,30 +340,30 @@ def _left(throttle: Throttle, maximum: str, counted: tuple[str, ...]) -> int:
 
 
 def _my(throttle: Throttle, parsed: ClassAd | None, *, cur_matches: int) -> ClassAd:
-    """Return MY of an expression: the ad, with the numbers as the throttle has them."""
+    """Return MY of an expression: the ad, with the numbers of the throttle."""
     maxima = {name: most for name in MAXIMA if (most := throttle.maximum(name)) is not None}
     numbers = classad_of({**throttle.advertised, **maxima, CUR_MATCHES: cur_matches})
     return (parsed or NO_JOB).updated(numbers)
 
 
 def needed_by(policy: ThrottlePolicy, *, expression: str) -> tuple[str, ...]:
-    """Return the settings that a policy cannot be configured without.
+    """Return the settings that a policy requires.
 
     Args:
-        expression: how the setting of the site's own expression is called.
+        expression: name of the setting for the site's own expression.
     """
     if policy is ThrottlePolicy.CUSTOM:
         return (expression,)
     return tuple(FIELD_OF_MAXIMUM[maximum] for maximum, _ in _BOUNDS.get(policy, ()))
 
 
-# The same few texts are asked about again and again.
+# The same few texts are parsed often.
 _parsed = lru_cache(maxsize=1000)(partial(parse_classad, by_lines=True))
 _expression = lru_cache(maxsize=1000)(parse_expression)
 
 
 def _parsed_or_none(classad: str) -> ClassAd | None:
-    """Return the ad that *classad* is; None: it is none, and whatever is asked of it is closed."""
+    """Return the ad in *classad*; None: it is not a ClassAd, and the throttle is closed."""
     try:
         return _parsed(classad)
     except ClassAdError:
@@ -371,7 +371,7 @@ def _parsed_or_none(classad: str) -> ClassAd | None:
 
 
 def _condition(requirements: str | None, ad: GatewayAdvertisement, my: ClassAd) -> ThrottleCondition:
-    """Return the condition that is configured or, without *requirements*, advertised by *ad*."""
+    """Return the configured condition or, without *requirements*, that advertised by *ad*."""
     expression, reach = _expression_and_reach(requirements, ad.classad)
     return ThrottleCondition(
         expression=expression, my=my, reach=reach, is_advertised=requirements is None, gateway=ad.gateway
@@ -380,7 +380,7 @@ def _condition(requirements: str | None, ad: GatewayAdvertisement, my: ClassAd) 
 
 @lru_cache(maxsize=1000)
 def _expression_and_reach(requirements: str | None, classad: str) -> tuple[Expression | None, Reach]:
-    """Return the expression, and what it may look at; the numbers of an ad are constants."""
+    """Return the expression and the attributes that it depends on; the numbers of an ad are constants."""
     try:
         my = _parsed(classad)
         expression = my.expression(REQUIREMENTS) if requirements is None else _expression(requirements)

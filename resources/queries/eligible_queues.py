@@ -1,4 +1,4 @@
-"""The queues of a VO that satisfy requirements, and why others do not (RFC7)."""
+"""The queues of a VO that meet requirements, and why others do not (RFC7)."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -17,17 +17,17 @@ from wms.accounts.models import VO
 
 
 def supply_of(vo: VO) -> Supply:
-    """Return the queues that serve *vo*, for who has many requirements to compare with them."""
+    """Return the queues that serve *vo*, for comparison with many requirements."""
     return _described(vo).supply
 
 
 def eligible_queues(vo: VO, requirements: Mapping[str, object]) -> Tree:
     """Return the queues that serve *vo* and meet *requirements*, as site > CE > queues, sorted by name.
 
-    Whether they take jobs at the moment is another question: a ban passes, eligibility is a fact of the resource.
+    Current states do not matter: bans pass, while eligibility follows from the parameters of a resource.
 
     Raises:
-        RequirementsError: they are no record of values.
+        RequirementsError: the requirements are not a record of values.
 
     Source: RFC7, "a tree structure ( nested dictionaries ) is returned starting from the Site level".
     """
@@ -35,17 +35,17 @@ def eligible_queues(vo: VO, requirements: Mapping[str, object]) -> Tree:
 
 
 def ineligible_queues(vo: VO, requirements: Mapping[str, object], *, at_most: int) -> list[IneligibleQueue]:
-    """Return the other queues that serve *vo*, each with what it does not meet; those that miss the fewest first.
+    """Return the other queues that serve *vo*, each with its unmet requirements; those with the fewest first.
 
     Raises:
-        RequirementsError: they are no record of values.
+        RequirementsError: the requirements are not a record of values.
     """
     return _described(vo).ineligible(canonical(requirements), at_most=at_most)
 
 
 def _described(vo: VO) -> Described:
-    told = sql.sayings(vo_id=vo.pk, vo=vo.name)
-    return described(told, kinds=tuple(sorted(requirement_kinds(vo).items())))
+    parameter_sets = sql.sayings(vo_id=vo.pk, vo=vo.name)
+    return described(parameter_sets, kinds=tuple(sorted(requirement_kinds(vo).items())))
 
 
 RowT = TypeVar("RowT", Site, ComputingElement, Queue)

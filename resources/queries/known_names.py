@@ -39,7 +39,7 @@ def known_elements(vo: VO) -> frozenset[str]:
 
 
 def known_platforms() -> frozenset[str]:
-    """Return every platform that a node may have, or that one may run."""
+    """Return every platform that a node may have or run."""
     return sql.platforms()
 
 
@@ -50,10 +50,10 @@ def known_middlewares(vo: VO) -> frozenset[str]:
 
 
 def requirement_names(vo: VO) -> frozenset[str]:
-    """Return the names that a job of *vo* may require: defined, or carried by any resource that serves it."""
+    """Return the names that a job of *vo* may require: those defined, and those of any resource that serves it."""
     names = set(_definitions(vo).values_list("name", flat=True))
     for rows in (Site.objects.serving(vo), ces_of(vo), queues_of(vo)):
-        # DISTINCT: a thousand queues of the same kind say the same.
+        # DISTINCT: a thousand queues of the same kind have equal parameters.
         for general, by_vo in rows.values_list("parameters", "vo_parameters").distinct():
             level = LevelParameters.read(general, by_vo, vo=vo.name)
             names.update(level.general, level.of_vo)
@@ -61,7 +61,7 @@ def requirement_names(vo: VO) -> frozenset[str]:
 
 
 def requirement_kinds(vo: VO) -> Kinds:
-    """Return how the names defined for *vo* are compared, by case-folded name."""
+    """Return the kinds of comparison of the names defined for *vo*, by case-folded name."""
     return {name.casefold(): RequirementKind(kind) for name, kind in _definitions(vo).values_list("name", "kind")}
 
 
@@ -85,7 +85,7 @@ def definitions() -> list[Definition]:
 
 
 def misfits_of(definition: Definition) -> Iterator[tuple[str, MisfitValue]]:
-    """Yield the values of resources that *definition* does not allow, each with the words for its place."""
+    """Yield the values of resources that *definition* does not allow, each with its place in words."""
     by_name = by_folded_name([definition])
     sites = {site.pk: site for site in Site.objects.prefetch_related("vos").order_by("name")}
     served = {pk: [vo.name for vo in site.vos.all()] for pk, site in sites.items()}
@@ -107,7 +107,7 @@ def misfits_of(definition: Definition) -> Iterator[tuple[str, MisfitValue]]:
 
 
 def compatible_platforms(platforms: Iterable[str]) -> tuple[str, ...]:
-    """Return, sorted, the platforms of jobs that run on nodes of any of these platforms; each runs its own."""
+    """Return, sorted, the platforms of jobs that run on nodes of any of these platforms; each also runs its own."""
     nodes = frozenset(platforms)
     runs = Platform.objects.filter(name__in=nodes).values_list("runs", flat=True)
     return tuple(sorted(nodes.union(*runs)))

@@ -1,4 +1,4 @@
-"""What the nodes of queues report of their platforms, compared with what the queues say (ADR 28)."""
+"""Platforms reported by nodes, compared with those of their queues (ADR 28)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,24 +9,24 @@ from resources.models import Queue, ReportedPlatform
 from resources.queries.known_names import compatible_platforms
 from wms.kernel.names import listed
 
-#: Older reports say nothing of the nodes that a queue has today.
+#: Validity of a report; older ones say nothing about the nodes that a queue has today.
 REPORT_HOLDS_FOR: Final = timedelta(days=1)
 
 
 def reported_platforms(*, now: datetime) -> Mapping[int, tuple[str, ...]]:
-    """Return {queue id: what its nodes reported lately, sorted}; a queue of which nothing is known is missing."""
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    """Return {queue id: platforms recently reported by its nodes, sorted}; queues without reports are missing."""
+    by_queue: defaultdict[int, list[str]] = defaultdict(list)
     rows = ReportedPlatform.objects.filter(seen_at__gt=now - REPORT_HOLDS_FOR).order_by("queue", "platform")
     for queue_id, platform in rows.values_list("queue_id", "platform"):
-        found[queue_id].append(platform)
-    return {queue_id: tuple(platforms) for queue_id, platforms in found.items()}
+        by_queue[queue_id].append(platform)
+    return {queue_id: tuple(platforms) for queue_id, platforms in by_queue.items()}
 
 
 def contradiction(queue: Queue, platform: str, *, has_containers: bool) -> str:
-    """Return in one sentence that a node of this platform is none of the queue's; empty: it may be one.
+    """Return a sentence if a node of this platform cannot belong to the queue; else an empty string.
 
     Args:
-        queue: with its CE and site at hand.
+        queue: loaded with its CE and site.
         platform: as the node reported it.
         has_containers: whether the node can run containers.
     """
@@ -42,5 +42,5 @@ def contradiction(queue: Queue, platform: str, *, has_containers: bool) -> str:
 
 
 def latest_reports(queue: Queue) -> Sequence[ReportedPlatform]:
-    """Return what nodes of the queue reported, the latest first."""
+    """Return the platforms reported by nodes of the queue, the latest first."""
     return list(ReportedPlatform.objects.filter(queue=queue).order_by("-seen_at", "platform"))

@@ -1,4 +1,4 @@
-"""Sites, computing elements and queues: found by name, told in sentences, and whether they take jobs."""
+"""Sites, computing elements and queues: lookup by name, descriptions in words, and whether they take jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ def queues_of(vo: VO) -> QuerySet[Queue]:
 
 
 class UnknownPlaceError(RejectedError):
-    """No site, computing element or queue that serves the VO has this name."""
+    """The VO is served by no site, computing element or queue of this name."""
 
     code = "unknown_place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcePlace:
-    """Where a pilot runs, as far as it said; None: it did not, or several have that name."""
+    """The place of a pilot; None for levels that are not named, or whose name is ambiguous."""
 
     site: Site | None = None
     ce: ComputingElement | None = None
@@ -50,12 +50,12 @@ class ResourcePlace:
 
     @property
     def innermost(self) -> Site | ComputingElement | Queue | None:
-        """The most exact level that is known."""
+        """Return the innermost known level."""
         return self.queue or self.ce or self.site
 
     @property
     def its_site(self) -> Site | None:
-        """The site of the innermost level that is known."""
+        """Return the site of the innermost known level."""
         match self.innermost:
             case Queue() as queue:
                 return queue.ce.site
@@ -66,43 +66,44 @@ class ResourcePlace:
 
     @property
     def ids(self) -> tuple[int | None, int | None, int | None]:
-        """Primary keys of the site, CE and queue of the innermost level that is known; None further inwards."""
+        """Return the primary keys of site, CE and queue of the innermost known level; None further inwards."""
         levels = {} if self.innermost is None else _outwards(self.innermost)
         site, ce, queue = (levels[name].pk if name in levels else None for name in LEVEL_NAMES)
         return site, ce, queue
 
 
 def resolve_place(vo: VO, *, site: str | None = None, ce: str | None = None, queue: str | None = None) -> ResourcePlace:
-    """Return the rows of the names that a pilot or a preview gives; None leaves a level open.
+    """Return the rows for the names that a pilot or a preview gives; None leaves a level open.
 
-    A CE without its site, or a queue without its CE, is found when only one has that name.
+    A CE without its site, or a queue without its CE, is returned only if its name is unique.
 
     Raises:
-        UnknownPlaceError: field errors on ``site``, ``ce`` or ``queue``, with the nearest known name.
+        UnknownPlaceError: with errors of ``site``, ``ce`` or ``queue`` and the nearest known name.
     """
     sites, ces, queues = Site.objects.serving(vo), ces_of(vo), queues_of(vo)
-    found_site = found_ce = found_queue = None
+    site_row = ce_row = queue_row = None
     if site is not None:
-        (found_site,) = _named("site", site, sites)
-        ces, queues = ces.filter(site=found_site), queues.filter(ce__site=found_site)
+        (site_row,) = _named("site", site, sites)
+        ces, queues = ces.filter(site=site_row), queues.filter(ce__site=site_row)
     if ce is not None:
         named = _named("ce", ce, ces.select_related("site"))
-        found_ce, queues = _only(named), queues.filter(ce__in=named)
+        ce_row, queues = _only(named), queues.filter(ce__in=named)
     if queue is not None:
-        found_queue = _only(_named("queue", queue, queues.select_related("ce__site")))
-    return ResourcePlace(site=found_site, ce=found_ce, queue=found_queue)
+        queue_row = _only(_named("queue", queue, queues.select_related("ce__site")))
+    return ResourcePlace(site=site_row, ce=ce_row, queue=queue_row)
 
 
 def queues_at_hand(vo: VO) -> list[Queue]:
-    """Return every queue at the sites that serve *vo*, by site, CE and name; without their parameters.
+    """Return every queue at the sites that serve *vo*, by site, CE and name; without parameters.
 
-    CEs and sites are at hand. Three statements: a join would make the row of a site anew for each of its queues.
+    CEs and sites are loaded too. Three statements: a join would create the object of a site anew for each of its
+    queues.
     """
     sites = {site.pk: site for site in Site.objects.serving(vo).defer(*_PARAMETERS)}
     ces = {ce.pk: ce for ce in ces_of(vo).defer("options", *_PARAMETERS) if ce.site_id in sites}
     for ce in ces.values():
         ce.site = sites[ce.site_id]
-    # What came between the statements is left out.
+    # Rows created between the statements are left out.
     queues = [queue for queue in queues_of(vo).defer(*_PARAMETERS) if queue.ce_id in ces]
     for queue in queues:
         queue.ce = ces[queue.ce_id]
@@ -110,19 +111,19 @@ def queues_at_hand(vo: VO) -> list[Queue]:
 
 
 def place_in_words(queue_id: int, *, host: str | None = None) -> str:
-    """Return such as "LCG.CERN.ch/ce01/grid", or "node7 of LCG.CERN.ch/ce01/grid"; a queue that is gone is told so."""
+    """Return words such as "LCG.CERN.ch/ce01/grid" or "node7 of LCG.CERN.ch/ce01/grid", also for a deleted queue."""
     queue = Queue.objects.select_related("ce__site").filter(pk=queue_id).first()
     name = "a queue that is no longer configured" if queue is None else f"{queue.ce.site}/{queue.ce}/{queue}"
     return f"{host} of {name}" if host else name
 
 
 def _named(field: str, name: str, rows: QuerySet[RowT]) -> list[RowT]:
-    found = list(rows.filter(name=name))
-    if not found:
+    matching = list(rows.filter(name=name))
+    if not matching:
         hint = did_you_mean(name, sorted(rows.values_list("name", flat=True).distinct()))
         sentence = f'No {LEVEL_NAMES[field]} that serves your VO is called "{name}" here.{hint}'
         raise UnknownPlaceError(sentence, errors={field: [sentence]})
-    return found
+    return matching
 
 
 def _only(rows: list[RowT]) -> RowT | None:
@@ -137,15 +138,15 @@ def serves(site: Site, vo: VO) -> bool:
 def why_closed(
     level: Site | ComputingElement | Queue, *, vo: VO, now: datetime, answers: Remembered = FORGETFUL
 ) -> str:
-    """Return why *level* gives jobs to no pilot of *vo* at *now*; empty: it does.
+    """Return why *level* gives no jobs to pilots of *vo* at *now*; empty: it gives jobs.
 
-    All levels from it outwards must be active, and the site must serve the VO.
+    It and all outer levels must be active, and the site must serve the VO.
     """
     chain = _outwards(level)
     for kind, row in chain.items():
         if row.state_at(now) is not ResourceState.ACTIVE:
             until = f" until {row.state_until:%Y-%m-%d %H:%M %Z}" if row.state_until else ""
-            # A part of other sentences, which have full stops of their own.
+            # A part of other sentences, which add their own full stop.
             reason = f": {row.state_reason.rstrip(' .')}" if row.state_reason else ""
             return f"{LEVEL_NAMES[kind]} {row} is {row.state}{until}{reason}"
     site = chain["site"]

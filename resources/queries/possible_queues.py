@@ -1,4 +1,4 @@
-"""The places where a pilot may run whose queue is not known (ADR 27)."""
+"""The possible places of a pilot without a known queue (ADR 27)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ from wms.accounts.models import VO
 _PARAMETERS = ("parameters", "vo_parameters")
 
 
-# Compared by identity, so that what is derived from it can be remembered.
+# Compared by identity, so that results derived from it can be cached.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PossiblePlaces:
-    """Every queue where the pilot may run, and every CE and site there that has none.
+    """Every queue where the pilot may run, and every CE and site there without a queue.
 
-    A condition on the place is met only if every one of them meets it. Where there is none, nothing is known.
+    A condition on the place is met only if all of them meet it. Without any, nothing is known of the place.
     """
 
-    #: Each with its CE and site at hand, ordered by primary key.
+    #: Loaded with CE and site, ordered by primary key.
     queues: Sequence[Queue]
-    #: With its site at hand.
+    #: Loaded with its site.
     ces_without_queue: Sequence[ComputingElement]
     sites_without_ce: Sequence[Site]
 
     @property
     def all_are_queues(self) -> bool:
-        """Whether there is a queue, and every possible place is one."""
+        """Return whether there are possible places, and all are queues."""
         return bool(self.queues) and not self.ces_without_queue and not self.sites_without_ce
 
     @cached_property
     def sites(self) -> Mapping[int, Site]:
         """The possible sites by primary key."""
-        found = [queue.ce.site for queue in self.queues]
-        found += [ce.site for ce in self.ces_without_queue]
-        return {site.pk: site for site in (*found, *self.sites_without_ce)}
+        sites = [queue.ce.site for queue in self.queues]
+        sites += [ce.site for ce in self.ces_without_queue]
+        return {site.pk: site for site in (*sites, *self.sites_without_ce)}
 
     @cached_property
     def ces(self) -> Mapping[int, ComputingElement]:
@@ -51,7 +51,7 @@ class PossiblePlaces:
 
     @cached_property
     def ce_names(self) -> tuple[str, ...]:
-        """The names of the possible computing elements, sorted; empty where a possible place has none."""
+        """The names of the possible computing elements, sorted; empty if a possible place has none."""
         return () if self.sites_without_ce else tuple(sorted({ce.name for ce in self.ces.values()}))
 
     @cached_property
@@ -61,12 +61,12 @@ class PossiblePlaces:
 
     @cached_property
     def _closed(self) -> Sequence[Site | ComputingElement | Queue]:
-        """The levels that are banned or draining, unless that is over at the time of a match."""
+        """The levels whose stored state is banned or draining; it may have ended by the time of a match."""
         levels: list[Site | ComputingElement | Queue] = [*self.sites.values(), *self.ces.values(), *self.queues]
         return [level for level in levels if level.state != ResourceState.ACTIVE]
 
     def why_closed(self, *, now: datetime) -> str:
-        """Return which of the levels takes no jobs at *now*; empty: all take jobs."""
+        """Return which of the levels takes no jobs at *now*; empty: all do."""
         for level in self._closed:
             state = level.state_at(now)
             if state is not ResourceState.ACTIVE:
@@ -75,14 +75,14 @@ class PossiblePlaces:
         return ""
 
     def why_refused(self, pilot_type: PilotType) -> str:
-        """Return which computing element accepts no pilots of this type; empty: all do."""
+        """Return which computing element does not accept pilots of this type; empty: all do."""
         for ce in self.ces.values():
             if not ce.accepts(pilot_type):
                 return f"{LEVEL_NAMES['ce']} {ce} accepts {' and '.join(ce.pilot_types)} pilots only"
         return ""
 
     def include(self, *, site_id: int | None, ce_id: int | None) -> bool:
-        """Return whether one of them is at the site and at the CE; None: at any."""
+        """Return whether one of the places is at this site and CE; None: at any."""
         if ce_id is None:
             return site_id is None or site_id in self.sites
         ce = self.ces.get(ce_id)
@@ -90,7 +90,7 @@ class PossiblePlaces:
 
 
 def possible_places(vo: VO, site: str | None, ce: str | None, queue: str | None) -> PossiblePlaces:
-    """Return the places at sites that serve *vo* that have these names; None: any name."""
+    """Return the places with these names at sites that serve *vo*; None: any name."""
     sites, ces, queues = Site.objects.serving(vo), ces_of(vo), queues_of(vo)
     if site is not None:
         sites, ces, queues = sites.filter(name=site), ces.filter(site__name=site), queues.filter(ce__site__name=site)

@@ -1,4 +1,4 @@
-"""All queues that serve a VO, as the database tells of them, put together for comparisons with requirements (RFC7)."""
+"""All queues that serve a VO, prepared for comparison with requirements (RFC7)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,15 @@ class UnmetRequirement:
     name: str
     misses: Misses
     asked: Value
-    #: What is in force at the queue; None: nothing is.
+    #: The value in force at the queue; None: there is none.
     offered: Value | None
-    #: Of LEVELS, which of them says it; None: none does.
+    #: The level, one of LEVELS, that configures it; None: none does.
     level: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IneligibleQueue:
-    """One queue, and every requirement that it does not meet."""
+    """One queue and its unmet requirements."""
 
     site: str
     ce: str
@@ -49,7 +49,7 @@ class IneligibleQueue:
 
 _NO_PARAMETERS: Parameters = MappingProxyType({})
 _NONE: Indexes = np.empty(0, dtype=np.int64)
-#: VOs of which a process keeps what their resources say: some 10 MB each with twenty thousand queues.
+#: VOs whose queues a process caches: some 10 MB each with twenty thousand queues.
 _KEPT = 8
 
 
@@ -58,17 +58,17 @@ class Described:
     """Every queue at the sites that serve a VO; threads share it."""
 
     supply: Supply
-    #: (name of its site, its own) of each CE that serves, sorted.
+    #: (name of the site, name) of each CE that serves the VO, sorted.
     ces: Sequence[tuple[str, str]]
-    #: The queues by site, CE and name: position in the supply, position of the CE, name.
+    #: The queues, sorted by site, CE and name: position in the supply, position of the CE, name.
     row: Indexes
     ce: Indexes
     name: NDArray[np.object_]
 
     def tree(self, requirements: Requirements) -> Tree:
         """Return the queues that meet *requirements* (canonical), sorted by name at each level."""
-        found = np.flatnonzero(self.supply.meeting(requirements)[self.row])
-        ce, names = self.ce[found], self.name[found].tolist()
+        matching = np.flatnonzero(self.supply.meeting(requirements)[self.row])
+        ce, names = self.ce[matching], self.name[matching].tolist()
         begins = np.flatnonzero(np.diff(ce, prepend=-1)).tolist()
         tree: dict[str, dict[str, Sequence[str]]] = {}
         for begin, end in zip(begins, [*begins[1:], len(names)], strict=False):
@@ -77,7 +77,7 @@ class Described:
         return tree
 
     def ineligible(self, requirements: Requirements, *, at_most: int) -> list[IneligibleQueue]:
-        """Return queues that do not meet *requirements* (canonical): those that miss the fewest first, then by name."""
+        """Return queues that do not meet *requirements* (canonical), sorted by number of unmet ones, then by name."""
         misses = self.supply.misses(requirements)[self.row]
         wanting = np.flatnonzero(misses)
         nearest = wanting[np.argsort(misses[wanting], kind="stable")][:at_most]
@@ -87,36 +87,36 @@ class Described:
         site, ce = self.ces[self.ce[number]]
         unmet = []
         for name, asked in requirements.items():
-            found = self.supply.in_force(int(self.row[number]), name)
-            offered = None if found is None else found.value
+            in_force = self.supply.in_force(int(self.row[number]), name)
+            offered = None if in_force is None else in_force.value
             misses = how_missed(name, asked, offered, self.supply.kinds)
             if misses is not None:
-                level = None if found is None else LEVELS[found.level]
+                level = None if in_force is None else LEVELS[in_force.level]
                 unmet.append(UnmetRequirement(name=name, misses=misses, asked=asked, offered=offered, level=level))
         return IneligibleQueue(site=site, ce=ce, queue=str(self.name[number]), unmet=unmet)
 
 
 @lru_cache(maxsize=_KEPT)
-def described(told: ParameterSets, *, kinds: tuple[tuple[str, RequirementKind], ...]) -> Described:
-    """Put together what the levels say.
+def described(parameter_sets: ParameterSets, *, kinds: tuple[tuple[str, RequirementKind], ...]) -> Described:
+    """Prepare the queues from the parameter sets of the levels.
 
-    Resources say for weeks what they said before: to read it from the database takes a third of the time that all this
-    takes, and to see that it is the same takes none, so no change can be missed.
+    The cache is keyed by the data itself: reading it takes a third of the time of preparing it, comparing it takes
+    none, and no change can be missed.
 
     Args:
-        told: by the database.
-        kinds: how the VO's names are compared.
+        parameter_sets: as read from the database.
+        kinds: kinds of comparison, by name.
     """
-    at_site, at_ce, at_queue = (_Said() for _ in range(3))
-    sites = {pk: (name, at_site.position(*own)) for pk, name, *own in told.sites}
+    at_site, at_ce, at_queue = (_DistinctSets() for _ in range(3))
+    sites = {pk: (name, at_site.position(*own)) for pk, name, *own in parameter_sets.sites}
     ces = sorted(
         (sites[site_id][0], name, pk, sites[site_id][1], at_ce.position(*own))
-        for pk, name, site_id, *own in told.ces
-        if site_id in sites  # it serves others, or came between the statements
+        for pk, name, site_id, *own in parameter_sets.ces
+        if site_id in sites  # else the site serves other VOs, or was created between the statements
     )
-    # Numpy puts together what concerns each of the queues, of which there may be twenty thousand.
+    # With numpy, because there may be twenty thousand queues.
     groups: list[tuple[Indexes, Indexes, Indexes, list[str]]] = [(_NONE, _NONE, _NONE, [])]
-    for *own, ids_as_text, ce_ids_as_text, names_as_json in told.queues:
+    for *own, ids_as_text, ce_ids_as_text, names_as_json in parameter_sets.queues:
         alike = _numbers(ids_as_text)
         position = np.full(len(alike), at_queue.position(*own))
         groups.append((alike, _numbers(ce_ids_as_text), position, json.loads(names_as_json)))
@@ -148,15 +148,15 @@ def _numbers(text: str) -> Indexes:
     return np.fromstring(text, dtype=np.int64, sep=",")
 
 
-class _Said:
-    """What the rows of one level say to one VO; what several say alike is read once."""
+class _DistinctSets:
+    """The distinct parameter sets of one level; equal ones are parsed once."""
 
     def __init__(self) -> None:
         self.sayings: list[Parameters] = []
         self._positions: dict[tuple[str, str], int] = {}
 
     def position(self, general: str, of_vo: str) -> int:
-        """Return the position, among the sayings, of what these JSON texts say to all VOs and to this one."""
+        """Return the position of the parameter set with these JSON texts: for all VOs, and for this one."""
         key = (general, of_vo)
         position = self._positions.get(key)
         if position is None:
@@ -165,9 +165,9 @@ class _Said:
         return position
 
 
-#: One site of a thousand has changed, and the others are not read again.
+#: If one site of a thousand changes, the others are not parsed again.
 @lru_cache(maxsize=10_000)
 def _saying(general: str, of_vo: str) -> Parameters:
-    """Return, in canonical form, what a level says by these JSON texts: for all VOs, and for the one in question."""
+    """Return the parameter set with these JSON texts (for all VOs, and for this one), in canonical form."""
     own = LevelParameters.read(json.loads(general), {"": json.loads(of_vo)}, vo="")
     return MappingProxyType(dict(inherit(_NO_PARAMETERS, own)))

@@ -1,4 +1,4 @@
-"""Where files are: which storage elements hold them, and which sites these belong to."""
+"""Replicas of files: the storage elements that hold them, and the sites of these."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from resources.models import Site, StorageElement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaCopy:
-    """One copy of a file, and where it can be read."""
+    """One replica of a file, and its URL."""
 
     lfn: str
     url: str
@@ -22,7 +22,7 @@ class ReplicaCopy:
 
 
 def holders(vo_id: int, lfns: Collection[str]) -> Mapping[str, frozenset[int]]:
-    """Return {file: ids of the storage elements of the VO that hold a copy} of those of the files that have one."""
+    """Return {file: ids of the VO's storage elements with a replica}, of the files that have one."""
     return sql.holders(vo_id=vo_id, lfns=lfns)
 
 
@@ -32,7 +32,7 @@ def element_sites(vo_id: int) -> Mapping[int, frozenset[str]]:
 
 
 def copies(vo_id: int, lfns: Collection[str]) -> Sequence[ReplicaCopy]:
-    """Return every copy of the files at a storage element that serves the VO."""
+    """Return every replica of the files at storage elements that serve the VO."""
     return [
         ReplicaCopy(
             lfn=lfn,
@@ -52,9 +52,9 @@ def elements_of_site(site_id: int, *, vo_id: int) -> Sequence[StorageElement]:
 
 
 def site_layout() -> bytes:
-    """Return a digest of which storage elements belong to which sites, and which VOs both serve.
+    """Return a digest of the sites of all storage elements, and of the VOs that both serve.
 
-    Whatever changes it, by whichever page, file or command, changes where jobs with input data may run.
+    Any change of it, through a page, a file or a command, changes where jobs with input data may run.
     """
     sites = Site.objects.filter(storage_elements__isnull=False)
     elements = StorageElement.objects.filter(sites__isnull=False, vos__isnull=False)

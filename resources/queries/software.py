@@ -1,4 +1,4 @@
-"""The software that queues publish, read from the configuration (ADR 34)."""
+"""Software published by queues, read from the configuration (ADR 34)."""
 
 from collections.abc import Hashable
 
@@ -9,9 +9,9 @@ from wms.accounts.models import VO
 
 
 def published_software(vo: VO) -> PublishedSoftware:
-    """Return the software that the queues serving *vo* publish, by primary key.
+    """Return the software published by the queues that serve *vo*, by primary key.
 
-    Whether a queue takes jobs at the moment is not looked at, as for requirements.
+    Current states of queues do not matter, as for requirements.
     """
     tags_of = dict(queues_of(vo).exclude(tags=[]).values_list("pk", "tags"))
     values = supply_of(vo).in_force_under(PARAMETER)

@@ -1,4 +1,4 @@
-"""How the throttles of sites stand: the room that is left, since when, and why a site is closed (DESIGN §3.6)."""
+"""State of the throttles of sites: remaining matches, times, and why a site is closed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from resources.domain.throttles import FIELD_OF_MAXIMUM, Throttle, ThrottleCondi
 from resources.models import Site, ThrottleState
 from wms.kernel.time_texts import to_the_second
 
-#: Of an expression it is told only up to here: each more is another evaluation, of what a site may have written.
+#: Matches up to which an expression is evaluated for display; each takes another evaluation of the site's own text.
 MOST_ROOM_TRIED: Final = 20
 
 
@@ -20,10 +20,10 @@ class ThrottleStanding:
     """The throttle of one site at one moment."""
 
     policy: ThrottlePolicy
-    #: Whether it takes one more match; of an expression that asks about the job: of some job, as far as can be told.
+    #: Whether it accepts a further match; if an expression depends on the job: whether it may accept some job.
     accepting: bool
-    #: Matches until it is closed, of an expression at most MOST_ROOM_TRIED; of one that asks about the job, what the
-    #: policy's numbers leave at most. None: not known before the server has counted, or the job alone decides.
+    #: Matches until it closes, with an expression at most MOST_ROOM_TRIED; if the expression depends on the job, the
+    #: upper bound from the policy's numbers. None: not known before the server has counted, or only the job decides.
     room_left: int | None
     #: None: undefined, or nothing was measured yet.
     cur_matches: int | None
@@ -34,53 +34,52 @@ class ThrottleStanding:
     measured_at: datetime | None
     expires_at: datetime | None
     is_expired: bool
-    #: The numbers are the server's own.
+    #: Whether the numbers are the server's own count.
     counts_itself: bool
-    #: What each of its gateways advertised last.
+    #: The last advertisement of each of its gateways.
     gateways: Sequence[GatewayState] = ()
-    #: One sentence; empty: it accepts.
+    #: One sentence; empty: it accepts matches.
     why_closed: str
-    #: The advertisement that is answered was not later than the last one of its gateway, and changed nothing: why, and
-    #: what to do; empty: it was accepted.
+    #: Why the advertisement in this request was ignored as outdated, and the remedy; empty: it was accepted.
     why_ignored: str = ""
-    #: Of the gateway that is answered, and when it is forgotten; None: it has none.
+    #: Last sequence of the gateway in this request, and when it is forgotten; None: it has none.
     last_sequence: tuple[int, datetime] | None = None
 
     @property
     def sequence(self) -> int | None:
-        """The last accepted one of the gateway that is answered."""
+        """Return the last accepted sequence of the gateway in this request."""
         return None if self.last_sequence is None else self.last_sequence[0]
 
     @property
     def ignored(self) -> bool:
-        """Whether the advertisement that is answered changed nothing."""
+        """Return whether the advertisement in this request was ignored."""
         return bool(self.why_ignored)
 
 
 def gateways_of(state: ThrottleState) -> Sequence[GatewayState]:
-    """Return what the gateways of a site advertised last; nothing where the server counted itself since."""
+    """Return the states of a site's gateways; empty if the server has counted itself since."""
     return [] if state.advertised_at is None else gateway_states(state.gateways)
 
 
 def throttle_in(site: Site, state: ThrottleState) -> Throttle:
-    """Return the rules of the site's throttle with what is known of the site."""
+    """Return the site's throttle with its configuration and its load."""
     return Throttle(
         policy=ThrottlePolicy(site.throttle_policy),
         maxima={name: most for name, field in FIELD_OF_MAXIMUM.items() if (most := getattr(site, field)) is not None},
         requirements=site.throttle_requirements,
         advertised=state.advertised,
         classad=state.classad,
-        # Of one gateway the sums are its own numbers.
+        # With one gateway, the sums are its own numbers.
         gateways=tuple(each.ad for each in gateways_of(state)) if len(state.gateways) > 1 else (),
     )
 
 
 def throttle_of(site: Site, state: ThrottleState | None, *, now: datetime) -> ThrottleStanding | None:
-    """Return how the throttle of *site* stands; None: it has none.
+    """Return the state of the throttle of *site*; None: it has none.
 
     Args:
-        site: whose configuration counts.
-        state: of that site; None: it never advertised, and nothing was counted.
+        site: with its current configuration.
+        state: of that site; None: nothing was advertised or counted yet.
         now: the database's clock.
     """
     if site.throttle_policy == ThrottlePolicy.NONE:
@@ -106,15 +105,15 @@ def throttle_of(site: Site, state: ThrottleState | None, *, now: datetime) -> Th
 
 
 def standings(sites: Iterable[Site], *, now: datetime) -> Mapping[int, ThrottleStanding]:
-    """Return how the throttles of those *sites* that have one stand, by the site's primary key; one statement."""
+    """Return the states of the throttles of those *sites* that have one, by the site's primary key; one statement."""
     throttled = [site for site in sites if site.throttle_policy != ThrottlePolicy.NONE]
     states = ThrottleState.objects.in_bulk([site.pk for site in throttled])
-    found = {site.pk: throttle_of(site, states.get(site.pk), now=now) for site in throttled}
-    return {pk: standing for pk, standing in found.items() if standing is not None}
+    by_site = {site.pk: throttle_of(site, states.get(site.pk), now=now) for site in throttled}
+    return {pk: standing for pk, standing in by_site.items() if standing is not None}
 
 
 def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
-    """Return the standing of a site of which nothing is known that still holds: the server counts at the next match."""
+    """Return the state of a site without valid numbers: the server counts at the next match, or the site is closed."""
     is_closed = site.throttle_when_expired == WhenExpired.CLOSED
     since = "The site has never advertised"
     if state is not None:
@@ -136,7 +135,7 @@ def _expired(site: Site, state: ThrottleState | None) -> ThrottleStanding:
 
 
 def _with_ignored(why_closed: str, state: ThrottleState) -> str:
-    """Return why it is closed and, if advertisements arrived since that changed nothing, why those were ignored."""
+    """Return why it is closed; if advertisements were ignored since, also why."""
     ignored = [each for each in gateways_of(state) if each.ignored_at is not None]
     if not why_closed or not ignored:
         return why_closed
@@ -169,7 +168,7 @@ def _why_closed(throttle: Throttle, state: ThrottleState) -> str:
 
 
 def _no_room(throttle: Throttle, state: ThrottleState) -> str:
-    """Return which numbers left no room for any match."""
+    """Return which numbers leave no room for any match."""
     maximum, counted, of_whom = throttle.tightest
     if not counted:
         return f"{maximum} is {of_whom.maximum(maximum)}, which leaves no room for any match."
@@ -179,7 +178,7 @@ def _no_room(throttle: Throttle, state: ThrottleState) -> str:
 
 
 def _not_true(condition: ThrottleCondition, throttle: Throttle, state: ThrottleState) -> str:
-    """Return which expression is in the way, and what it is worth."""
+    """Return which expression is not TRUE, and its value."""
     if condition.is_advertised:
         gateway = f"gateway {condition.gateway} of the site" if condition.gateway else "site"
         subject = f"The Requirements that the {gateway} advertised are {condition.in_words()}"

@@ -1,4 +1,4 @@
-"""What the pages and endpoints of sites show, and the token by which a site is recognised."""
+"""Sites for pages and endpoints, and the lookup of a site's token."""
 
 from django.db.models import Prefetch, QuerySet
 from django.utils import timezone
@@ -14,13 +14,13 @@ from wms.accounts.models import VO, User
 
 
 def site_token(token: str) -> SiteToken | None:
-    """Return the row of a site's token with its site, or None if it is unknown or revoked."""
+    """Return the token's row with its site; None: unknown, revoked or expired."""
     tokens = SiteToken.objects.filter(digest=digest_of(token), revoked_at__isnull=True)
     return tokens.exclude(expires_at__lte=timezone.now()).select_related("site").first()
 
 
 def site_trees(actor: User) -> QuerySet[Site]:
-    """Return the sites that the actor may see, each with its CEs and their queues at hand."""
+    """Return the sites that the actor may see, each loaded with its CEs and their queues."""
     queues = Prefetch("queues", Queue.objects.order_by("name"))
     ces = Prefetch("ces", ComputingElement.objects.order_by("name").prefetch_related(queues))
     vos = Prefetch("vos", VO.objects.visible_to(actor).order_by("name"))
@@ -28,6 +28,6 @@ def site_trees(actor: User) -> QuerySet[Site]:
 
 
 def visible_vos(actor: User, *, vo: str | None = None) -> list[str]:
-    """Return the names, sorted, of the VOs that the actor may see, or of only this one of them."""
+    """Return the names, sorted, of the VOs that the actor may see, or only of this one of them."""
     visible = VO.objects.visible_to(actor)
     return sorted((visible if vo is None else visible.filter(name=vo)).values_list("name", flat=True))

@@ -1,4 +1,4 @@
-"""Which computing elements this server refuses, for what their pilots or payloads could reach on its own machine."""
+"""Rule for computing elements whose pilots or payloads could access the server's own files: they are refused."""
 
 import os
 import pwd
@@ -16,10 +16,10 @@ _RUNS_AS_THE_SERVER = (
 
 
 def refusal(type_: str, options: Mapping[str, object], identity: str) -> tuple[str, str] | None:
-    """Return the field that is wrong of a CE (``options`` or ``type``), and a sentence; None: nothing is refused.
+    """Return the wrong field of a CE (``options`` or ``type``) and a sentence; None: it is accepted.
 
     Args:
-        type_, options, identity: of the CE, as it is stored or is to be.
+        type_, options, identity: of the CE, stored or to be stored.
     """
     if flaw := flaw_of_environment(options):
         return "options", flaw
@@ -36,5 +36,5 @@ def refusal(type_: str, options: Mapping[str, object], identity: str) -> tuple[s
 def _own_account() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may have no name for it
+    except KeyError:  # the account may have no name, as in a container
         return str(os.geteuid())

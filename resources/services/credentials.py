@@ -1,4 +1,4 @@
-"""Credentials of storage elements, as `manage.py rotate_key` re-encrypts them."""
+"""Credentials of storage elements, for re-encryption by `manage.py rotate_key`."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -8,7 +8,7 @@ from wms.kernel.secrets import StoredSecret
 
 
 def stored_credentials(*, locked: bool) -> Iterator[StoredSecret]:
-    """Yield the credentials of all storage elements that have one."""
+    """Yield the credentials of all storage elements with one."""
     elements = StorageElement.objects.exclude(credential_encrypted=b"").order_by("pk")
     for element in elements.select_for_update() if locked else elements:
         yield StoredSecret(

@@ -1,4 +1,4 @@
-"""Replicas by the million, from a CSV file: read and checked whole, then written by one statement."""
+"""Loading of replicas from a CSV file, by the million: checked as a whole, then written by one statement."""
 
 import csv
 import logging
@@ -22,40 +22,40 @@ logger = logging.getLogger(__name__)
 
 COLUMNS: Final = ("lfn", "storage_element", "size_bytes", "checksum")
 REQUIRED: Final = frozenset({"lfn", "storage_element"})
-#: Reading ends when so many lines were found wrong.
+#: Reading stops after so many wrong lines.
 MAX_WRONG_LINES: Final = 20
 
 
 class ReplicaFileError(RejectedError):
-    """The file cannot be loaded as it is; ``errors`` has a sentence for each wrong line, none of it was written."""
+    """The file has faults and nothing was written; ``errors`` has a sentence for each wrong line."""
 
     code = "invalid_replica_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a load read and wrote."""
+    """The result of a load."""
 
     read: int
     new: int
-    #: Replicas that were known, with another size or checksum.
+    #: Existing replicas that got another size or checksum.
     changed: int
 
 
 @transaction.atomic(durable=True)
 def load(lines: Iterable[str], *, vo_name: str | None) -> Loaded:
-    """Take in the replicas of a CSV file, all or none.
+    """Load the replicas of a CSV file, all or none.
 
     Args:
-        lines: of the file. The columns are those of COLUMNS in this order, the last two may be left out or empty; a
-            first line with their names may give another order.
-        vo_name: whose files; None: each is of the VO that the first part of its path names.
+        lines: of the file. The columns are COLUMNS in this order, the last two optional; a first line with names may
+            give another order.
+        vo_name: VO of the files; None: each belongs to the VO in the first part of its path.
 
     Raises:
         ReplicaFileError: with the first wrong lines; nothing was written.
     """
     reader = _Reader(vo_name)
-    # Into a table of this transaction: what is wrong at the end undoes it all.
+    # Into a temporary table: a fault found at the end rolls everything back.
     sql.begin_load(reader.rows(lines))
     reader.refuse_if_wrong()
     for line, first in sql.repeated_lines(at_most=MAX_WRONG_LINES):
@@ -64,7 +64,7 @@ def load(lines: Iterable[str], *, vo_name: str | None) -> Loaded:
     written = sql.write_load()
     for of_vo in written:
         if of_vo.new:
-            # One mark, not a million: all jobs of the VO that wait for files are looked at.
+            # One mark for all files, not a million: all jobs of the VO with input data are re-evaluated.
             sql.mark([""], vo_id=of_vo.vo_id)
     loaded = Loaded(
         read=reader.read, new=sum(each.new for each in written), changed=sum(each.changed for each in written)
@@ -74,7 +74,7 @@ def load(lines: Iterable[str], *, vo_name: str | None) -> Loaded:
 
 
 class _Reader:
-    """Turns lines into rows; those that are wrong are noted and left out."""
+    """Turns lines into rows; wrong ones are recorded and left out."""
 
     def __init__(self, vo_name: str | None) -> None:
         self.read = 0
@@ -91,18 +91,18 @@ class _Reader:
         self._vo_id = None if vo_name is None else self._vos[vo_name]
 
     def fault(self, line: int, problem: str) -> None:
-        """Note what is wrong with a line."""
+        """Add a fault of a line."""
         self._errors.setdefault(f"line {line}", []).append(f"Line {line} {problem}")
 
     def refuse_if_wrong(self) -> None:
-        """Raise ReplicaFileError if anything was wrong."""
+        """Raise ReplicaFileError if there are faults."""
         if self._errors:
             sentences = [sentence for of_line in self._errors.values() for sentence in of_line]
             more = f" ({len(sentences) - 1} more.)" if len(sentences) > 1 else ""
             raise ReplicaFileError(f"{sentences[0]}{more}", errors=self._errors)
 
     def rows(self, lines: Iterable[str]) -> Iterator[LoadRow]:
-        """Yield the rows of the lines that are right, until too many are not."""
+        """Yield the rows of valid lines, until there are too many faults."""
         cells = csv.reader(lines, strict=True)
         in_order = _picker(COLUMNS)
         columns = len(COLUMNS)
@@ -128,10 +128,10 @@ class _Reader:
             self.fault(1, "must name lfn and storage_element, and each column once.")
         return names
 
-    # What follows is done a million times: what is looked up twice here takes a second.
+    # The code below runs a million times: one superfluous lookup takes a second.
 
     def _row(self, line: int, cells: Sequence[str], *, surplus: bool) -> LoadRow | None:
-        """Return the row, or note what is wrong with it."""
+        """Return the row, or add the fault of the line."""
         lfn, element, size, checksum = cells
         if not lfn.startswith("/"):
             lfn = without_prefix(lfn)
@@ -143,7 +143,7 @@ class _Reader:
         return LoadRow(line, vo_id, lfn, self._elements[element], int(size) if size else None, checksum)
 
     def _problem(self, lfn: str, element: str, size: str, checksum: str, /, *, vo_id: int | None) -> str:
-        """Return what is wrong with a row, or an empty string."""
+        """Return what is wrong with a row; empty: no fault."""
         if not lfn or not element:
             return "must have at least an lfn and a storage_element."
         if problem := lfn_problem(lfn):
@@ -172,7 +172,7 @@ def _problem_of_content(size: str, checksum: str, /) -> str:
 
 
 def _picker(names: Sequence[str]) -> Callable[[list[str]], Sequence[str]]:
-    """Return what puts the cells of a line in the order of COLUMNS; those that are not there are empty."""
+    """Return a function that puts the cells of a line in the order of COLUMNS; missing cells are empty."""
     in_order = itemgetter(*(names.index(name) if name in names else len(names) for name in COLUMNS))
     empty = [""] * (len(names) + 1)
     return lambda row: in_order([*row, *empty[len(row) :]])

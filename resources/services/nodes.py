@@ -1,4 +1,4 @@
-"""Keeps what the nodes of queues report of their platforms (ADR 28)."""
+"""Storage of the platforms that nodes of queues report (ADR 28)."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -7,15 +7,15 @@ from resources.models import Queue, ReportedPlatform
 from resources.queries.nodes import REPORT_HOLDS_FOR
 from wms.kernel.db import transaction_required
 
-#: The nodes of a queue report again and again; one of them is enough.
+#: Least time between two updates of a report; the nodes of a queue report often.
 NOTED_EVERY: Final = timedelta(minutes=1)
-#: Of one queue within the time that a report holds for; a pilot that invents names does not fill the table.
+#: Platforms stored per queue, so that a pilot with invented names cannot fill the table.
 MOST_PLATFORMS: Final = 50
 
 
 @transaction_required
 def note_platform(queue: Queue, *, platform: str, host_name: str, now: datetime) -> None:
-    """Note that a node of the queue reported this platform; reports that hold no longer go with the first new one."""
+    """Store that a node of the queue reported this platform; a first report of a platform removes expired ones."""
     of_queue = ReportedPlatform.objects.filter(queue=queue)
     rows = of_queue.filter(platform=platform)
     noted = rows.filter(seen_at__gt=now - NOTED_EVERY).exists()

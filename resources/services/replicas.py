@@ -1,4 +1,4 @@
-"""Telling the system which files are where; each change leaves a mark for the jobs that wait for such files."""
+"""Registration and removal of replicas; each change leaves a mark for the jobs that wait for the files."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -17,36 +17,36 @@ from wms.kernel.names import did_you_mean
 
 logger = logging.getLogger(__name__)
 
-#: Of unknown names; the first ones tell the story.
+#: Unknown names in one error; users need only the first.
 MAX_UNKNOWN = 5
 
 
 class NotYourFilesError(ForbiddenError):
-    """Only the managers of a VO and operators say where its files are."""
+    """Only managers of a VO and operators may register or remove replicas of its files."""
 
     code = "not_your_files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """What became of replicas that were told of: the others were known, word for word."""
+    """The result of a registration; the other replicas were registered already with equal data."""
 
     new: int
-    #: Those of which another size or checksum was told before.
+    #: Existing replicas that got another size or checksum.
     changed: int
 
 
 @transaction.atomic(durable=True)
 def register(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -> Registered:
-    """Take in replicas of one VO's files, all or none; what was told of a known one is replaced.
+    """Register replicas of one VO's files, all or none; data of existing ones are replaced.
 
     Args:
         replicas: each once.
-        vo_name: whose files; None: the VO that the first part of their paths names.
+        vo_name: VO of the files; None: the VO in the first part of their paths.
         by: a manager of the VO, or an operator.
 
     Raises:
-        NotYourFilesError: *by* may not; nothing has changed.
+        NotYourFilesError: *by* is neither; nothing has changed.
         ReplicasError: no such VO or storage element; nothing has changed.
     """
     vo = _vo(replicas, vo_name, by=by)
@@ -57,13 +57,13 @@ def register(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User)
 
 @transaction.atomic(durable=True)
 def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -> int:
-    """Forget replicas of one VO's files, all or none; return how many there were. The files themselves stay.
+    """Remove replicas of one VO's files, all or none, from the catalogue; return how many there were.
 
-    The arguments and errors are those of ``register``; without a storage element all replicas of the file are meant.
+    The arguments and errors are those of ``register``; without a storage element, all replicas of the file are removed.
     """
     vo = _vo(replicas, vo_name, by=by)
     named = [replica.storage_element for replica in replicas if replica.storage_element]
-    # Also where the VO has lost its storage element: what was registered there can be forgotten.
+    # Also storage elements that no longer serve the VO: their replicas can be removed.
     holding = Replica.objects.filter(vo=vo, lfn__in={replica.lfn for replica in replicas}).values("storage_element")
     ids = _ids(named, vo=vo, known=StorageElement.objects.filter(Q(vos=vo) | Q(pk__in=holding)).distinct())
     gone = sql.remove(
@@ -76,9 +76,9 @@ def remove(replicas: Sequence[GivenReplica], *, vo_name: str | None, by: User) -
 
 @transaction_required
 def record(replicas: Sequence[GivenReplica], *, vo: VO) -> Registered:
-    """Write replicas of a VO's files, on whoever's behalf, and mark the files that have a new one.
+    """Write replicas of a VO's files, without a check of permissions, and mark the files with a new one.
 
-    Raises:
+    ReplicasError: no such storage element serves the VO.
         ReplicasError: no such storage element serves the VO.
     """
     named = [replica.storage_element for replica in replicas]
@@ -93,13 +93,13 @@ def record(replicas: Sequence[GivenReplica], *, vo: VO) -> Registered:
 
 @transaction_required
 def supersede(replica: GivenReplica, *, vo: VO) -> None:
-    """Forget the copies elsewhere of a file that was written anew, unless they are known to have the same content.
+    """Remove other replicas of a rewritten file, unless they are known to have the same content.
 
-    Else one name would stand for two contents, and a job would read the one or the other, depending on its site.
+    Otherwise one name would stand for two contents, and the site would decide which one a job reads.
 
     Args:
-        replica: of the new content, as it was recorded.
-        vo: whose file it is.
+        replica: the recorded replica of the new content.
+        vo: VO of the file.
     """
     elsewhere = Replica.objects.filter(vo=vo, lfn=replica.lfn).exclude(storage_element__name=replica.storage_element)
     if replica.checksum:
@@ -111,12 +111,12 @@ def supersede(replica: GivenReplica, *, vo: VO) -> None:
 
 @transaction_required
 def mark_every_file() -> None:
-    """Mark all files of all VOs, as when storage elements changed their sites."""
+    """Mark all files of all VOs, after storage elements changed their sites."""
     sql.mark([""], vo_id=None)
 
 
 def no_such_element(name: str, known: Collection[str], *, vo: str) -> str:
-    """Return the sentence on a storage element that there is not, or not for the VO; which of the two is not told."""
+    """Return the sentence for a storage element that does not exist or does not serve the VO, without saying which."""
     return f'No storage element that serves {vo} is called "{name}".{did_you_mean(name, sorted(known))}'
 
 
@@ -124,7 +124,7 @@ def _ids(names: Collection[str], *, vo: VO, known: QuerySet[StorageElement]) -> 
     """Return {name: id} of the storage elements.
 
     Raises:
-        ReplicasError: one of the names is none of them.
+        ReplicasError: a name is unknown.
     """
     ids = dict(known.values_list("name", "pk"))
     unknown = sorted(set(names) - ids.keys())
@@ -149,7 +149,7 @@ def _vo(replicas: Sequence[GivenReplica], name: str | None, *, by: User) -> VO:
 
 
 def unknown_vo(name: str, known: Collection[str]) -> ReplicasError:
-    """Return the error on a VO that there is not, or not for who asks."""
+    """Return the error for a VO that does not exist or that the caller may not manage."""
     sentence = (
         f'There is no VO "{name}" whose files you could change; name one by vo.{did_you_mean(name, sorted(known))}'
     )

@@ -1,4 +1,4 @@
-"""Tokens of sites: issued, named by the configuration file, revoked, and counted as pilots register with them."""
+"""Tokens of sites: issued here or set by the configuration file, revoked, and counted at registrations of pilots."""
 
 from datetime import datetime, timedelta
 from secrets import token_urlsafe
@@ -10,7 +10,7 @@ from django.db.models import F
 from resources.domain.enums import SiteTokenPurpose
 from resources.models import Site, SiteToken
 
-#: Of tokens that are made here; one that a configuration file sets may have any spelling.
+#: Prefix of tokens issued here; one set by the configuration file may be any text.
 from resources.services.states import full_name
 from wms.accounts.domain import SecurityEventKind, digest_of
 from wms.accounts.security_log import record
@@ -21,15 +21,15 @@ SITE_TOKEN_PREFIX = "wmss_"  # noqa: S105 - not a secret
 
 
 class TokenTakenError(ConflictError):
-    """The token opens something else."""
+    """The token is in use for something else."""
 
     code = "token_taken"
 
 
 def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) -> str:
-    """Return a new token of *site*; it is shown this once, for only its digest is kept.
+    """Return a new token of *site*; only its digest is stored, so it cannot be shown again.
 
-    Tokens that the site had before stay valid, so that they can be exchanged in peace.
+    Earlier tokens of the site stay valid until they have been replaced everywhere.
     """
     plain = f"{SITE_TOKEN_PREFIX}{token_urlsafe(32)}"
     expires_at = _expiry(purpose, now=now)
@@ -42,7 +42,7 @@ def issue_site_token(site: Site, *, purpose: SiteTokenPurpose, now: datetime) ->
 
 
 def _expiry(purpose: SiteTokenPurpose, *, now: datetime) -> datetime | None:
-    """Return when a new token expires; one for reports of load does not."""
+    """Return when a new token expires; None: tokens for advertisements do not expire."""
     if purpose != SiteTokenPurpose.REGISTER:
         return None
     return now + timedelta(seconds=settings.WMS_REGISTRATION_TOKEN_S)
@@ -50,12 +50,12 @@ def _expiry(purpose: SiteTokenPurpose, *, now: datetime) -> datetime | None:
 
 @transaction_required
 def count_registration(*, token_id: int, now: datetime) -> None:
-    """Count one more pilot that was registered with a site's token."""
+    """Count a pilot that was registered with a site's token."""
     SiteToken.objects.filter(pk=token_id).update(registrations=F("registrations") + 1, registered_at=now)
 
 
 def revoke_site_token(*, token_id: int, now: datetime) -> None:
-    """Make the token open nothing from now on; a token already revoked stays as it is."""
+    """Revoke the token; a token already revoked does not change."""
     with transaction.atomic():
         token = SiteToken.objects.select_for_update(of=("self",)).select_related("site").filter(pk=token_id).first()
         if token is None or token.revoked_at is not None:
@@ -70,20 +70,20 @@ def _record_token(kind: SecurityEventKind, token: SiteToken) -> None:
 
 @transaction_required
 def set_site_token(site: Site, *, purpose: SiteTokenPurpose, plain: str, now: datetime) -> None:
-    """Make *plain* the token of *site* that the configuration file names, in place of the one it named before.
+    """Make *plain* the token of *site* from the configuration file, in place of its previous one.
 
-    Tokens that were issued here stay as they are. This one does not expire: the file says how long it is valid.
+    Tokens issued here do not change. This one does not expire: it is valid while the file contains it.
 
     Raises:
-        TokenTakenError: it is a token of another site, or for another purpose.
+        TokenTakenError: it is a token of another site, or for another purpose, or was revoked.
     """
-    wanted = digest_of(plain)
+    digest = digest_of(plain)
     configured = SiteToken.objects.filter(site=site, purpose=purpose, configured=True)
-    for replaced in configured.exclude(digest=wanted).select_related("site"):
+    for replaced in configured.exclude(digest=digest).select_related("site"):
         _record_token(SecurityEventKind.TOKEN_REVOKED, replaced)
         replaced.delete()
     token, is_new = SiteToken.objects.get_or_create(
-        digest=wanted, defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now}
+        digest=digest, defaults={"site": site, "purpose": purpose, "configured": True, "created_at": now}
     )
     if token.site_id != site.pk or token.purpose != purpose or not token.is_valid(now=now):
         raise TokenTakenError("This token is in use elsewhere, or was revoked; choose another one.")

@@ -14,7 +14,7 @@ MAX_REASON_LENGTH = 255
 
 
 class StateError(RejectedError):
-    """A resource cannot be put into this state with these words."""
+    """The state, its reason or its end is not valid."""
 
     code = "bad_state"
 
@@ -28,18 +28,18 @@ def set_state(
     by: User | None,
     now: datetime,
 ) -> None:
-    """Put a site, a computing element or a queue into *state*; *level* carries it afterwards.
+    """Put a site, a computing element or a queue into *state*; *level* is updated too.
 
     Args:
-        level: what is changed; what is below it follows by itself, for a queue needs all three levels active.
+        level: the resource; inner levels follow, because a queue needs all three levels active.
         state: the new one.
         reason: shown to physicists; required unless the new state is active.
-        until: from then on it is active again; None: until somebody changes it.
-        by: whoever decided; None: the configuration file.
-        now: the edge's clock.
+        until: from then on it is active again; None: no end.
+        by: the user; None: the configuration file.
+        now: the time of the change.
 
     Raises:
-        StateError: no reason, too long a reason, or an end that is past or that nothing has to end.
+        StateError: the reason is missing or too long, or the end is past, or the state needs no end.
     """
     reason = reason.strip()
     _check_state(state=state, reason=reason, until=until, now=now)
@@ -57,7 +57,7 @@ def set_state(
 
 
 def full_name(level: Site | ComputingElement | Queue) -> str:
-    """Return which level it is, such as "computing element ce1 at site LCG.CERN.ch"."""
+    """Return the level in words, such as "computing element ce1 at site LCG.CERN.ch"."""
     match level:
         case Site():
             return f"site {level.name}"
