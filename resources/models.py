@@ -41,7 +41,7 @@ class ResourceLevel(models.Model):
 
     state = models.CharField(max_length=16, choices=[(s, s) for s in ResourceState], default=ResourceState.ACTIVE)
     state_reason = models.CharField(max_length=255, blank=True)
-    state_until = models.DateTimeField(null=True, blank=True, help_text="From then on it is active again.")
+    state_until = models.DateTimeField(null=True, blank=True, help_text="End of the state; then it is active again.")
     state_changed_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="+")
     state_changed_at = models.DateTimeField(default=timezone.now)
     parameters = models.JSONField(default=dict, blank=True, validators=[valid_parameters])
@@ -144,13 +144,13 @@ class ThrottleState(models.Model):
         blank=True, help_text="The advertisement, when it came in ClassAd form and from one gateway."
     )
     gateways = models.JSONField(
-        default=list, help_text="What each gateway advertised last; none: the server counted itself."
+        default=list, help_text="Last advertisement of each gateway; empty: the server counted itself."
     )
     advertised_at = models.DateTimeField(null=True, help_text="None: the server counted itself.")
     measured_at = models.DateTimeField(help_text="CurMatches counts the matches after it.")
     expires_at = models.DateTimeField()
     room = models.PositiveIntegerField(
-        null=True, help_text="Matches from the measurement until it is closed; none: an expression tells."
+        null=True, help_text="Matches from the measurement until it closes; none: an expression decides."
     )
     matched = models.PositiveIntegerField(default=0, help_text="Matches since the measurement.")
 
@@ -173,7 +173,7 @@ class ComputingElement(ResourceLevel):
         "grid middleware",
         max_length=128,
         blank=True,
-        help_text="By which jobs may ask for pilots at such computing elements; empty: the type.",
+        help_text="Name by which jobs may ask for pilots at such computing elements; empty: the type.",
     )
     options = models.JSONField(default=dict, blank=True, help_text="Of the backend: host, partition, account, …")
     pilot_types = ArrayField(
@@ -397,8 +397,8 @@ class ReplicaChange(models.Model):
     )
     lfn = models.CharField(max_length=255, blank=True, help_text="Empty: any file.")
     # Processed twice: a job submitted meanwhile, with an earlier state of the replicas, is found the second time.
-    looked_at = models.DateTimeField(null=True, help_text="For the first time.")
-    job_id = models.BigIntegerField(default=0, help_text="Up to which jobs were looked at, when there are many.")
+    looked_at = models.DateTimeField(null=True, help_text="First re-evaluation.")
+    job_id = models.BigIntegerField(default=0, help_text="Last processed job, if there are many.")
 
     def __str__(self) -> str:
         return f"change {self.pk}"
@@ -412,9 +412,11 @@ class SiteToken(models.Model):
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
     configured = models.BooleanField(default=False, help_text="Set by the configuration file, which may replace it.")
     created_at = models.DateTimeField(default=timezone.now)
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="It opens nothing from then on; empty: never.")
+    expires_at = models.DateTimeField(
+        null=True, blank=True, help_text="End of its validity; empty: it does not expire."
+    )
     registrations = models.PositiveIntegerField(default=0, help_text="Pilots that were registered with it.")
-    registered_at = models.DateTimeField(null=True, blank=True, help_text="When the last of them was.")
+    registered_at = models.DateTimeField(null=True, blank=True, help_text="Last registration with it.")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

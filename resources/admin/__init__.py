@@ -1,4 +1,4 @@
-"""Pages of resources whose change makes nothing else necessary; those of sites, CEs and queues are in taskqueues."""
+"""Admin pages of platforms, storage, tokens and throttles; those of sites, CEs and queues are in taskqueues."""
 
 from resources.admin import platforms_and_storage, throttles
 

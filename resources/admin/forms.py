@@ -1,4 +1,4 @@
-"""Forms of resources and definitions: what they say of parameters can be compared as the definitions say (ADR 31)."""
+"""Forms of resources and definitions; they check that values are comparable by their definitions (ADR 31)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -17,29 +17,29 @@ _BOTH: Final = ("parameters", "vo_parameters")
 
 
 class LevelForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A site, a computing element or a queue, whose parameters fit their definitions."""
+    """Form of a site, a computing element or a queue; its parameters must fit their definitions."""
 
     def clean(self) -> dict[str, Any]:
-        """Refuse values that jobs' requirements could never be compared with."""
-        given = super().clean() or self.cleaned_data
+        """Refuse values that are not comparable with requirements."""
+        cleaned = super().clean() or self.cleaned_data
         fields = [name for name in _BOTH if name in self.fields]
         for name in fields:
-            if name in given:
-                given[name] = composed_all(given[name])
-        # What is shown only cannot be mended on this page.
+            if name in cleaned:
+                cleaned[name] = composed_all(cleaned[name])
+        # Values that are only displayed cannot be corrected on this page.
         if not fields or not all(isinstance(self._value(name), Mapping) for name in _BOTH):
-            return given
-        found = misfit_values(
+            return cleaned
+        misfits = misfit_values(
             self._value("parameters"),
             self._value("vo_parameters"),
             serves=[vo.name for vo in self._served()],
             definitions=by_folded_name(definitions()),
         )
-        for misfit in found:
+        for misfit in misfits:
             field = "parameters" if misfit.vo is None else "vo_parameters"
             path = misfit.name if misfit.vo is None else f"{misfit.vo}: {misfit.name}"
             self.add_error(field if field in fields else None, f"{path} {misfit.problem}.")
-        return given
+        return cleaned
 
     def _value(self, name: str) -> Any:  # noqa: ANN401 - JSON is anything
         return self.cleaned_data.get(name, getattr(self.instance, name))
@@ -52,44 +52,44 @@ class LevelForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it ta
         return site.vos.all() if site is not None and site.pk else ()
 
     def _site(self) -> Site | None:
-        given, row = self.cleaned_data, self.instance
+        cleaned, row = self.cleaned_data, self.instance
         if isinstance(row, Site):
             return row
         if isinstance(row, Queue):
-            ce: ComputingElement | None = given.get("ce") or (row.ce if row.ce_id else None)
+            ce: ComputingElement | None = cleaned.get("ce") or (row.ce if row.ce_id else None)
             return None if ce is None else ce.site
-        site: Site | None = given.get("site") or (row.site if row.site_id else None)
+        site: Site | None = cleaned.get("site") or (row.site if row.site_id else None)
         return site
 
 
 class CEForm(LevelForm):
-    """A computing element that this server would not refuse to serve."""
+    """Form of a computing element; one that the server refuses to use is not accepted."""
 
     def clean(self) -> dict[str, Any]:
-        """Refuse what pilots or payloads could use to reach what is the server's own."""
-        given = super().clean() or self.cleaned_data
-        if not {"type", "options", "identity"} <= given.keys():
-            return given  # shown only, or one of them is wrong already
-        refused = refusal(given["type"], given["options"], given["identity"])
+        """Refuse options by which pilots or payloads could access the server's own files."""
+        cleaned = super().clean() or self.cleaned_data
+        if not {"type", "options", "identity"} <= cleaned.keys():
+            return cleaned  # displayed only, or invalid already
+        refused = refusal(cleaned["type"], cleaned["options"], cleaned["identity"])
         if refused is not None:
             self.add_error(*refused)
-        return given
+        return cleaned
 
 
 class DefinitionForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A definition that the values of the resources fit."""
+    """Form of a definition; the values of resources must fit it."""
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a definition with which present values of resources could not be compared; name them."""
-        given = super().clean() or self.cleaned_data
-        name, kind = given.get("name") or self.instance.name, given.get("kind") or self.instance.kind
+        """Refuse a definition that existing values of resources do not fit; name their places."""
+        cleaned = super().clean() or self.cleaned_data
+        name, kind = cleaned.get("name") or self.instance.name, cleaned.get("kind") or self.instance.kind
         if not name or not kind:
-            return given
-        vos = given["vos"] if "vos" in given else self.instance.vos.all() if self.instance.pk else ()
+            return cleaned
+        vos = cleaned["vos"] if "vos" in cleaned else self.instance.vos.all() if self.instance.pk else ()
         definition = Definition(
             name=name,
             kind=RequirementKind(kind),
-            unit=given.get("unit") or "",
+            unit=cleaned.get("unit") or "",
             vos=frozenset(vo.name for vo in vos),
         )
         places = [place for place, _ in misfits_of(definition)]
@@ -99,4 +99,4 @@ class DefinitionForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time 
                 f"{name} cannot be a {kind} yet: it is no number of 0 or more at {listed(places)}. "
                 "Correct the parameters there first.",
             )
-        return given
+        return cleaned

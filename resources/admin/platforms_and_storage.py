@@ -1,4 +1,4 @@
-"""Pages for platforms, storage elements and the tokens of sites."""
+"""Admin pages of platforms, storage elements, replicas and the tokens of sites."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from wms.kernel.secrets import encrypt
 
 @admin.register(Platform)
 class PlatformAdmin(VOLevelAdmin[Platform]):
-    """Which jobs run on which nodes, for all VOs: operators change it, managers look."""
+    """Platforms of nodes and the job platforms that they run, for all VOs; operators edit them, managers see them."""
 
     managers_may = frozenset({"view"})
     fixed_after_creation = ("name",)
@@ -35,7 +35,7 @@ class PlatformAdmin(VOLevelAdmin[Platform]):
 
 
 class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run time it takes no parameter
-    """A storage element; its credential goes in and never comes out."""
+    """Form of a storage element; its credential is write-only."""
 
     credential = forms.CharField(
         required=False,
@@ -46,7 +46,7 @@ class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run t
     )
 
     def clean_url(self) -> str:
-        """Refuse what pilots could not read, or what would tell everybody a password."""
+        """Refuse URLs that pilots could not use, or that contain a password."""
         url: str = self.cleaned_data["url"]
         if not STORAGE_URL.match(url):
             raise forms.ValidationError(f"This is no address of a storage element; {STORAGE_URL_HINT}.")
@@ -55,7 +55,7 @@ class StorageElementForm(forms.ModelForm):  # type: ignore[type-arg]  # at run t
 
 @admin.register(StorageElement)
 class StorageElementAdmin(VOLevelAdmin[StorageElement]):
-    """Where files of jobs are kept: operators change it, managers look at what serves their VO."""
+    """Storage elements; operators edit them, managers see those that serve their VO."""
 
     managers_may = frozenset({"view"})
     fixed_after_creation = ("name",)
@@ -75,21 +75,21 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
         return super().get_queryset(request).prefetch_related("vos")
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        """Return the columns; which other VOs an element serves is nothing to a manager."""
+        """Return the columns; managers do not see which other VOs an element serves."""
         return ("name", "url", "vo_names", "credential_for_pilots") if self.sees_all(request) else ("name", "url")
 
     def get_fields(self, request: HttpRequest, obj: StorageElement | None = None) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the fields; VOs and credential for those who set them."""
+        """Return the fields; only operators see VOs and credential."""
         for_operators = ("vos", "credential", "credential_for_pilots")
         return ("name", "url", *(for_operators if self.sees_all(request) else ()))
 
     @admin.display(description="VOs")
     def vo_names(self, element: StorageElement) -> str:
-        """Return which VOs it serves."""
+        """Return the VOs that it serves."""
         return ", ".join(sorted(vo.name for vo in element.vos.all())) or "nobody"
 
     def has_delete_permission(self, request: HttpRequest, obj: StorageElement | None = None) -> bool:
-        """Refuse for one that holds files: where these are would be forgotten with it, by a click."""
+        """Refuse to delete one with replicas, because the record of these files would be lost."""
         allowed = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not Replica.objects.filter(storage_element=obj).exists())
 
@@ -102,12 +102,12 @@ class StorageElementAdmin(VOLevelAdmin[StorageElement]):
 
 @admin.register(Replica)
 class ReplicaAdmin(VOLevelLedger[Replica]):
-    """Where files are, by name; they are registered and removed over REST and by `load_replicas`."""
+    """Replicas by name; they are registered and removed over REST and by `load_replicas`."""
 
     list_display = ("lfn", "vo", "storage_element", "size_bytes", "checksum")
     list_select_related = ("vo", "storage_element")
     list_filter = (("vo", SeenRelatedFilter), ("storage_element", SeenRelatedFilter))
-    # By the beginning of the name as it is written, which the index on VO and name serves.
+    # By a prefix of the exact name, which the index on VO and name serves.
     search_fields = ("lfn__startswith",)
     search_help_text = "The beginning of the logical file name, letter case as it is."
     ordering = ("-id",)
@@ -118,7 +118,7 @@ class ReplicaAdmin(VOLevelLedger[Replica]):
         queryset: QuerySet[Replica],
         search_term: str,
     ) -> tuple[QuerySet[Replica], bool]:
-        """Search for the beginning of a name, blanks and all: Django would look for words."""
+        """Search for a prefix of a name, including blanks; Django would search for words."""
         return (queryset.filter(lfn__startswith=canonical_lfn(search_term)) if search_term else queryset), False
 
     def seen(self, vos: frozenset[int]) -> Q:
@@ -128,7 +128,7 @@ class ReplicaAdmin(VOLevelLedger[Replica]):
 
 @admin.register(SiteToken)
 class SiteTokenAdmin(VOLevelLedger[SiteToken]):
-    """Which tokens a site has, never what they are; new ones are issued on the page of sites."""
+    """Tokens of sites, without their text; new ones are issued on the page of sites."""
 
     operators_may = frozenset({"view", "delete"})  # to be deleted with their site
     list_display = ("id", "site", "purpose", "configured", "created_at", "expires_at", "registrations", "revoked_at")
@@ -141,12 +141,12 @@ class SiteTokenAdmin(VOLevelLedger[SiteToken]):
     actions = ("revoke",)
 
     def managed(self, vos: frozenset[int]) -> Q:
-        """Return those of sites that serve no VO but these."""
+        """Return those of sites that serve only these VOs."""
         return Q(site__in=sites_serving_only(vos))
 
     @admin.action(description="Revoke selected tokens", permissions=["view"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[SiteToken]) -> None:
-        """Make the tokens open nothing from now on."""
+        """Revoke the tokens."""
         now = timezone.now()
         tokens = list(self.changeable(request, queryset).filter(revoked_at__isnull=True).order_by("pk"))
         for token in tokens:

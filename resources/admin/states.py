@@ -1,4 +1,4 @@
-"""Actions that put sites, computing elements and queues into a state, each with a reason (STYLE 31)."""
+"""Admin actions that set the state of sites, computing elements and queues, each with a reason."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from django.contrib.admin.options import _FieldOpts
 
 LevelT = TypeVar("LevelT", Site, ComputingElement, Queue)
-#: Beyond that many rows one page shows and one transaction changes.
+#: Most rows that one page shows and one transaction changes.
 AT_ONCE = 500
-#: Columns of a level's state; only the actions change them.
+#: Columns of a level's state; only these actions change them.
 STATE_FIELDS = ("state", "state_reason", "state_until", "state_changed_by", "state_changed_at")
-#: Of each page of a level.
+#: Actions on the page of each level.
 STATE_ACTIONS = ("ban", "drain", "activate")
 STATE_FIELDSET: "tuple[str, _FieldOpts]" = (
     "State",
@@ -43,7 +43,7 @@ PARAMETER_FIELDSET: "tuple[str, _FieldOpts]" = (
 
 
 class StateForm(forms.Form):
-    """Why, and until when."""
+    """Form of a reason and an end."""
 
     reason = forms.CharField(
         max_length=MAX_REASON_LENGTH,
@@ -59,7 +59,7 @@ class StateForm(forms.Form):
 
 
 class StatesAdmin(VOLevelAdmin[LevelT]):
-    """Base of the pages of the three levels: ban, drain and activate, by way of a page that asks why."""
+    """Base of the admin pages of the three levels: ban, drain and activate, after a page for the reason."""
 
     @admin.action(description="Ban selected rows …", permissions=["change"])
     def ban(self, request: HttpRequest, queryset: QuerySet[LevelT]) -> HttpResponse | None:

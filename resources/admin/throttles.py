@@ -1,4 +1,4 @@
-"""The page of throttles: which sites take matches now, how many more, and why not (SAM)."""
+"""The admin page of throttles: which sites accept matches now, how many more, and why not (SAM)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,13 +22,13 @@ _NOTHING = "–"
 
 
 def state_of(site: SiteThrottle) -> ThrottleState | None:
-    """Return what is known of the site; None: nothing yet."""
+    """Return the state of the site's throttle; None: there is none yet."""
     return getattr(site, "throttle_state", None)
 
 
 @admin.register(SiteThrottle)
 class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
-    """For operators and managers who ask why a site takes no jobs; the throttle itself is set on the site's page."""
+    """Throttles: why a site gets no jobs; for operators and managers. The policy is set on the site's page."""
 
     list_display = (
         "name",
@@ -79,11 +79,11 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
     )
 
     def managed(self, vos: frozenset[int]) -> Q:
-        """Return the sites that serve the VOs, whoever looks after them."""
+        """Return the sites that serve the VOs, also those with other managers."""
         return Q(pk__in=sites_serving(vos))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SiteThrottle]:
-        """Return the sites that have a throttle, with its state and the clock by which that is measured."""
+        """Return the sites with a throttle, with its state and the database's time."""
         throttled = super().get_queryset(request).exclude(throttle_policy=ThrottlePolicy.NONE)
         return throttled.select_related("throttle_state").annotate(right_now=DatabaseNow())
 
@@ -94,12 +94,12 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     @admin.display(description="accepting", boolean=True)
     def accepting(self, site: SiteThrottle) -> bool:
-        """Return whether one more match is accepted."""
+        """Return whether a further match is accepted."""
         return _standing(site).accepting
 
     @admin.display(description="room left")
     def room_left(self, site: SiteThrottle) -> str:
-        """Return how many more matches are accepted."""
+        """Return how many further matches are accepted."""
         standing = _standing(site)
         if standing.room_left is not None:
             more = standing.policy is ThrottlePolicy.CUSTOM and standing.room_left == MOST_ROOM_TRIED
@@ -108,7 +108,7 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     @admin.display(description="CurMatches")
     def cur_matches(self, site: SiteThrottle) -> str:
-        """Return what SAM's conditions compare."""
+        """Return CurMatches, the number in SAM's conditions."""
         known = _standing(site).cur_matches
         return "undefined" if known is None else str(known)
 
@@ -119,13 +119,13 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     @admin.display(description="last advertisement")
     def advertised(self, site: SiteThrottle) -> str:
-        """Return when the site said something last, unless the server has counted since."""
+        """Return the time of the last advertisement, unless the server has counted since."""
         at = _standing(site).advertised_at
         return _NOTHING if at is None else f"{timesince(at, _right_now(site))} ago ({_written(at)})"
 
     @admin.display(description="counted by")
     def counted_by(self, site: SiteThrottle) -> str:
-        """Return whose numbers are compared."""
+        """Return whose numbers are used."""
         standing = _standing(site)
         if standing.counts_itself:
             return "the server"
@@ -133,7 +133,7 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     @admin.display(description="expires at")
     def expires_at(self, site: SiteThrottle) -> str:
-        """Return until when the numbers hold."""
+        """Return when the numbers expire."""
         return _written(_standing(site).expires_at)
 
     @admin.display(description="measured at")
@@ -143,27 +143,27 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
 
     @admin.display(description="sequence")
     def sequence(self, site: SiteThrottle) -> str:
-        """Return the last accepted one of each gateway."""
-        found = [(each.name, each.sequence) for each in _standing(site).gateways if each.sequence is not None]
-        return ", ".join(f"{name}: {last}" if name else str(last) for name, last in found) or _NOTHING
+        """Return the last accepted sequence of each gateway."""
+        sequences = [(each.name, each.sequence) for each in _standing(site).gateways if each.sequence is not None]
+        return ", ".join(f"{name}: {last}" if name else str(last) for name, last in sequences) or _NOTHING
 
     @admin.display(description="gateways")
     def gateways(self, site: SiteThrottle) -> str:
-        """Return what each of several gateways advertised."""
-        found = _standing(site).gateways
-        if not any(each.name for each in found):
+        """Return the numbers of each of several gateways."""
+        states = _standing(site).gateways
+        if not any(each.name for each in states):
             return _NOTHING
-        return "; ".join(f"{each.name or 'without a name'}: {_numbers(each.numbers)}" for each in found)
+        return "; ".join(f"{each.name or 'without a name'}: {_numbers(each.numbers)}" for each in states)
 
     @admin.display(description="numbers")
     def numbers(self, site: SiteThrottle) -> str:
-        """Return what was advertised or counted."""
+        """Return the advertised or counted numbers."""
         state = state_of(site)
         return _numbers({} if state is None else state.advertised)
 
     @admin.display(description="ClassAd")
     def classad(self, site: SiteThrottle) -> str:
-        """Return the advertisements that came in this form."""
+        """Return the advertisements in ClassAd form."""
         return "\n".join(each.classad for each in _standing(site).gateways if each.classad) or _NOTHING
 
     @admin.display(description="why closed")
@@ -172,8 +172,8 @@ class SiteThrottleAdmin(VOLevelLedger[SiteThrottle]):
         return _standing(site).why_closed or _NOTHING
 
 
-def _numbers(said: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {many}" for name, many in sorted(said.items())) or _NOTHING
+def _numbers(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {number}" for name, number in sorted(numbers.items())) or _NOTHING
 
 
 def _written(moment: datetime | None) -> str:
@@ -186,7 +186,7 @@ def _right_now(site: SiteThrottle) -> datetime:
 
 
 def _standing(site: SiteThrottle) -> ThrottleStanding:
-    """Return how the throttle stands; worked out once for each row of a page."""
+    """Return the state of the throttle; computed once for each row of a page."""
     known: dict[str, Any] = vars(site)
     if "standing" not in known:
         known["standing"] = throttle_of(site, state_of(site), now=_right_now(site))

@@ -1,4 +1,4 @@
-"""How sites are recognised: by a token that was issued to them, or that the configuration file names."""
+"""Authentication of sites: by a token that was issued here or set by the configuration file."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from wms.kernel.rest import BearerAuthentication
 from wms.kernel.rest.authentication import bearer_token
 from wms.kernel.tokens import PREFIXES
 
-#: What begins so is never a site's; everything else may be, for a configuration file may name any token.
+#: Prefixes of other tokens. Tokens of sites may have any other text, because a configuration file may set any.
 OTHER_PREFIXES = (USER_TOKEN_PREFIX, *PREFIXES.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePrincipal:
-    """The site that calls; ``request.user`` of such a request."""
+    """The calling site; ``request.user`` of its requests."""
 
     site_id: int
     site_name: str
@@ -32,7 +32,7 @@ class SitePrincipal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteCredential:
-    """The token that a site came with; ``request.auth`` of such a request."""
+    """The token of the calling site; ``request.auth`` of its requests."""
 
     token_id: int
     site_id: int
@@ -43,8 +43,8 @@ class SiteCredential:
 class SiteTokenAuthentication(BearerAuthentication):
     """A site's token, looked up by its SHA-256.
 
-    NB: it follows the classes of all other tokens, for it looks up whatever has no prefix that is known; what it does
-    not find is left to the class after it, which refuses unknown tokens.
+    NB: it comes after the classes of all other tokens, because it looks up any text without a known prefix; unknown
+    texts are left to the class after it, which refuses them.
     """
 
     prefix = SITE_TOKEN_PREFIX
@@ -55,7 +55,7 @@ class SiteTokenAuthentication(BearerAuthentication):
         """Return (principal, credential), or None if the request carries no token of a site.
 
         Raises:
-            AuthenticationFailed: a token that was issued here is unknown by now, revoked or expired.
+            AuthenticationFailed: a token that was issued here is unknown now, revoked or expired.
         """
         token = bearer_token(request)
         if token is None or token.startswith(OTHER_PREFIXES):

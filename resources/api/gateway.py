@@ -1,4 +1,4 @@
-"""The program that advertises a site, for whoever installs it at a gateway."""
+"""Download of the program that advertises a site."""
 
 from functools import cache
 from http import HTTPStatus
@@ -24,7 +24,7 @@ def _program() -> bytes:
 
 
 class AdvertiserView(APIView):
-    """wms-advertise; open to everybody, for there is no secret in it."""
+    """The program wms-advertise; without authentication, because it contains no secret."""
 
     authentication_classes = ()
     permission_classes = (AllowAny,)

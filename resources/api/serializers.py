@@ -1,4 +1,4 @@
-"""What the endpoints of the resources answer."""
+"""Responses of the endpoints for resources."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from resources.models import ComputingElement, Queue, ResourceLevel, Site
 
 
 class LevelOut(serializers.Serializer[Any]):
-    """What site, computing element and queue have in common."""
+    """Common fields of site, computing element and queue."""
 
     name = serializers.CharField(help_text="Unique within the level above.")
     state = serializers.SerializerMethodField(help_text="In force now, whatever the levels above say.")
@@ -50,16 +50,16 @@ class LevelOut(serializers.Serializer[Any]):
 
     @extend_schema_field(serializers.DictField(child=serializers.DictField()))
     def get_vo_parameters(self, level: ResourceLevel) -> Mapping[str, Parameters]:
-        """Return what is in force for some of the VOs only."""
+        """Return the parameters in force for some of the VOs only."""
         return self._in_force(level).own
 
     def _in_force(self, level: ResourceLevel) -> InForce:
-        """Return the parameters of the caller's VOs that the site serves; a VO that the caller may not see has none."""
+        """Return the parameters of the caller's VOs that the site serves; none of VOs that the caller may not see."""
         visible: Sequence[str] = self.context["vos"]
         site = site_of(level)
-        # NB: only those that the caller may see are at hand; a site that is seen and names none of them serves all.
+        # NB: only VOs that the caller may see are loaded; a visible site that names none of them serves all.
         named = [vo.name for vo in site.vos.all()]
-        # Of a hundred VOs few have parameters of their own.
+        # Of a hundred VOs, few have parameters of their own.
         general = parameters_of(level, vo=None)
         special = vos_with_parameters(level)
         return in_force(
@@ -76,7 +76,7 @@ class LevelOut(serializers.Serializer[Any]):
 
 
 def site_of(level: ResourceLevel) -> Site:
-    """Return the site of a level, which is at hand."""
+    """Return the site of a level, already loaded."""
     if isinstance(level, Queue):
         return level.ce.site
     if isinstance(level, ComputingElement):
@@ -98,7 +98,7 @@ def vos_with_parameters(level: ResourceLevel) -> frozenset[str]:
 
 
 def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
-    """Return what is in force at *level*, of which the levels above are at hand."""
+    """Return the parameters in force at *level*, whose outer levels are loaded."""
     above: ResourceLevel | None = None
     if isinstance(level, ComputingElement):
         above = level.site
@@ -109,7 +109,7 @@ def parameters_of(level: ResourceLevel, *, vo: str | None) -> Parameters:
 
 
 class QueueOut(LevelOut):
-    """One queue, with what a slot of it offers."""
+    """One queue, with the offer of a slot."""
 
     cpu_time_s = serializers.IntegerField(help_text="Reference-core CPU seconds of a slot, per core.")
     platforms = serializers.ListField(child=serializers.CharField(), help_text="Of its nodes; empty: as detected.")
@@ -152,11 +152,11 @@ class CEOut(LevelOut):
 
 
 class SiteOut(LevelOut):
-    """One site with everything below it."""
+    """One site with its computing elements and queues."""
 
     vos = serializers.SerializerMethodField(help_text="Served, as far as the caller may see them; empty: all.")
     ces = CEOut(many=True, help_text="By name.")
 
     def get_vos(self, site: Site) -> list[str]:
-        """Return the names of the VOs that are named."""
+        """Return the names of the VOs that the site names."""
         return [vo.name for vo in site.vos.all()]

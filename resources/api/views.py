@@ -35,7 +35,7 @@ class SiteListView(ListAPIView[Site]):
         return visible_sites.site_trees(user_of(self.request))
 
     def get_serializer_context(self) -> dict[str, Any]:
-        """Hand the names of the VOs whose parameters are asked for to the serializers."""
+        """Pass the names of the requested VOs to the serializers."""
         filters = checked_filters(SiteFilterSet, self.request.query_params, Site.objects.none(), also=PAGE_PARAMETERS)
         name = filters.form.cleaned_data["vo"] or None
         return {**super().get_serializer_context(), "vos": visible_sites.visible_vos(user_of(self.request), vo=name)}

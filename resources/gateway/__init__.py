@@ -1,1 +1,1 @@
-"""Programs for the gateways of sites: each is one file that needs nothing but a Python."""
+"""Programs for the gateways of sites; each is one file that needs only Python."""

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""``wms-advertise``: counts the job-managers at a gateway, as ``ps`` shows them, and tells the server (SAM §3).
+"""``wms-advertise``: counts the job-managers on a gateway, as ``ps`` shows them, and advertises the numbers (SAM §3).
 
-This one file is the whole program: it needs Python 3.9 or newer and nothing else, and is fetched from the server
-(/api/gateway/wms_advertise.py). A job-manager is in one of five states, or idle between two of them; the three numbers
-that throttles compare are those that submit, those that gather output, and all together.
+This one file is the whole program: it needs only Python 3.9 or newer, and is downloaded from the server
+(/api/gateway/wms_advertise.py). A job-manager is in one of five states, or idle between two of them; throttles compare
+three numbers: those that submit, those that gather output, and all together.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: Exit codes, as those of the command ``wms``.
+#: Exit codes, as of the command ``wms``.
 DONE, REFUSED, WRONG_USAGE, NOT_REACHABLE = range(4)
 
 STATES = SUBMITTING, POLLING, UPDATING, CANCELLING, GATHERING, IDLE = (
     *("submitting", "polling", "updating", "cancelling", "gathering", "idle"),
 )
-#: The program itself, or the script that an interpreter runs: not whoever reads a file of such a name.
+#: The program itself, or the script that an interpreter runs; not a program that reads a file of such a name.
 _NAME = r"\S*?job[-_]?manager"
 _INTERPRETER = r"\S*(?:perl|python|sh)[\d.]*\s+(?:-\S+\s+)*?"
-# NB: what a lookahead has found is not tried again elsewhere: from each of a thousand names in one command line, the
-# whole line would be searched for the word. The first name will do, for all words that follow another follow it.
+# NB: the result of a lookahead is not tried again elsewhere: otherwise, from each of a thousand names in one command
+# line, the whole line would be searched for the word. The first name suffices, because all words come after it.
 _JOB_MANAGER = rf"^(?=({_NAME}|{_INTERPRETER}{_NAME}))\1.*"
 _WORDS = {
     SUBMITTING: "submit(?:ting)?",
@@ -50,15 +50,15 @@ _WORDS = {
     GATHERING: "gather(?:ing)?",
 }
 JOB_MANAGERS = {state: rf"(?is){_JOB_MANAGER}(?<![a-z])(?:{word})(?![a-z])" for state, word in _WORDS.items()}
-#: Whatever else a job-manager does, it is one of the current jobs.
+#: A job-manager without the word of a state is one of the current jobs.
 JOB_MANAGERS[IDLE] = rf"(?is){_JOB_MANAGER}"
-#: A pilot's processes, of which each job has one, have its stamp in their command lines: they count once.
+#: The processes of a pilot, one per job, have its stamp in their command lines: they count once.
 _STAMP = r".*\s--stamp\s(?P<job>[0-9a-f]{32})(?!\S)"
 _PILOTS = {
     SUBMITTING: rf"(?s)^\S*python[\d.]*\s-I\s-c\s{_STAMP}",
     IDLE: rf"(?s)^\S*python[\d.]*\s-I\s\S*agent-[0-9a-f]+(?:\.pyz)?\s{_STAMP}",
 }
-#: By the type of computing element; of Slurm the jobs are seen at their nodes only.
+#: By the type of computing element; jobs of Slurm are visible only on their nodes.
 PATTERNS = {
     "job-manager": JOB_MANAGERS,
     "local": _PILOTS,
@@ -76,13 +76,14 @@ PATTERNS = {
     },
 }
 JOB = "job"
-#: What the server may be told beside the counts, as options.
+#: Maxima that can be advertised beside the counts, as options.
 MAXIMA = ("max_matches", "max_submitting_jobs", "max_submitting_and_output_gathering_jobs", "max_jobs")
 
+#: Timeout of a request to the server, in seconds.
 TIMEOUT_S = 60.0
-#: The server takes none above.
+#: Largest sequence that the server accepts.
 MAX_SEQUENCE = 2**63 - 1
-#: By these names this program runs; another one that runs has the patterns in its command line too.
+#: Names of this program; another run of it has the patterns in its command line too.
 _OWN_NAME = re.compile(r"wms[-_]advertise\b")
 _EPILOG = """\
 Without --token-file the token is read from the environment, WMS_ADVERTISE_TOKEN; it is issued by an operator
@@ -105,7 +106,7 @@ Exit codes: 0 done, 1 refused or ignored, 2 wrong usage, 3 server not reachable.
 
 
 class EndError(Exception):
-    """What ends the program; the text is one sentence that says what is wrong and what to do."""
+    """The reason why the program ends; the text is one sentence with the fault and the remedy."""
 
     def __init__(self, sentence: str, exit_code: int) -> None:
         super().__init__(sentence)
@@ -128,7 +129,7 @@ def processes() -> list[AdvertisedProcess]:
     """Return all processes of the machine that this user may see.
 
     Raises:
-        EndError: there is no way to see them.
+        EndError: they cannot be listed.
     """
     return list(_of_proc() if Path("/proc/self/cmdline").exists() else _of_ps())
 
@@ -139,32 +140,32 @@ def _of_proc() -> Iterator[AdvertisedProcess]:
             continue
         try:
             words = (directory / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            # The name of the program, in brackets before it, may itself hold blanks and brackets.
+            # The name of the program, in brackets before the other fields, may contain blanks and brackets.
             after_name = (directory / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended
         command = b" ".join(words).decode(errors="replace")
         yield AdvertisedProcess(pid=int(directory.name), parent=int(after_name[1]), command=command)
 
 
 def _of_ps() -> Iterator[AdvertisedProcess]:
     try:
-        told = subprocess.run(
+        listing = subprocess.run(
             ["ps", "-ww", "-A", "-o", "pid=,ppid=,args="],  # noqa: S607 - where it is differs
             capture_output=True,
             check=True,
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise EndError(f"The processes cannot be listed: {error}; install ps, or mount /proc.", WRONG_USAGE) from error
-    for line in told.decode(errors="replace").splitlines():
+    for line in listing.decode(errors="replace").splitlines():
         pid, parent, *command = line.split(None, 2)
         yield AdvertisedProcess(pid=int(pid), parent=int(parent), command="".join(command))
 
 
 def job_managers(seen: Sequence[AdvertisedProcess], *, own_pid: int) -> list[str]:
-    """Return the command lines of all processes but this program and what started it.
+    """Return the command lines of all processes except this program and its ancestors.
 
-    Their command lines may hold the patterns themselves, as may those of other runs of this program.
+    Their command lines may contain the patterns, as may those of other runs of this program.
     """
     by_pid = {process.pid: process for process in seen}
     left_out = set()
@@ -180,17 +181,17 @@ def job_managers(seen: Sequence[AdvertisedProcess], *, own_pid: int) -> list[str
 def count(
     seen: Sequence[AdvertisedProcess], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int
 ) -> Mapping[str, int]:
-    """Return how many of the processes are in each state; each counts once, and so do those of one job."""
-    found: dict[str, list[str | None]] = {state: [] for state in STATES}
+    """Return the number of processes in each state; each process counts once, and so does each job."""
+    jobs_in: dict[str, list[str | None]] = {state: [] for state in STATES}
     for command in job_managers(seen, own_pid=own_pid):
         for state in STATES:
             match = patterns[state].search(command) if state in patterns else None
             if match is not None:
-                found[state].append(match.groupdict().get(JOB))
+                jobs_in[state].append(match.groupdict().get(JOB))
                 break
     counted: dict[str, int] = {}
     known: set[str] = set()
-    for state, jobs in found.items():
+    for state, jobs in jobs_in.items():
         named = {job for job in jobs if job is not None} - known
         known |= named
         counted[state] = jobs.count(None) + len(named)
@@ -198,19 +199,19 @@ def count(
 
 
 def unmatched(seen: Sequence[AdvertisedProcess], patterns: Mapping[str, re.Pattern[str]], *, own_pid: int) -> list[str]:
-    """Return the states whose pattern fits no process, be it one that counts for another state."""
+    """Return the states whose pattern matches no process."""
     commands = job_managers(seen, own_pid=own_pid)
     return [state for state, pattern in patterns.items() if not any(map(pattern.search, commands))]
 
 
 class Warnings:
-    """Says of patterns that fit no process, each once.
+    """Warns once of patterns that match no process.
 
-    Those of --ce-type are one: that nobody submits at the moment is no mistake, that there is nobody at all may be.
+    Those of --ce-type count as one: no submission at the moment is normal, no process at all may be a mistake.
     """
 
     def __init__(self, patterns: Mapping[str, re.Pattern[str]], given: Sequence[str]) -> None:
-        """Take the patterns, and the states of those that were given by hand."""
+        """Store the patterns, and the states of those given by the user."""
         self._patterns = patterns
         self._given = set(given)
         self._is_said = False
@@ -236,7 +237,7 @@ def _warn(sentence: str) -> None:
 
 
 def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: str = "") -> dict[str, Any]:
-    """Return what is sent: SAM's three numbers, the maxima that were named, and the name of the gateway."""
+    """Return the body of an advertisement: SAM's three numbers, the given maxima, and the name of the gateway."""
     return {
         **({"gateway": gateway} if gateway else {}),
         "current_submitting_jobs": counted[SUBMITTING],
@@ -250,20 +251,20 @@ def body_of(counted: Mapping[str, int], maxima: Mapping[str, int], *, gateway: s
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirection: the token is for the server that was named, and for no other."""
+    """Follows no redirection: the token is only for the given server."""
 
     def redirect_request(self, *_arguments: object) -> None:
         """Return no other request."""
 
 
 class AdvertisementServer:
-    """Where one site advertises."""
+    """The address where one site advertises."""
 
     def __init__(self, url: str, *, site: str, token: str, ca: str | None) -> None:
-        """Look at the address, and read the certificates.
+        """Check the address, and read the certificates.
 
         Raises:
-            EndError: one of them is none.
+            EndError: one of them is not valid.
         """
         self._url = _checked(url)
         self._address = f"{self._url}/api/sites/{quote(site, safe='')}/advertisements/"
@@ -275,10 +276,10 @@ class AdvertisementServer:
         self._opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
 
     def advertise(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return how the throttle stands after this.
+        """Send an advertisement, and return the state of the throttle after it.
 
         Raises:
-            EndError: the server says no, or nothing.
+            EndError: the server refuses it, or does not answer.
         """
         headers = {
             "Authorization": f"Bearer {self._token}",
@@ -335,7 +336,7 @@ def _checked(url: str) -> str:
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the command and return its exit code."""
-    # NB: the parser ends the process itself, with 2, when it does not understand.
+    # NB: the parser ends the process with exit code 2 on wrong usage.
     options = _parser().parse_args(arguments)
     try:
         patterns, given = _patterns(options)
@@ -364,26 +365,26 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True)
 class Gateway:
-    """What is counted and advertised here."""
+    """The settings of this gateway: its site, name, patterns and maxima."""
 
     site: str
     patterns: Mapping[str, re.Pattern[str]]
     warnings: Warnings
     maxima: Mapping[str, int]
-    #: Empty: the server is given none.
+    #: Empty: no name is sent.
     name: str
 
     def counted(self, seen: Sequence[AdvertisedProcess]) -> Mapping[str, int]:
-        """Return how many of the processes are job-managers in each state."""
+        """Return the number of job-managers in each state."""
         return count(seen, self.patterns, own_pid=os.getpid())
 
     def body(self, counted: Mapping[str, int]) -> dict[str, Any]:
-        """Return what is sent of that."""
+        """Return the body of an advertisement with these numbers."""
         return body_of(counted, self.maxima, gateway=self.name)
 
 
 def _run(server: AdvertisementServer, gateway: Gateway, *, every: float | None) -> int:
-    """Advertise once, or for ever; a server that is away for a while ends nothing."""
+    """Advertise once, or repeatedly; a temporary failure of the server does not end the program."""
     sequence, is_known = 0, False
     due = time.monotonic()
     while True:
@@ -394,7 +395,7 @@ def _run(server: AdvertisementServer, gateway: Gateway, *, every: float | None) 
             if every is None or error.exit_code != NOT_REACHABLE:
                 raise
             sys.stderr.write(f"wms-advertise: {error}\n")
-            # What was sent may have arrived all the same.
+            # The advertisement may have arrived all the same.
             exit_code, sequence = NOT_REACHABLE, sequence + 1
         if every is None:
             return exit_code
@@ -404,13 +405,13 @@ def _run(server: AdvertisementServer, gateway: Gateway, *, every: float | None) 
 
 
 def _advertise_once(server: AdvertisementServer, gateway: Gateway, sequence: int, *, is_known: bool) -> tuple[int, int]:
-    """Advertise what is counted now; return the exit code, and the sequence that was sent last.
+    """Advertise the current numbers; return the exit code and the last sequence that was sent.
 
-    No clock makes the sequence, for one that was once ahead would lock this gateway out: after a restart the server
-    says which was the last, and what is then counted anew has the next. When the server has accepted an advertisement
-    of this process (*is_known*), a later one that it knows is another program's.
+    The sequence does not come from a clock, because one ahead of time would lock this gateway out: after a restart the
+    server returns the last sequence, and a new count gets the next one. If the server has accepted an advertisement of
+    this process (*is_known*), a later sequence comes from another program.
     """
-    said, answer = _sent(server, gateway, sequence)
+    body, answer = _sent(server, gateway, sequence)
     last = answer.get("last_sequence")
     if answer.get("ignored") and isinstance(last, int) and sequence <= last < MAX_SEQUENCE:
         if is_known:
@@ -420,29 +421,29 @@ def _advertise_once(server: AdvertisementServer, gateway: Gateway, sequence: int
                 REFUSED,
             )
         sequence = last + 1
-        said, answer = _sent(server, gateway, sequence)
+        body, answer = _sent(server, gateway, sequence)
     if answer.get("ignored"):
         why = answer.get("why_ignored") or "It was not later than the last."
         sys.stderr.write(f"wms-advertise: the server ignored this advertisement. {why}\n")
         return REFUSED, sequence
     accepting = "accepts" if answer["accepting"] else "accepts no"
     sys.stdout.write(
-        f"{gateway.site}: {said['current_submitting_jobs']} submitting, "
-        f"{said['current_gathering_output_jobs']} gathering output, {said['current_jobs']} in all; "
+        f"{gateway.site}: {body['current_submitting_jobs']} submitting, "
+        f"{body['current_gathering_output_jobs']} gathering output, {body['current_jobs']} in all; "
         f"{accepting} matches (throttle: {answer.get('policy')}).\n"
     )
     return DONE, sequence
 
 
 def _sent(server: AdvertisementServer, gateway: Gateway, sequence: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Count, advertise, and return what was sent and the answer."""
+    """Count, advertise, and return the body and the response."""
     measured_at = time.monotonic()
     seen = processes()
-    said = gateway.body(gateway.counted(seen))
+    body = gateway.body(gateway.counted(seen))
     measured_s_ago = round(time.monotonic() - measured_at, 3)
-    answer = server.advertise({**said, "sequence": sequence, "measured_s_ago": measured_s_ago})
+    answer = server.advertise({**body, "sequence": sequence, "measured_s_ago": measured_s_ago})
     gateway.warnings.look(seen)
-    return said, answer
+    return body, answer
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -493,7 +494,7 @@ def _whole(text: str) -> int:
 
 
 def _token(options: argparse.Namespace, environment: Mapping[str, str]) -> str:
-    """Return the token, from a file that nobody else can read or from the environment; never from the command line."""
+    """Return the token, from a file that nobody else can read or from the environment, never from the command line."""
     if options.token_file is None:
         token = environment.get("WMS_ADVERTISE_TOKEN", "").strip()
         if not token:
@@ -515,7 +516,7 @@ def _token(options: argparse.Namespace, environment: Mapping[str, str]) -> str:
 
 
 def _patterns(options: argparse.Namespace) -> tuple[Mapping[str, re.Pattern[str]], Sequence[str]]:
-    """Return the patterns, and the states of those that were given by hand."""
+    """Return the patterns, and the states of those given by the user."""
     written = dict(PATTERNS[options.ce_type])
     lines: list[str] = []
     if options.patterns is not None:
@@ -541,6 +542,6 @@ def _patterns(options: argparse.Namespace) -> tuple[Mapping[str, re.Pattern[str]
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: systemd and batch systems stop a gateway by it.
+    # As after Ctrl-C: systemd and batch systems stop a gateway by this signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:], os.environ))

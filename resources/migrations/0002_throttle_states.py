@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
                 (
                     "room",
                     models.PositiveIntegerField(
-                        help_text="Matches from the measurement until it is closed; none: an expression tells.",
+                        help_text="Matches from the measurement until it closes; none: an expression decides.",
                         null=True,
                     ),
                 ),

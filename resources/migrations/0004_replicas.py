@@ -25,12 +25,10 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("lfn", models.CharField(blank=True, help_text="Empty: any file.", max_length=255)),
-                ("looked_at", models.DateTimeField(help_text="For the first time.", null=True)),
+                ("looked_at", models.DateTimeField(help_text="First re-evaluation.", null=True)),
                 (
                     "job_id",
-                    models.BigIntegerField(
-                        default=0, help_text="Up to which jobs were looked at, when there are many."
-                    ),
+                    models.BigIntegerField(default=0, help_text="Last processed job, if there are many."),
                 ),
                 (
                     "vo",

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="middleware",
             field=models.CharField(
                 blank=True,
-                help_text="By which jobs may ask for pilots at such computing elements; empty: the type.",
+                help_text="Name by which jobs may ask for pilots at such computing elements; empty: the type.",
                 max_length=128,
                 verbose_name="grid middleware",
             ),

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
             model_name="throttlestate",
             name="gateways",
             field=models.JSONField(
-                default=list, help_text="What each gateway advertised last; none: the server counted itself."
+                default=list, help_text="Last advertisement of each gateway; empty: the server counted itself."
             ),
         ),
         migrations.RemoveField(model_name="throttlestate", name="sequence"),

@@ -10,7 +10,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="sitetoken",
             name="expires_at",
-            field=models.DateTimeField(blank=True, help_text="It opens nothing from then on; empty: never.", null=True),
+            field=models.DateTimeField(
+                blank=True, help_text="End of its validity; empty: it does not expire.", null=True
+            ),
         ),
         migrations.AddField(
             model_name="sitetoken",
@@ -20,6 +22,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="sitetoken",
             name="registered_at",
-            field=models.DateTimeField(blank=True, help_text="When the last of them was.", null=True),
+            field=models.DateTimeField(blank=True, help_text="Last registration with it.", null=True),
         ),
     ]

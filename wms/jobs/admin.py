@@ -1,4 +1,4 @@
-"""Pages to look at jobs; what is done to them, is done in the portal and over REST."""
+"""Admin pages of jobs, read-only; actions on jobs are in the portal and the REST interface."""
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -25,7 +25,7 @@ class HistoryInline(VOLevelInline[JobHistory]):
 
 @admin.register(Job)
 class JobAdmin(VOLevelLedger[Job]):
-    """For operators and managers who look for a job of anybody in the VO."""
+    """Jobs of the VO, whoever owns them; for operators and managers."""
 
     list_display = ("id", "status", "minor_status", "owner", "group", "site", "job_name", "submitted_at")
     list_select_related = ("owner", "group", "site")

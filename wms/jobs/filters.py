@@ -39,7 +39,7 @@ class StatusFilter(CharFilter):
 
 
 class JobFilterSet(FilterSet):
-    """Which jobs are meant; every criterion narrows. Deleted jobs are left out unless that status is named."""
+    """Filters of jobs; all criteria must hold. Deleted jobs are left out unless that status is named."""
 
     # Uses index: job_of_status
     status = StatusFilter(
@@ -61,8 +61,8 @@ class JobFilterSet(FilterSet):
         fields = ()
 
     def filter_queryset(self, queryset: JobQuerySet) -> JobQuerySet:
-        """Return the jobs that pass; a wrong value, which a page shows beside its field, does not narrow."""
+        """Return the matching jobs; an invalid value, which a page shows at its field, does not narrow."""
         if not self.form.cleaned_data.get("status"):
             queryset = queryset.exclude(status=JobStatus.DELETED)
-        found: JobQuerySet = super().filter_queryset(queryset)
-        return found
+        filtered: JobQuerySet = super().filter_queryset(queryset)
+        return filtered

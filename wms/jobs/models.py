@@ -1,4 +1,4 @@
-"""The demand: jobs with their history, the requests that brought them, and their sandboxes."""
+"""Models of the demand: jobs with their history, submissions, and sandboxes."""
 
 from typing import Self
 from uuid import uuid4
@@ -17,21 +17,23 @@ from wms.jobs.domain.lifecycle import FINAL, LEASED, JobStatus
 
 LEASED_STATUSES = sorted(LEASED)
 STATUS_CHOICES = [(s, s) for s in JobStatus]
-#: Where a job is that has been looked at and that no pilot has.
+#: Statuses of submitted jobs that no pilot has.
 PLACED = [JobStatus.CHECKING, JobStatus.WAITING]
 _PLACED_WITH_INPUT_DATA = Q(input_sites__isnull=False, status__in=PLACED)
 
 
 class Submission(models.Model):
-    """One row is one request that submitted jobs; its id is the job-group id of all of them (DESIGN §3.1)."""
+    """One row is one request that submitted jobs; its id is the job-group id of all of them."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
     owner = models.ForeignKey(User, models.PROTECT, related_name="submissions", db_index=False)
     group = models.ForeignKey(Group, models.PROTECT, related_name="submissions", db_index=False)
     submitted_at = models.DateTimeField()
-    request_id = models.UUIDField(null=True, help_text="Asked again by the same owner: the same answer, nothing new.")
-    body_digest = models.BinaryField(max_length=32, help_text="SHA-256 of the request; another body is a conflict.")
-    answer = models.JSONField(null=True, help_text="Given again to the same request_id.")
+    request_id = models.UUIDField(
+        null=True, help_text="Idempotency key: a repeated request of its owner returns the first response."
+    )
+    body_digest = models.BinaryField(max_length=32, help_text="SHA-256 of the request; a different body is a conflict.")
+    answer = models.JSONField(null=True, help_text="Response, repeated for the same request_id.")
 
     class Meta:
         constraints = [
@@ -47,33 +49,33 @@ class Submission(models.Model):
 
 
 class JobQuerySet(models.QuerySet["Job"]):
-    """Which jobs one may see, and which of them one asks for."""
+    """Querysets of jobs by actor and by state."""
 
     def visible_to(self, actor: User) -> Self:
-        """Keep the actor's own jobs, those of its JOB_SHARING groups and those of the VOs it manages."""
+        """Keep the actor's own jobs, those of its JOB_SHARING groups and those of the VOs that it manages."""
         if actor.is_operator:
             return self
         sharing = Group.objects.sharing().filter(memberships__user=actor)
         return self.filter(Q(owner=actor) | Q(group__in=sharing) | Q(vo__in=VO.objects.filter(managers=actor)))
 
     def changeable_by(self, actor: User) -> Self:
-        """Keep those that the actor may act on: whoever may see a job may, but not by a token of scope ``submit``."""
+        """Keep those that the actor may act on: visible ones, but with a token of scope ``submit`` only its own."""
         return self.filter(owner=actor) if actor.acts_on_own_jobs_only else self.visible_to(actor)
 
     def placed_with_input_data(self) -> Self:
-        """Keep those that wait, or are Checking, and read files."""
+        """Keep those that are Waiting or Checking and have input data."""
         return self.filter(_PLACED_WITH_INPUT_DATA)
 
 
 class Job(models.Model):
     """One row is one job, from its submission until long after its end.
 
-    NB: the status is in an index, so each change of it writes every index of the table: each must serve a screen.
+    NB: the status is indexed, so each change of it writes every index of the table: each must serve a page.
     """
 
     submission = models.ForeignKey(Submission, models.PROTECT, related_name="jobs")
-    # No constraints: these are copies of what the submission's row says, and that row has them. For ten thousand jobs
-    # the database would look up the same owner, group and VO ten thousand times.
+    # No constraints: these are copies from the row of the submission, which has them. For ten thousand jobs the
+    # database would look up the same owner, group and VO ten thousand times.
     owner = models.ForeignKey(User, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
     group = models.ForeignKey(Group, models.PROTECT, related_name="jobs", db_index=False, db_constraint=False)
     vo = models.ForeignKey(
@@ -88,7 +90,7 @@ class Job(models.Model):
     job_group = models.CharField(max_length=255, blank=True, help_text="Free label of the user.")
     job_type = models.CharField(max_length=255)
     priority = models.SmallIntegerField(help_text="User priority, 0 to 10.")
-    description = models.JSONField(help_text="Everything that was asked for, in the form of the REST contract.")
+    description = models.JSONField(help_text="All fields of the description, in the form of the REST interface.")
     submit_pools = ArrayField(
         models.CharField(max_length=255), default=list, help_text="Asked for, or registered for its requirements."
     )
@@ -96,7 +98,7 @@ class Job(models.Model):
     input_sites = ArrayField(
         models.CharField(max_length=128),
         null=True,
-        help_text="That hold all of its input data, as of when it was put into a queue; null: it has none.",
+        help_text="Sites with all of its input data, as of its enqueueing; null: it has no input data.",
     )
 
     reschedules = models.PositiveSmallIntegerField(default=0, help_text="How often it went back to its queue.")
@@ -105,8 +107,8 @@ class Job(models.Model):
         editable=False,
         help_text="While it is Held or Checking: when and where it may be matched after that.",
     )
-    # No constraints: the claim, which writes these, has read both rows in the same transaction. Were they locked, as
-    # constraints do, all claims for one site would write the same row.
+    # No constraints: the claim, which writes these, has read both rows in the same transaction. Constraints would lock
+    # them, so all claims for one site would write the same row.
     site = models.ForeignKey(
         Site,
         models.SET_NULL,
@@ -120,8 +122,8 @@ class Job(models.Model):
         ComputingElement, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False
     )
     queue = models.ForeignKey(Queue, models.SET_NULL, null=True, related_name="+", db_index=False, db_constraint=False)
-    # No foreign key: jobs do not know what a pilot is.
-    pilot_id = models.BigIntegerField(null=True, help_text="That holds or held it last.")
+    # No foreign key: this app does not depend on pilots.
+    pilot_id = models.BigIntegerField(null=True, help_text="Pilot of the last match.")
 
     submitted_at = models.DateTimeField()
     status_changed_at = models.DateTimeField()
@@ -136,7 +138,7 @@ class Job(models.Model):
     max_memory_mb = models.FloatField(null=True, help_text="Highest that was reported.")
     max_disk_mb = models.FloatField(null=True)
     std_output_tail = models.TextField(blank=True, help_text="Last lines, as of the last heartbeat.")
-    # No index: nobody asks whose output a sandbox is.
+    # No index: no query starts from a sandbox.
     output_sandbox = models.ForeignKey("Sandbox", models.PROTECT, null=True, related_name="+", db_index=False)
 
     objects = JobQuerySet.as_manager()
@@ -154,22 +156,22 @@ class Job(models.Model):
             models.Index(name="job_of_owner", fields=["owner", "-id"]),  # "my jobs", newest first
             models.Index(name="job_of_status", fields=["status", "-id"]),  # lists and summaries by status
             models.Index(name="job_of_vo_and_group", fields=["vo", "group"]),  # managers' lists; the filter by group
-            # Lists and summaries of a site. Without the jobs that wait: they are at none, and come by thousands.
+            # Lists and summaries of a site; without waiting jobs, which are at no site and come by thousands.
             models.Index(name="job_of_site", fields=["site"], condition=Q(site__isnull=False)),
-            # What goes on at a site, which a throttle counts when nobody advertises it.
+            # Leased jobs of a site, which a throttle counts without an advertisement.
             models.Index(
                 name="job_held_at_site", fields=["site", "status"], condition=Q(status__one_of=LEASED_STATUSES)
             ),
-            # The jobs that wait for a file of which a replica came or went, and page by page all that wait for any.
+            # Jobs that wait for a file whose replicas changed, and page by page all with input data.
             GinIndex(
                 KeyTransform("input_data", "description"), name="job_of_input_file", condition=_PLACED_WITH_INPUT_DATA
             ),
             models.Index(name="job_with_input_data", fields=["id"], condition=_PLACED_WITH_INPUT_DATA),
-            # Whether a job needs an output sandbox that is about to be removed.
+            # Whether a job needs an output sandbox that is due for removal.
             models.Index(
                 name="job_of_output_sandbox", fields=["output_sandbox"], condition=Q(output_sandbox__isnull=False)
             ),
-            # The jobs to be let in when a quota of waiting jobs has room, by what quotas look at.
+            # Jobs to be let in when a quota of waiting jobs has room, by the columns of quotas.
             models.Index(
                 name="job_that_waits_for_room",
                 fields=["group", "owner", "job_type", "id"],
@@ -184,14 +186,14 @@ class Job(models.Model):
 class JobHistory(models.Model):
     """One row is one change of a job's status."""
 
-    # No constraint: a line is written in the statement after the one that wrote its job, whose row never goes; to look
-    # it up, and lock it, would cost every change of a status as much as the line itself.
+    # No constraint: a line is written right after its job, whose row is never deleted; checking and locking it would
+    # cost every change of a status as much as the line itself.
     job = models.ForeignKey(Job, models.CASCADE, related_name="history", db_index=False, db_constraint=False)
     changed_at = models.DateTimeField()
     status = models.CharField(max_length=16, choices=STATUS_CHOICES)
     minor_status = models.CharField(max_length=255, blank=True)
     application_status = models.CharField(max_length=255, blank=True)
-    source = models.CharField(max_length=150, help_text="Who or what changed it: a user, a pilot, an agent.")
+    source = models.CharField(max_length=150, help_text="Author of the change: a user, a pilot, an agent.")
 
     class Meta:
         verbose_name_plural = "job history"
@@ -202,7 +204,7 @@ class JobHistory(models.Model):
 
 
 class JobCommand(models.Model):
-    """One row is one order to the pilot that holds the job, repeated with each answer until acknowledged."""
+    """One row is one command to the pilot that runs the job, repeated with each response until acknowledged."""
 
     job = models.ForeignKey(Job, models.CASCADE, related_name="commands", db_index=False)
     name = models.CharField(max_length=16, help_text="kill, peek or drain.")
@@ -212,7 +214,7 @@ class JobCommand(models.Model):
 
     class Meta:
         indexes = [
-            # Serves each heartbeat: what is still to be obeyed.
+            # Serves each heartbeat: commands not acknowledged yet.
             models.Index(name="command_to_be_obeyed", fields=["job"], condition=Q(acknowledged_at__isnull=True)),
         ]
 
@@ -221,7 +223,7 @@ class JobCommand(models.Model):
 
 
 class SiteLayout(models.Model):
-    """The one row is which storage elements belonged to which sites when jobs were last looked at because of it."""
+    """The one row is a digest of the sites of storage elements at the last re-evaluation of jobs because of it."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     digest = models.BinaryField(max_length=32, help_text="SHA-256.")
@@ -240,16 +242,14 @@ class Sandbox(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     is_archive = models.BooleanField(help_text="Unpacked in the job's directory; a single file is put there as it is.")
     created_at = models.DateTimeField()
-    check_use_at = models.DateTimeField(
-        default=timezone.now, db_index=True, help_text="When to look next whether anything needs it."
-    )
+    check_use_at = models.DateTimeField(default=timezone.now, db_index=True, help_text="Next check whether it is used.")
 
     def __str__(self) -> str:
         return f"sha256:{self.digest}"
 
 
 class SandboxUpload(models.Model):
-    """One row says that a user uploaded a content, and under which name; who did may name it in a job."""
+    """One row is the upload of a content by a user under a name, which lets the user name it in jobs."""
 
     sandbox = models.ForeignKey(Sandbox, models.CASCADE, related_name="uploads", db_index=False)
     owner = models.ForeignKey(User, models.CASCADE, related_name="sandbox_uploads")
@@ -264,7 +264,7 @@ class SandboxUpload(models.Model):
             ),
         ]
         indexes = [
-            # Of the outputs of one job, whose name they have.
+            # Serves the outputs of one job, which share its name.
             models.Index(name="output_of_job", fields=["file_name"], condition=models.Q(is_output=True)),
         ]
 
@@ -273,7 +273,7 @@ class SandboxUpload(models.Model):
 
 
 class InputSandbox(models.Model):
-    """One row is one sandbox that a job is given, under the name that the payload will see."""
+    """One row is one input sandbox of a job, with its file name for the payload."""
 
     job = models.ForeignKey(Job, models.CASCADE, related_name="input_sandboxes", db_index=False)
     sandbox = models.ForeignKey(Sandbox, models.PROTECT, related_name="input_of")

@@ -1,4 +1,4 @@
-"""Named reads of jobs, each through the one gate of what an actor may see."""
+"""Queries on jobs."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from wms.jobs.domain.data import home_of
 from wms.jobs.domain.submission_warnings import Doubtful, SandboxFile, Surroundings, doubts_about, lacks_executable
 from wms.jobs.models import Job, JobHistory, JobQuerySet
 
-#: What jobs can be counted by, and where that is kept.
+#: {property by which jobs can be counted: its column}.
 GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
     {
         "status": "status",
@@ -29,7 +29,7 @@ GROUP_BY: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
-    """Return the logical directories that jobs of this owner, in this group, may write to now."""
+    """Return the logical directories that jobs of this owner, in this group, may write to."""
     if VO.objects.managed_by(owner).filter(pk=vo.pk).exists():
         return (f"/{vo}",)
     shared = (f"/{vo}/{group}",) if group.shares_jobs else ()
@@ -38,25 +38,25 @@ def own_directories(owner: User, *, group: Group, vo: VO) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCount:
-    """How many jobs have the same values of what they are counted by; None: they have none."""
+    """Number of jobs with equal values of the counted properties; a value of None means that they have none."""
 
     values: Mapping[str, str | None]
     count: int
 
 
 def with_surroundings(jobs: JobQuerySet) -> JobQuerySet:
-    """Add what an answer about each job names, and ``task_queue_id``, the id of its queue while it waits."""
+    """Load the related rows that a response names, and ``task_queue_id``, the id of a waiting job's task queue."""
     waits_in = QueuedJob.objects.filter(pk=OuterRef("pk")).values("task_queue_id")
     return jobs.select_related("owner", "group", "vo", "site", "queue__ce").annotate(task_queue_id=Subquery(waits_in))
 
 
 def in_list(jobs: JobQuerySet) -> JobQuerySet:
-    """Return the jobs as rows of a list: with their surroundings, without the long texts."""
+    """Return the jobs for a list: with related rows, without long texts."""
     return with_surroundings(jobs).defer("description", "std_output_tail")
 
 
 def summary(jobs: JobQuerySet, *, group_by: Sequence[str]) -> Iterator[JobCount]:
-    """Return how many of the jobs there are, by the values of *group_by*: names of GROUP_BY."""
+    """Return the number of jobs by the values of *group_by*: names of GROUP_BY."""
     columns = {name: GROUP_BY[name] for name in group_by}
     counted = jobs.values(*columns.values()).annotate(count=Count("pk")).order_by(*columns.values())
     for row in counted:
@@ -64,7 +64,7 @@ def summary(jobs: JobQuerySet, *, group_by: Sequence[str]) -> Iterator[JobCount]
 
 
 def are_awaited(lfns: Collection[str]) -> bool:
-    """Return whether any job, waiting or Checking, reads one of the files, of whichever VO."""
+    """Return whether any Waiting or Checking job reads one of the files, in any VO."""
     # Uses index: job_of_input_file
     reading = Job.objects.placed_with_input_data()
     return reading.filter(description__input_data__has_any_keys=list(lfns)).exists()
@@ -77,13 +77,13 @@ def history(job: Job) -> QuerySet[JobHistory]:
 
 
 def group_of_last_job(owner: User) -> int | None:
-    """Return the group, a primary key, of the job that *owner* submitted last; None: there is none."""
+    """Return the primary key of the group of *owner*'s last job; None: there is none."""
     # Uses index: job_of_owner
     return Job.objects.filter(owner=owner).order_by("-pk").values_list("group_id", flat=True).first()
 
 
 def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> Surroundings:
-    """Return what descriptions of jobs of *vo* are compared with; only what they need is read."""
+    """Return the facts that descriptions of jobs of *vo* are compared with; only those needed are read."""
     asked_of_pilots = any(description["grid_middlewares"] for description in descriptions)
     has_output = any(description["output_data"] for description in descriptions)
     names_element = any(description["output_se"] for description in descriptions)
@@ -96,9 +96,9 @@ def surroundings_of(descriptions: Collection[Mapping[str, Any]], *, vo: VO) -> S
 
 
 def description_doubts(job: Job) -> list[str]:
-    """Return the doubts about the job's description that its submission was warned of."""
+    """Return the warnings about the job's description, as at its submission."""
     description = job.description
-    # Of most jobs no file needs to be known.
+    # For most jobs the files need not be read.
     rows = job.input_sandboxes.select_related("sandbox") if lacks_executable(description, files=()) else ()
     files = [SandboxFile(row.file_name, row.sandbox.is_archive) for row in rows]
     return list(doubts_about([Doubtful(description, files)], surroundings_of([description], vo=job.vo)))

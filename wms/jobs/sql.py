@@ -1,4 +1,4 @@
-"""Statements of this app that the ORM cannot say, or says ten times as slowly for ten thousand jobs."""
+"""SQL for jobs that the ORM cannot express, or executes ten times as slowly for ten thousand jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -16,12 +16,12 @@ from wms.kernel.db import array_of, transaction_required
 
 Value: TypeAlias = int | str | UUID | datetime | Sequence[str] | None
 
-#: In a subquery, or the sequence is looked up for each job.
+#: As a subquery; otherwise the sequence is looked up for each job.
 _RESERVE_IDS: Final = """
     SELECT nextval((SELECT pg_get_serial_sequence('jobs_job', 'id'))::regclass) FROM generate_series(1, %s)
 """
 
-#: Of jobs that have just come.
+#: History of new jobs.
 _BEGIN_HISTORY: Final = """
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
     SELECT job.id, %s, begun.status, begun.minor, '', %s
@@ -30,7 +30,7 @@ _BEGIN_HISTORY: Final = """
     ORDER BY job.id, begun.number
 """
 
-#: Around an UPDATE of jobs, as the ORM writes it.
+#: Wraps an UPDATE of jobs written by the ORM.
 _AND_WRITE_HISTORY: Final = """
     WITH changed AS ({update} RETURNING id, status_changed_at, status, minor_status, application_status)
     INSERT INTO jobs_jobhistory (job_id, changed_at, status, minor_status, application_status, source)
@@ -41,7 +41,7 @@ _AND_WRITE_HISTORY: Final = """
 def reserve_job_ids(count: int) -> list[int]:
     """Return *count* new job ids, ascending.
 
-    Known before the insert, because texts of a job may name its id (``%j``). The ORM knows no sequences.
+    Reserved before the insert, because texts of a job may contain its id (``%j``). The ORM does not support sequences.
     """
     with connection.cursor() as cursor:
         cursor.execute(_RESERVE_IDS, [count])
@@ -49,9 +49,9 @@ def reserve_job_ids(count: int) -> list[int]:
 
 
 def change(jobs: JobQuerySet, columns: Mapping[str, object], *, source: str) -> None:
-    """Set columns of the jobs, and write the status that each has then into its history, by id.
+    """Set columns of the jobs, and add each job's resulting status to its history, by id.
 
-    One statement, so that no row is looked for and read again for its line; the ORM's UPDATE returns nothing.
+    One statement, so that no row is searched and read twice; the ORM's UPDATE returns nothing.
     """
     query = jobs.query.chain(UpdateQuery)
     query.add_update_values(columns)  # type: ignore[attr-defined]  # the stubs forget which class was asked for
@@ -61,16 +61,16 @@ def change(jobs: JobQuerySet, columns: Mapping[str, object], *, source: str) -> 
 
 
 def begin_history(job_ids: Sequence[int], *, statuses: Sequence[tuple[str, str]], source: str, now: datetime) -> None:
-    """Write for each job that it came into each of *statuses* (with a minor one) in this moment, in their order."""
+    """Add to each job's history that it got each of *statuses* (status, minor status) now, in this order."""
     columns = [list(column) for column in zip(*statuses, strict=True)]
     with connection.cursor() as cursor:
         cursor.execute(_BEGIN_HISTORY, [now, source, array_of(job_ids), *columns])
 
 
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
-    """Insert *rows* by COPY; constraints are checked as for an INSERT, defaults of the models are not applied.
+    """Insert *rows* by COPY; constraints are checked as for INSERT, defaults of the models are not applied.
 
-    ``bulk_create`` of ten thousand jobs takes seconds of Python, this a tenth of it.
+    ``bulk_create`` of ten thousand jobs takes seconds of Python, this a tenth of that.
     """
     with connection.cursor() as cursor, cursor.copy(_copy(table, tuple(columns))) as copy:
         for row in rows:
@@ -94,12 +94,12 @@ _BYTES_OF_UPLOADS: Final = """
        AND sandbox.id IN (SELECT sandbox_id FROM jobs_sandboxupload WHERE owner_id = %s AND NOT is_output)
 """
 
-#: Those that a submission names at this moment are looked at the next time.
+#: Rows locked by a current submission are checked the next time.
 _SANDBOXES_TO_CHECK: Final = """
     SELECT id FROM jobs_sandbox WHERE check_use_at <= %s ORDER BY check_use_at LIMIT %s FOR UPDATE SKIP LOCKED
 """
 
-#: A job whose owner did not upload the content named it by the upload of a mate.
+#: A job of an owner without an upload of the content uses the upload of a group mate.
 _REMOVE_EXPIRED_UPLOADS: Final = """
     DELETE FROM jobs_sandboxupload AS upload
      WHERE upload.sandbox_id = ANY(%(ids)s::bigint[]) AND upload.uploaded_at < %(before)s
@@ -139,14 +139,14 @@ _REMOVE_SANDBOXES: Final = "DELETE FROM jobs_sandbox WHERE id = ANY(%s::bigint[]
 
 
 def held_sandboxes(ids: Iterable[int]) -> frozenset[int]:
-    """Return those of the sandboxes that exist; none of them is removed until the end of the transaction."""
+    """Return which of the sandboxes exist, and lock them against removal until the end of the transaction."""
     with connection.cursor() as cursor:
         cursor.execute(_HOLD_SANDBOXES, [array_of(ids)])
         return frozenset(pk for (pk,) in cursor.fetchall())
 
 
 def bytes_of_uploads(owner_id: int, *, without: str, least_bytes: int) -> int:
-    """Return the bytes of the contents that a user uploaded, each once, but for the one of this digest.
+    """Return the bytes of the contents that a user uploaded, each once, without the content of this digest.
 
     A smaller content counts as *least_bytes*; outputs of jobs do not count.
     """
@@ -158,7 +158,7 @@ def bytes_of_uploads(owner_id: int, *, without: str, least_bytes: int) -> int:
 
 @transaction_required
 def sandboxes_to_check(now: datetime, *, at_most: int) -> list[int]:
-    """Return the ids of sandboxes, locked, at whose use is to be looked by now."""
+    """Return the ids of sandboxes that are due for a check, locked."""
     with connection.cursor() as cursor:
         cursor.execute(_SANDBOXES_TO_CHECK, [now, at_most])
         return [pk for (pk,) in cursor.fetchall()]
@@ -166,14 +166,14 @@ def sandboxes_to_check(now: datetime, *, at_most: int) -> list[int]:
 
 @transaction_required
 def remove_expired_uploads(ids: Sequence[int], *, before: datetime) -> None:
-    """Remove the uploads of these sandboxes from before a moment that no job which is not Deleted needs."""
+    """Remove the uploads of these sandboxes from before a time, if only Deleted jobs used them."""
     with connection.cursor() as cursor:
         cursor.execute(_REMOVE_EXPIRED_UPLOADS, {"ids": array_of(ids), "before": before, "deleted": JobStatus.DELETED})
 
 
 @transaction_required
 def remove_unneeded_sandboxes(ids: Sequence[int]) -> list[str]:
-    """Remove those of these sandboxes that have no upload and no job that is not Deleted; return their digests."""
+    """Remove those of these sandboxes without upload and without a job that is not Deleted; return their digests."""
     with connection.cursor() as cursor:
         cursor.execute(_UNNEEDED_SANDBOXES, {"ids": array_of(ids), "deleted": JobStatus.DELETED})
         unneeded = array_of(pk for (pk,) in cursor.fetchall())

@@ -1,4 +1,4 @@
-"""Background work on jobs; safe to run twice, late or never (the next run makes up for it)."""
+"""Background tasks on jobs; safe to run twice, late or never (the next run catches up)."""
 
 from collections.abc import Collection
 
@@ -12,23 +12,23 @@ from wms.kernel.after_commit import send_after_commit
 
 @shared_task(name="jobs.remove_unused_submit_pools", ignore_result=True, acks_late=True)
 def remove_unused_submit_pools() -> None:
-    """Every 15 minutes: the submit pools that no job has needed for a while (RFC7)."""
+    """Remove submit pools that no job has needed for a while (RFC7); runs every 15 minutes."""
     unused_submit_pools.remove_unused(now=timezone.now())
 
 
 @shared_task(name="jobs.reevaluate_input_data", ignore_result=True, acks_late=True)
 def reevaluate_input_data() -> None:
-    """Every 5 seconds, and when a file comes or goes that jobs read: they move to where it is now (PIL §2.2)."""
+    """Re-evaluate jobs whose input files got or lost replicas (PIL §2.2); runs every 5 seconds, and on such changes."""
     reevaluation.reevaluate(now=timezone.now())
 
 
 @shared_task(name="jobs.remove_unused_sandboxes", ignore_result=True, acks_late=True)
 def remove_unused_sandboxes() -> None:
-    """Every 10 minutes: the sandboxes that no job needs, and that nobody uploaded lately."""
+    """Remove sandboxes that no job needs and that were not uploaded recently; runs every 10 minutes."""
     sandbox_upkeep.remove_unused(now=timezone.now())
 
 
 def reevaluate_soon(lfns: Collection[str]) -> None:
-    """Have the jobs looked at that read the files, if there are any: most files are registered before anybody asks."""
+    """Request a re-evaluation if any job reads the files; most files are registered before any job does."""
     if are_awaited(lfns):
         send_after_commit(reevaluate_input_data)

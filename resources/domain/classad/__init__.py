@@ -1,7 +1,7 @@
-"""A restricted ClassAd language, safe to run on the text of any user: bounded in size, depth and steps.
+"""A restricted ClassAd language, safe for untrusted text: bounded in size, depth and steps.
 
-Jobs are described in it (JDL), and a site's throttle may be an expression of it (SAM). See evaluation.py for where the
-meaning departs from HTCondor's.
+JDL uses it for jobs, and a site's throttle may be an expression of it (SAM). evaluation.py lists the differences from
+HTCondor's ClassAds.
 """
 
 from resources.domain.classad.analysis import Reach

@@ -1,4 +1,4 @@
-"""What an expression may look at, and whether it can become TRUE while the attributes of TARGET are not known."""
+"""Analysis of expressions: the names that a value depends on, and whether it may be TRUE for some unknown TARGET."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -7,11 +7,11 @@ from typing import Final
 
 from resources.domain.classad.tree import AdScope, Attribute, Chain, Conditional, Node, Path, Record, Special, parts_of
 
-#: Parts of an expression that are looked at; one with more counts as possible. It bounds the time, and recursion.
+#: Parts of an expression that are analysed, which bounds time and recursion; with more, it counts as possibly TRUE.
 _MOST_PARTS: Final = 40
 _STRICT: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"})
 
-#: Computes a node that looks at nothing unknown; None: that took too long.
+#: Computes a node without unknown names; None: it took too long.
 Compute = Callable[[Node], object]
 
 
@@ -19,18 +19,18 @@ Compute = Callable[[Node], object]
 class Reach:
     """The names, in lower case, on which the value of an expression may depend."""
 
-    #: Looked up in its own ad, or in a record within it.
+    #: Names looked up in its own ad, or in a record within it.
     own: frozenset[str]
     in_target: frozenset[str]
 
 
 def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozenset()) -> Reach:
-    """Return what the value of *node* may depend on, attributes of *record* included that it refers to.
+    """Return the names that the value of *node* depends on, directly or through attributes of *record*.
 
     Args:
         node: the expression.
         record: where its names are looked up.
-        constants: names, in lower case, that will be replaced by constants: what they stand for is not followed.
+        constants: names, in lower case, that will be replaced by constants and are not followed.
     """
     own: set[str] = set()
     in_target: set[str] = set()
@@ -38,9 +38,9 @@ def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozen
     while nodes:
         part = nodes.pop()
         nodes.extend(parts_of(part))
-        found = _looked_up(part) - own
-        own |= found
-        nodes.extend(entry.node for name in found - constants if (entry := record.entries.get(name)) is not None)
+        names = _looked_up(part) - own
+        own |= names
+        nodes.extend(entry.node for name in names - constants if (entry := record.entries.get(name)) is not None)
         if isinstance(part, Attribute) and part.ad is AdScope.TARGET:
             in_target.add(part.name.lower())
     return Reach(frozenset(own), frozenset(in_target))
@@ -49,17 +49,17 @@ def reach_of(node: Node, record: Record, *, constants: AbstractSet[str] = frozen
 def _looked_up(part: Node) -> set[str]:
     if isinstance(part, Attribute) and part.ad is not AdScope.TARGET:
         return {part.name.lower()}
-    # What a record in the path lacks is looked up in the records around it.
+    # A name that a record in the path lacks is looked up in the records around it.
     return {step.lower() for step in part.steps if isinstance(step, str)} if isinstance(part, Path) else set()
 
 
 class Possibilities:
-    """Decides about expressions of one ad, of whose TARGET only the names of some attributes are known.
+    """Decides about expressions of one ad; of TARGET, only the names of some attributes are known.
 
     Args:
         record: of the ad.
         unknown: attributes of TARGET, in lower case, that may have any value; any other is undefined.
-        compute: computes a node that looks at nothing unknown; None: that took too long.
+        compute: computes a node without unknown names; None: it took too long.
     """
 
     def __init__(self, record: Record, *, unknown: AbstractSet[str], compute: Compute) -> None:
@@ -69,14 +69,14 @@ class Possibilities:
         self._parts_left = _MOST_PARTS
 
     def may_be_true(self, node: Node) -> bool:
-        """Return False only if the expression is TRUE for no values of what is unknown."""
+        """Return False only if the expression cannot be TRUE for any values of the unknown attributes."""
         return self._may_hold(node) if self._is_open(node) else self._compute(node) is True
 
     def _is_open(self, node: Node) -> bool:
         return bool(reach_of(node, self._record).in_target & self._unknown)
 
     def _may_hold(self, node: Node) -> bool:
-        """Return False only if, as an operand of ``&&``, it never counts as TRUE; numbers but 0 do."""
+        """Return False only if it can never count as TRUE as an operand of ``&&``; numbers except 0 do."""
         self._parts_left -= 1
         if self._parts_left < 0:
             return True
@@ -102,7 +102,7 @@ class Possibilities:
             return all(self._may_hold(operand) for operand in operands)
         if symbols == {"||"}:
             return any(self._may_hold(operand) for operand in operands)
-        # These have no value where one operand has none.
+        # These operators have no value if one operand has none.
         return not (symbols <= _STRICT and any(self._lacks_value(operand) for operand in operands))
 
     def _conditional_may_hold(self, node: Conditional) -> bool:

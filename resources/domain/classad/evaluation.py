@@ -1,8 +1,8 @@
-"""What a ClassAd expression is worth, in three-valued logic as classad2 computes it.
+"""Evaluation of ClassAd expressions, in the three-valued logic of classad2.
 
-Departures from classad2, all towards failing closed: an integer that leaves 63 bits, any division by zero and a real
-that is no finite number are ERROR; functions do not turn numbers into strings or back; ``list.name`` is ERROR; the size
-of a string counts characters; integers and reals are compared exactly.
+Differences from classad2, all towards failing closed: integers beyond 63 bits, division by zero and reals that are not
+finite are ERROR; functions do not convert between numbers and strings; ``list.name`` is ERROR; the size of a string
+is in characters; integers and reals are compared exactly.
 """
 
 import math
@@ -34,7 +34,7 @@ ERROR: Final = Special.ERROR
 
 MAX_STEPS: Final = 20_000
 _MAX_DEPTH: Final = 128
-#: To compare or fold so many takes as long as to look up a name.
+#: Characters whose comparison or case folding takes as long as looking up a name.
 _CHARACTERS_OF_A_STEP: Final = 100
 
 Value: TypeAlias = "Scalar | tuple[Value, ...] | Mapping[str, Value]"
@@ -45,7 +45,7 @@ _Comparable = TypeVar("_Comparable", int | float, bytes)
 
 
 class Frame:
-    """A record as a value: its attributes are computed when they are asked for, in the scope they were written in."""
+    """A record as a value; its attributes are computed at their use, in the scope in which they were written."""
 
     __slots__ = ("outer", "record", "root", "target")
 
@@ -61,7 +61,7 @@ class _TooMuchError(Exception):
 
 
 class Evaluation:
-    """One evaluation of one expression: counts its steps and knows which attributes are being computed."""
+    """One evaluation of one expression: counts steps, and detects attributes that refer to themselves."""
 
     def __init__(self, *, max_steps: int) -> None:
         self._steps = max_steps
@@ -200,14 +200,14 @@ class Evaluation:
 
 
 def _toil(value: _Inner) -> int:
-    """Return how many steps it takes to look at a value, beside the one for what looks at it."""
+    """Return the additional steps for processing a value."""
     if isinstance(value, tuple):
         return len(value) + sum(map(_toil, value))
     return len(value) // _CHARACTERS_OF_A_STEP if isinstance(value, str) else 0
 
 
 def _lacking(*values: _Inner) -> Special:
-    """Return the value of an operation that has no meaning for *values*: ERROR wins, then UNDEFINED, else ERROR."""
+    """Return the result of an invalid operation on *values*: UNDEFINED if one is and none is ERROR, else ERROR."""
     return UNDEFINED if UNDEFINED in values and ERROR not in values else ERROR
 
 
@@ -287,7 +287,7 @@ def _sign(left: _Comparable, right: _Comparable) -> int:
 
 
 def _folded(text: str) -> bytes:
-    """Return what strings are compared by: only ASCII letters lose their case, as in classad2."""
+    """Return the key for comparing strings: only ASCII letters lose their case, as in classad2."""
     return text.encode().lower()
 
 

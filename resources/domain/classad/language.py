@@ -1,4 +1,4 @@
-"""Expressions and ads of the ClassAd language: parsed, made of values, and evaluated."""
+"""Expressions and ads of the ClassAd language: parsing, construction from values, and evaluation."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,7 +15,7 @@ from resources.domain.classad.tree import ListExpression, Literal, Node, Record,
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression and the text it stands in, to point at its place in errors."""
+    """A parsed expression, with its text for the position of errors."""
 
     root: Node
     text: str
@@ -25,7 +25,7 @@ class Expression:
 
         Args:
             my: the ad in which its names are looked up.
-            constants: names, in lower case, that will have constants in place of what *my* says.
+            constants: names, in lower case, that will be constants, whatever *my* contains.
         """
         return reach_of(self.root, my.record, constants=constants)
 
@@ -36,14 +36,14 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class ClassAd:
-    """A parsed record and the text it stands in. Attribute names ignore letter case; their spelling is kept."""
+    """A parsed record, with its text. Attribute names ignore letter case; their spelling is kept."""
 
     record: Record
     text: str
 
     @property
     def whole(self) -> Expression:
-        """The record as the expression that it is."""
+        """The record as an expression."""
         return Expression(self.record, self.text)
 
     @property
@@ -57,7 +57,7 @@ class ClassAd:
         return None if entry is None else Expression(entry.node, self.text)
 
     def updated(self, other: "ClassAd") -> "ClassAd":
-        """Return the record with the attributes of *other* in place of, or beside, its own."""
+        """Return the record with the attributes of *other*, which take precedence."""
         entries = MappingProxyType({**self.record.entries, **other.record.entries})
         return ClassAd(Record(entries, self.record.at), self.text)
 
@@ -84,7 +84,7 @@ def parse_classad(text: str, *, dotted_names: bool = False, by_lines: bool = Fal
     Args:
         text: ``[ a = 1; b = 2 ]`` or ``a = 1; b = 2``.
         dotted_names: whether its own attributes may be called ``Parameters.energy``.
-        by_lines: whether one attribute on each line will do, without brackets and semicolons (HTCondor's old form).
+        by_lines: whether each line may be an attribute, without brackets and semicolons (HTCondor's old form).
 
     Raises:
         ClassAdError: with line and column.
@@ -93,7 +93,7 @@ def parse_classad(text: str, *, dotted_names: bool = False, by_lines: bool = Fal
 
 
 def classad_of(values: Mapping[str, Scalar | Sequence[Scalar]]) -> ClassAd:
-    """Return the record with these constant attributes; two names that differ only in case are one, the later wins."""
+    """Return the record with these constant attributes; of names that differ only in case, the last one counts."""
     entries = {}
     for name, value in values.items():
         if isinstance(value, Sequence) and not isinstance(value, str):
@@ -112,8 +112,8 @@ def evaluate(
     Args:
         expression: what to compute.
         my: where bare names and ``MY.name`` are looked up.
-        target: where ``TARGET.name`` is looked up; within it the two change places.
-        max_steps: how many parts may be computed in all.
+        target: where ``TARGET.name`` is looked up; in its attributes, MY and TARGET are exchanged.
+        max_steps: most parts to compute.
 
     Returns:
         str, int, float, bool, UNDEFINED, ERROR, a tuple of values, or a mapping of names (as written) to values.
@@ -137,7 +137,7 @@ def values_of(ad: ClassAd, *, max_steps: int = MAX_STEPS) -> Mapping[str, Value]
 
 
 def each_value_of(ad: ClassAd, names: Iterable[str], *, max_steps: int = MAX_STEPS) -> Iterator[tuple[str, Value]]:
-    """Yield name and value of those attributes of *ad* that there are; *max_steps* is for all of them together.
+    """Yield name and value of the existing attributes of *ad*; *max_steps* is for all of them together.
 
     Raises:
         ClassAdError: as ``evaluate``; it points at the attribute's name.
@@ -157,7 +157,7 @@ def each_value_of(ad: ClassAd, names: Iterable[str], *, max_steps: int = MAX_STE
 def is_true(
     expression: Expression, *, my: ClassAd = _EMPTY, target: ClassAd = _EMPTY, max_steps: int = MAX_STEPS
 ) -> bool:
-    """Return whether *expression* is exactly TRUE; undefined, an error, a number or too long an evaluation is not."""
+    """Return whether *expression* is exactly TRUE; undefined, error, numbers and too long an evaluation are not."""
     try:
         return evaluate(expression, my=my, target=target, max_steps=max_steps) is True
     except ClassAdError:
@@ -165,13 +165,13 @@ def is_true(
 
 
 def may_be_true(expression: Expression, *, my: ClassAd, unknown: AbstractSet[str], max_steps: int = MAX_STEPS) -> bool:
-    """Return False only if *expression* is exactly TRUE for no TARGET.
+    """Return False only if *expression* cannot be exactly TRUE for any TARGET.
 
     Args:
-        expression: what to decide about.
+        expression: the expression.
         my: where bare names and ``MY.name`` are looked up.
-        unknown: attributes, in lower case, that TARGET may have; any other is undefined.
-        max_steps: of each of its parts; what takes longer may be TRUE.
+        unknown: attributes, in lower case, that TARGET may have; all others are undefined.
+        max_steps: for each of its parts; one that takes longer may be TRUE.
     """
 
     def compute(node: Node) -> "Value | None":

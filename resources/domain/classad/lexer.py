@@ -1,6 +1,6 @@
-"""Tokens of the ClassAd language, and the one error of this package.
+"""Tokens of the ClassAd language, and the error of this package.
 
-Comments are ``// …`` and ``/* … */`` anywhere, and ``# …`` when it is the first thing on a line (as in DIRAC's JDL).
+Comments are ``// …`` and ``/* … */`` anywhere, and ``# …`` at the start of a line (as in DIRAC's JDL).
 """
 
 import re
@@ -12,14 +12,14 @@ from wms.kernel.errors import RejectedError
 
 MAX_BYTES: Final = 64 * 1024
 MAX_INTEGER: Final = 2**63 - 1
-#: Two and a half for each part that a text may have; each takes time, and a text could be nothing else.
+#: Tokens in a text: two and a half per allowed part, to bound the time.
 MAX_TOKENS: Final = 25_000
-#: A name is folded and looked up wherever it is meant, which may be at thousands of places.
+#: Characters of a name, which may be folded and looked up at thousands of places.
 MAX_NAME_CHARACTERS: Final = 255
 
 _SHOWN_CHARACTERS: Final = 40
 
-# Possessive and atomic groups throughout: no text, however hostile, makes the scan go back over what it has read.
+# Possessive and atomic groups throughout: no text can make the scan backtrack.
 _TOKEN: Final = re.compile(
     r"""
     [ ]*+
@@ -36,20 +36,20 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: What the groups of _TOKEN are called, by their number; "" stands for the operator's own text.
+#: Kinds by the numbers of the groups of _TOKEN; "" stands for the text of the operator.
 _KINDS: Final = ("", "name", "string", "", "real", "integer", "end", "wrong")
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
-#: A string that goes on over the beginning of another attribute: nearly always one whose closing quote is missing.
+#: A string with the start of another attribute inside: its closing quote is probably missing.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*+[A-Za-z_][A-Za-z0-9_.]*+[ \t]*+=")
 _NO_END: Final = 'This string has no end; close it with " (and write a quote inside a string as \\").'
 _ESCAPED: Final = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
 class ClassAdError(RejectedError):
-    """The text is not in the language, or an expression takes too much to evaluate.
+    """The text is not valid, or an expression takes too long to evaluate.
 
     Args:
-        problem: what is wrong and what to do, without the place.
+        problem: the fault and the remedy, without the position.
         text: the whole text that was read.
         at: offset of the wrong part in *text*.
     """
@@ -76,7 +76,7 @@ def tokens_of(text: str) -> list[Token]:
     """Return the tokens of *text*, the last one of kind ``end``.
 
     Raises:
-        ClassAdError: the text or a name is too long, cannot be stored, or contains what is no token.
+        ClassAdError: the text or a name is too long, cannot be stored, or contains an invalid token.
     """
     _refuse_unstorable(text)
     tokens: list[Token] = []
@@ -99,14 +99,14 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-#: Right after a string of several lines, these too show that its closing quote is missing.
+#: Kinds of token that, right after a string of several lines, also show that its closing quote is missing.
 _NEVER_AFTER_A_STRING: Final = frozenset({"name", "string", "integer", "real"})
 
 
 def at_its_cause(error: ClassAdError, *, text: str, tokens: Sequence[Token]) -> ClassAdError:
-    """Return *error*, or the error of an earlier string that has no end.
+    """Return *error*, or the error of an earlier unterminated string.
 
-    Without its closing quote a string ends at the next opening one, lines later, and only what follows is wrong.
+    Without its closing quote, a string ends at the next opening one, lines later, and the error is found only there.
     """
     for token, following in zip_longest(tokens, tokens[1:]):
         if token.at >= error.at:
@@ -114,7 +114,7 @@ def at_its_cause(error: ClassAdError, *, text: str, tokens: Sequence[Token]) -> 
         if token.kind != "string" or "\n" not in token.text:
             continue
         after = token.at + len(token.text) + len('""')
-        # Of a missing semicolon the next attribute stands apart from the closing quote.
+        # After a missing semicolon, the next attribute does not touch the closing quote.
         touched = following is not None and following.at == after and following.kind in _NEVER_AFTER_A_STRING
         if touched or _SWALLOWED.search(token.text):
             return ClassAdError(_NO_END, text=text, at=token.at)
@@ -135,14 +135,14 @@ def unquoted(token: Token, text: str) -> str:
 
 
 def shown(token: Token) -> str:
-    """Return the token as an error names it."""
+    """Return the token in the form for errors."""
     if token.kind == "end":
         return "the end of the text"
     return f'the string "{shortened(token.text)}"' if token.kind == "string" else f"`{shortened(token.text)}`"
 
 
 def shortened(word: str) -> str:
-    """Return the word, or its beginning, as an error names it."""
+    """Return the word, or its beginning, for errors."""
     return word if len(word) <= _SHOWN_CHARACTERS else word[:_SHOWN_CHARACTERS] + "…"
 
 

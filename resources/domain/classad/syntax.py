@@ -1,8 +1,7 @@
 """The parser of the ClassAd language.
 
-The parser climbs precedences. Chains of equal precedence (``a || b || c``) and paths (``a.b[0].c``) are one node
-however long they are, and everything else is bounded by MAX_DEPTH: so neither parsing nor any walk over a tree can
-exhaust Python's stack.
+A precedence-climbing parser. Chains of equal precedence (``a || b || c``) and paths (``a.b[0].c``) are one node each,
+and MAX_DEPTH bounds everything else, so neither parsing nor a walk over a tree can exhaust Python's stack.
 """
 
 from collections.abc import Mapping
@@ -41,7 +40,7 @@ from wms.kernel.names import did_you_mean
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 10_000
 
-#: Names of the functions, lower-cased, with the number of arguments each takes; evaluation.py defines them.
+#: {function in lower case: number of arguments}; evaluation.py defines the functions.
 ARGUMENTS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
         "iserror": 1, "isundefined": 1, "isboolean": 1, "isinteger": 1, "isreal": 1, "isstring": 1, "islist": 1,
@@ -98,7 +97,7 @@ def parse_record(text: str, *, dotted_names: bool, by_lines: bool = False) -> Re
 
 
 class _Parser:
-    """Reads one text. ``_height`` is the height of the tree returned last: what keeps every tree below MAX_DEPTH."""
+    """Parser of one text. ``_height`` is the height of the tree returned last, which keeps trees below MAX_DEPTH."""
 
     def __init__(self, text: str, *, by_lines: bool = False) -> None:
         self._text = text
@@ -141,7 +140,7 @@ class _Parser:
         """Read an expression one level deeper."""
         token = self._tokens[self._next]
         if token.kind in _CONSTANTS and self._tokens[self._next + 1].kind in _ENDINGS:
-            # Nearly every value of a job description; without this shortcut they take twice as long to read.
+            # Shortcut for nearly every value of a job description; without it, parsing takes twice as long.
             self._next += 1
             return self._literal(self._value(token), token)
         self._deeper()

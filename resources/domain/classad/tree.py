@@ -1,4 +1,4 @@
-"""The tree of a ClassAd expression: frozen, compared without regard to where in the text a part stands (``at``)."""
+"""The syntax tree of ClassAd expressions: immutable nodes, compared without their position in the text (``at``)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from enum import Enum
 
 
 class Special(Enum):
-    """The two values that stand for the lack of one."""
+    """The two special values: undefined and error."""
 
     UNDEFINED = "undefined"
     ERROR = "error"
 
 
 class AdScope(Enum):
-    """In which ad a name is looked up."""
+    """The ad in which a name is looked up."""
 
     NEAREST = ""
     MY = "my"
@@ -30,7 +30,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A name that stands for the expression of an attribute."""
+    """A reference to an attribute."""
 
     name: str
     ad: AdScope
@@ -113,7 +113,7 @@ Node = Literal | Attribute | Unary | Chain | Conditional | Path | FunctionCall |
 
 
 def parts_of(node: Node) -> Iterable[Node]:
-    """Return the nodes of which a node directly consists."""
+    """Return the direct children of a node."""
     parts: Iterable[Node] = ()
     match node:
         case Unary():

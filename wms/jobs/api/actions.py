@@ -22,7 +22,7 @@ from wms.kernel.rest import StrictSerializer, error_responses
 
 
 def visible_job(user: User, pk: int) -> Job:
-    """Return the job with everything that an answer tells, or raise Http404."""
+    """Return the job with all rows for a response, or raise Http404."""
     return get_object_or_404(queries.with_surroundings(Job.objects.visible_to(user)), pk=pk)
 
 
@@ -35,17 +35,17 @@ class JobActionView(APIView):
     body: ClassVar[type[StrictSerializer]] = NothingIn
 
     def post(self, request: Request, pk: int) -> Response:
-        """Do it, and return the job in its new state."""
-        given = self.body.checked(request.data)
+        """Perform the action, and return the job in its new state."""
+        body = self.body.checked(request.data)
         user = user_of(request)
-        control.apply_to_one(self.action, pk, by=user, now=timezone.now(), reason=given.get("reason", ""))
+        control.apply_to_one(self.action, pk, by=user, now=timezone.now(), reason=body.get("reason", ""))
         return Response(JobOut(visible_job(user, pk)).data)
 
 
 def action_view(action: Action, *, summary: str, body: type[StrictSerializer] = NothingIn) -> type[JobActionView]:
     """Return the view of one action."""
     view = type(f"Job{action.title()}View", (JobActionView,), {"action": action, "body": body, "__doc__": summary})
-    # NB: on the method, not on the class: the class's own would be one for all of its verbs.
+    # NB: on the method: the documentation of a class would apply to all of its methods.
     document = extend_schema(
         operation_id=f"jobs_{action}",
         summary=summary,

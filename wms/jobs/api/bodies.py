@@ -1,4 +1,4 @@
-"""Documentation of the bodies that the domain reads: descriptions and submissions (wms.jobs.domain.request)."""
+"""Documentation of request bodies that the domain parses: descriptions and submissions (wms.jobs.domain.request)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def _text(help_text: str) -> serializers.CharField:
 
 
 class EditBody(serializers.Serializer[Any]):
-    """What can be changed while a job waits or is held."""
+    """Fields that can be changed while a job is Waiting or Held."""
 
     priority = serializers.IntegerField(
         required=False, min_value=0, max_value=10, help_text="Chance relative to other jobs of the same owner."
@@ -28,7 +28,7 @@ class EditBody(serializers.Serializer[Any]):
 
 
 class DescriptionBody(EditBody):
-    """One job, or with `parameters` many."""
+    """One job, or many with `parameters`."""
 
     executable = serializers.CharField(required=False, max_length=1024, help_text="The program that the job runs.")
     arguments = _text("Arguments as the shell reads them; or a list of words.")
@@ -124,12 +124,12 @@ class DescriptionBody(EditBody):
 
 
 class SubmissionBody(DescriptionBody):
-    """Fields of one description, or `jdl`, or `cfg`, or `jobs`; beside it `group` and `request_id`."""
+    """Fields of one description, or `jdl`, or `cfg`, or `jobs`; beside these `group` and `request_id`."""
 
     jobs = DescriptionBody(many=True, required=False, help_text=f"1 to {MAX_JOBS} descriptions, instead of one.")
     group = serializers.CharField(
         required=False, allow_null=True, help_text="To act in; default: the user's default or only one."
     )
     request_id = serializers.UUIDField(
-        required=False, allow_null=True, help_text="Asked again, the same answer and nothing new."
+        required=False, allow_null=True, help_text="Idempotency key: a repeated request returns the first response."
     )

@@ -1,4 +1,4 @@
-"""GET /api/submit-pools/eligible/: a dry run of a requirements section (RFC7, getEligibleQueues)."""
+"""GET /api/submit-pools/eligible/: dry run of a requirements section (RFC7, getEligibleQueues)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -22,12 +22,12 @@ from wms.kernel.names import did_you_mean
 from wms.kernel.rest import StrictSerializer, error_responses
 from wms.kernel.rest.strict_json import InvalidJSONError, load_json
 
-#: Of the queues that are not eligible; those that miss the fewest requirements come first.
+#: Ineligible queues in a response; those that miss the fewest requirements come first.
 MOST_INELIGIBLE: Final = 200
 
 
 class UnclearVOError(RejectedError):
-    """The VO is not named, or is none of the caller's."""
+    """The VO is not named, or the caller does not belong to it."""
 
     code = "unclear_vo"
 
@@ -69,7 +69,7 @@ class IneligibleQueueOut(serializers.Serializer[Any]):
 
 
 class EligibleOut(serializers.Serializer[Any]):
-    """Which queues meet the requirements, and why the others do not."""
+    """The queues that meet the requirements, and why the others do not."""
 
     vo = serializers.CharField()
     submit_pool = serializers.CharField(help_text="Id of the submit pool of jobs with these requirements.")
@@ -86,7 +86,7 @@ class EligibleOut(serializers.Serializer[Any]):
 
 
 class EligibleView(APIView):
-    """Where jobs with some requirements could run."""
+    """Dry run: the queues where jobs with some requirements could run."""
 
     permission_classes = (IsUser,)
 
@@ -100,11 +100,11 @@ class EligibleView(APIView):
     def get(self, request: Request) -> Response:
         """Compare the requirements with every queue that serves the VO; nothing is stored (RFC7).
 
-        What a submission would refuse is refused here in the same words.
+        Requirements that a submission would refuse are refused with the same sentences.
         """
-        given = EligibleQuery.checked(request.query_params)
-        stated = _section(given["requirements"])
-        vo = _vo_of(user_of(request), given.get("vo"))
+        query = EligibleQuery.checked(request.query_params)
+        stated = _section(query["requirements"])
+        vo = _vo_of(user_of(request), query.get("vo"))
         kinds, units = requirement_kinds(vo), requirement_units(vo)
         check(stated, known=requirement_names(vo), kinds=kinds, units=units, hint=field_hint)
         required = canonical(stated)
@@ -131,7 +131,7 @@ class EligibleView(APIView):
 
 
 def _section(text: str) -> Mapping[str, object]:
-    """Return the requirements section; its own faults are ``check``'s business."""
+    """Return the requirements section; ``check`` reports its faults."""
     try:
         section = load_json(text.encode("utf-8", "surrogatepass"))
     except InvalidJSONError as error:
@@ -139,21 +139,21 @@ def _section(text: str) -> Mapping[str, object]:
         sentence = sentence.replace("The body", "The text")
         raise InvalidJSONError(sentence, errors={"requirements": [sentence]}) from error
     canonical(section)
-    return cast("Mapping[str, object]", section)  # what is none has no canonical form
+    return cast("Mapping[str, object]", section)  # canonical() has refused anything else
 
 
 def _vo_of(user: User, name: str | None) -> VO:
     visible = VO.objects.visible_to(user)
-    found = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])
-    if len(found) != 1:
+    matches = list((visible if name is None else visible.filter(name=name)).order_by("name")[:2])
+    if len(matches) != 1:
         names = sorted(visible.values_list("name", flat=True))
         sentence = (
             f"You have several VOs; name one of {', '.join(names)}."
-            if found
+            if matches
             else f"You have no such VO.{did_you_mean(name or '', names)}"
         )
         raise UnclearVOError(sentence, errors={"vo": [sentence]})
-    return found[0]
+    return matches[0]
 
 
 def _unmet(unmet: UnmetRequirement, *, spelled: Mapping[str, str], units: Mapping[str, str]) -> dict[str, object]:

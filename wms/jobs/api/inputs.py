@@ -1,4 +1,4 @@
-"""What the endpoints for jobs take: filters, bulk actions, reasons."""
+"""Request bodies and query strings of the endpoints for jobs: filters, bulk actions, reasons."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ class BulkIn(StrictSerializer):
         return Action(value)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Require either ids or a filter, and a reason only where it goes somewhere."""
+        """Require either ids or a filter, and allow a reason only for hold."""
         if ("ids" in attrs) == ("filter" in attrs):
             raise serializers.ValidationError({"ids": ["Name the jobs by ids or by filter, one of the two."]})
         if "reason" in attrs and attrs["action"] is not Action.HOLD:

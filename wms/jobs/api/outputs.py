@@ -1,4 +1,4 @@
-"""What the endpoints for jobs answer."""
+"""Responses of the endpoints for jobs."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from wms.jobs.queries import GROUP_BY, JobCount
 
 @extend_schema_field({"type": "string", "enum": list(JobStatus)}, component_name="JobStatus")
 class StatusField(serializers.ChoiceField):
-    """A status of a job; a component of its own in the schema, for other enumerations are called "status" too."""
+    """A status of a job; a separate component of the schema, because other enumerations are named "status" too."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of the framework's field
         super().__init__(**{"choices": list(JobStatus), **options})
 
 
 class SubmittedJobOut(serializers.Serializer[Any]):
-    """One job that was taken in."""
+    """One accepted job."""
 
     id = serializers.IntegerField(help_text="Its id.")
     status = StatusField(help_text="Waiting: it can be matched. Checking: no site may take it, for want of input data.")
@@ -29,7 +29,7 @@ class SubmittedJobOut(serializers.Serializer[Any]):
 
 
 class SubmissionOut(serializers.Serializer[Any]):
-    """Answer to a submission."""
+    """Response to a submission."""
 
     job_group_id = serializers.UUIDField(help_text="Of all jobs of this request; lists can be narrowed to it.")
     jobs = SubmittedJobOut(many=True, help_text="In the order of the request.")
@@ -39,7 +39,7 @@ class SubmissionOut(serializers.Serializer[Any]):
 
 
 class UsageOut(serializers.Serializer[Job]):
-    """What a payload has used, as far as its pilot has reported."""
+    """Resources used by a payload, as last reported by its pilot."""
 
     cpu_s = serializers.FloatField(allow_null=True, help_text="CPU seconds of all its processes.")
     wall_s = serializers.FloatField(allow_null=True, help_text="Seconds since it began.")
@@ -86,7 +86,7 @@ class JobRowOut(serializers.Serializer[Job]):
 
 
 class JobOut(JobRowOut):
-    """One job with everything that was asked for."""
+    """One job with its description."""
 
     description = serializers.DictField(help_text="Every field of the description, defaults included.")
     submit_pools = serializers.ListField(
@@ -123,7 +123,7 @@ class PeekOut(serializers.Serializer[Job]):
 
 
 class TallyOut(serializers.Serializer[JobCount]):
-    """How many jobs share these values."""
+    """Number of jobs with these values."""
 
     status = StatusField(required=False, help_text="If counted by it.")
     site = serializers.CharField(required=False, allow_null=True, help_text="If counted by it; null: matched nowhere.")
@@ -133,7 +133,7 @@ class TallyOut(serializers.Serializer[JobCount]):
     count = serializers.IntegerField(help_text="Number of jobs.")
 
     def to_representation(self, instance: JobCount) -> dict[str, str | int | None]:
-        """Return only what is counted by."""
+        """Return only the counted properties and the number."""
         return {**instance.values, "count": instance.count}
 
 
@@ -145,14 +145,14 @@ class SummaryOut(serializers.Serializer[Any]):
 
 
 class RefusalOut(serializers.Serializer[Any]):
-    """One job that stayed as it is."""
+    """One job that was not changed."""
 
     id = serializers.IntegerField(help_text="Its id.")
     code = serializers.CharField(help_text="Why: not_found, illegal_transition or reschedule_limit.")
 
 
 class BulkOut(serializers.Serializer[Any]):
-    """What became of a bulk action."""
+    """Result of a bulk action."""
 
     done = serializers.IntegerField(help_text="Number of jobs that it was done to.")
     refused = RefusalOut(many=True, help_text="The others, by id.")

@@ -1,6 +1,6 @@
-"""Where files are, over REST: listed for the members of a VO, registered and removed by its managers.
+"""Replicas of files: listed for the members of a VO, registered and removed by its managers.
 
-Beside the jobs, for those that wait for the files go on at once.
+In this app, because jobs that wait for the files are re-evaluated at once.
 """
 
 from collections.abc import Mapping
@@ -87,20 +87,20 @@ class RemovalBody(serializers.Serializer[Any]):
 
 
 class RegisteredOut(serializers.Serializer[Any]):
-    """What became of a registration."""
+    """Result of a registration."""
 
     new = serializers.IntegerField(help_text="Replicas that were not known.")
     changed = serializers.IntegerField(help_text="Known ones that had another size or checksum.")
 
 
 class RemovedOut(serializers.Serializer[Any]):
-    """What became of a removal."""
+    """Result of a removal."""
 
     removed = serializers.IntegerField(help_text="Replicas that were known; the others were not, which is no error.")
 
 
 class ReplicaListView(ListAPIView[Replica]):
-    """Where the files of the caller's VOs are."""
+    """Replicas of the files of the caller's VOs."""
 
     #: 10,000 replicas with names of 255 characters.
     most_body_bytes = 16 * 1024 * 1024
@@ -131,17 +131,17 @@ class ReplicaListView(ListAPIView[Replica]):
         responses={201: RegisteredOut, **error_responses(400, 401, 403, 413, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Tell where files are; jobs that wait for them go on within seconds."""
+        """Register replicas; jobs that wait for the files continue within seconds."""
         body = _object(request.data)
-        given = parse_replicas(body.get("replicas"))
-        written = replicas.register(given, vo_name=_vo_name(body), by=user_of(request))
+        entries = parse_replicas(body.get("replicas"))
+        written = replicas.register(entries, vo_name=_vo_name(body), by=user_of(request))
         if written.new:
-            reevaluate_soon([replica.lfn for replica in given])
+            reevaluate_soon([replica.lfn for replica in entries])
         return Response(RegisteredOut(written).data, status=HTTPStatus.CREATED)
 
 
 class ReplicaRemovalView(APIView):
-    """Where files are no longer."""
+    """Removal of replicas."""
 
     #: 10,000 names of 255 characters.
     most_body_bytes = 16 * 1024 * 1024
@@ -155,19 +155,19 @@ class ReplicaRemovalView(APIView):
         responses={200: RemovedOut, **error_responses(400, 401, 403, 413, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Tell where files are no longer; jobs that waited for them at those sites wait elsewhere, or are Checking."""
+        """Remove replicas; jobs that waited for them at those sites wait elsewhere, or become Checking."""
         body = _object(request.data)
-        given = parse_replicas(body.get("replicas"), removing=True)
-        removed = replicas.remove(given, vo_name=_vo_name(body), by=user_of(request))
+        entries = parse_replicas(body.get("replicas"), removing=True)
+        removed = replicas.remove(entries, vo_name=_vo_name(body), by=user_of(request))
         if removed:
-            reevaluate_soon([replica.lfn for replica in given])
+            reevaluate_soon([replica.lfn for replica in entries])
         return Response(RemovedOut({"removed": removed}).data)
 
 
 def _object(body: object) -> Mapping[str, object]:
-    """Return the body, an object of which every field is known.
+    """Return the body, an object with known fields only.
 
-    NB: not a serializer, which would take longer over ten thousand replicas than the database.
+    NB: not a serializer, which takes longer for ten thousand replicas than the database.
     """
     if not isinstance(body, Mapping):
         raise refused({"body": [f"Send an object with the list replicas, not {shown(body)}."]})

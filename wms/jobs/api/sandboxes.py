@@ -1,4 +1,4 @@
-"""Sandboxes: upload of what jobs are given, download of what they wrote."""
+"""Upload of sandboxes for jobs, and download of output sandboxes."""
 
 from http import HTTPStatus
 
@@ -23,7 +23,7 @@ from wms.jobs.services.sandboxes import NamedSandbox
 from wms.kernel.rest import AnyClientNegotiation, StrictSerializer, error_responses
 from wms.kernel.rest.throttling import RequestRate, SandboxRate
 
-#: What multipart puts around a file: boundaries and headers of one part.
+#: Bytes of a multipart body around a file: boundaries and headers of one part.
 ENVELOPE_BYTES = 64 * 1024
 
 
@@ -44,12 +44,12 @@ class SandboxOut(serializers.Serializer[NamedSandbox]):
     size_bytes = serializers.IntegerField(source="sandbox.size_bytes", help_text="Size of the content, in bytes.")
 
     def get_sandbox(self, named: NamedSandbox) -> str:
-        """Return the reference."""
+        """Return the name of the content in job descriptions."""
         return sandboxes.reference_of(named.sandbox)
 
 
 def refuse_large_body(request: Request) -> None:
-    """Refuse a body that cannot be a sandbox by what it announces, before any of it is read.
+    """Refuse a body that is too large for a sandbox by its announced length, before it is read.
 
     Raises:
         SandboxTooLargeError: it is larger than a sandbox with its envelope.
@@ -62,9 +62,9 @@ def refuse_large_body(request: Request) -> None:
 
 
 class SandboxUploadView(APIView):
-    """Files for jobs."""
+    """Upload of sandboxes."""
 
-    #: A sandbox.
+    #: A sandbox with its envelope.
     most_body_bytes = settings.WMS_SANDBOX_MAX_BYTES + ENVELOPE_BYTES
     permission_classes = (IsUser,)
     token_scope = TokenScope.SUBMIT
@@ -72,7 +72,7 @@ class SandboxUploadView(APIView):
     throttle_classes = (RequestRate, SandboxRate)
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
-        """Look at the size first: authentication by session would already read the body."""
+        """Check the size first: authentication by session would read the body."""
         refuse_large_body(request)
         super().initial(request, *args, **kwargs)
 
@@ -86,7 +86,7 @@ class SandboxUploadView(APIView):
     def post(self, request: Request) -> Response:
         """Store a file or an archive, to be named in the input_sandbox of jobs.
 
-        The same content is stored once; only who uploaded it, or whose sharing group did, may name it.
+        Equal contents are stored once; only uploaders, and members of their sharing groups, may name them.
         """
         if len(request.FILES.getlist("file")) > 1:
             raise serializers.ValidationError({"file": ["Send one file; pack several into an archive."]})
@@ -96,7 +96,7 @@ class SandboxUploadView(APIView):
 
 
 class JobOutputView(APIView):
-    """What a job wrote."""
+    """The output sandbox of a job."""
 
     permission_classes = (IsUser,)
     content_negotiation_class = AnyClientNegotiation

@@ -1,4 +1,4 @@
-"""Jobs over REST: submit, find, follow, control and change."""
+"""Jobs over REST: lists, details, histories, changes and actions."""
 
 from collections.abc import Mapping
 
@@ -27,13 +27,13 @@ from wms.kernel.rest import CursorPages, checked_filters, error_responses
 
 
 class NoObjectError(RejectedError):
-    """The body is no JSON object."""
+    """The body is not a JSON object."""
 
     code = "no_object"
 
 
 class JobPages(CursorPages):
-    """Jobs by id; the moment of submission orders them alike, and the id has the index."""
+    """Jobs by id; submission times have the same order, and the id is indexed."""
 
     orderings = ("-id", "id", "-submitted_at", "submitted_at")
 
@@ -42,7 +42,7 @@ class JobPages(CursorPages):
 
 
 class JobListView(ListAPIView[Job]):
-    """All jobs that the caller may see."""
+    """Jobs that the caller may see."""
 
     permission_classes = (IsUser,)
     serializer_class = JobRowOut
@@ -80,8 +80,8 @@ class JobSummaryView(GenericAPIView[Job]):
     )
     def get(self, request: Request) -> Response:
         """Count the jobs that the caller may see; the filters of the list apply."""
-        asked = SummaryIn.checked(request.query_params)
-        group_by = asked.get("group_by", ("status",))
+        query = SummaryIn.checked(request.query_params)
+        group_by = query.get("group_by", ("status",))
         visible = Job.objects.visible_to(user_of(request))
         filters = checked_filters(JobFilterSet, request.query_params, visible, also=["group_by"])
         tallies = queries.summary(filters.qs, group_by=group_by)
@@ -123,7 +123,7 @@ class JobView(APIView):
 
 
 class JobHistoryView(APIView):
-    """What happened to one job."""
+    """The history of one job."""
 
     permission_classes = (IsUser,)
 
@@ -140,7 +140,7 @@ class JobHistoryView(APIView):
 
 
 class JobPeekView(APIView):
-    """What one job has just written."""
+    """The last output of one job."""
 
     permission_classes = (IsUser,)
 
@@ -171,11 +171,11 @@ class JobBulkView(APIView):
         responses={200: BulkOut, **error_responses(400, 401, 403, 415)},
     )
     def post(self, request: Request) -> Response:
-        """Do what can be done, and tell what cannot; jobs that the caller may not see are `not_found`."""
-        given, user, now = BulkIn.checked(request.data), user_of(request), timezone.now()
-        reason = given.get("reason", "")
-        if "ids" in given:
-            result = bulk.act_on(given["action"], given["ids"], by=user, now=now, reason=reason)
+        """Perform the action where possible, and report the other jobs; jobs hidden from the caller are `not_found`."""
+        body, user, now = BulkIn.checked(request.data), user_of(request), timezone.now()
+        reason = body.get("reason", "")
+        if "ids" in body:
+            result = bulk.act_on(body["action"], body["ids"], by=user, now=now, reason=reason)
         else:
-            result = bulk.act_on_found(given["action"], given["filter"], by=user, now=now, reason=reason)
+            result = bulk.act_on_found(body["action"], body["filter"], by=user, now=now, reason=reason)
         return Response(BulkOut(result).data)

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
             name="input_sites",
             field=django.contrib.postgres.fields.ArrayField(
                 base_field=models.CharField(max_length=128),
-                help_text="That hold all of its input data, as of when it was put into a queue; null: it has none.",
+                help_text="Sites with all of its input data, as of its enqueueing; null: it has no input data.",
                 null=True,
                 size=None,
             ),

@@ -17,9 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="sandbox",
             name="check_use_at",
-            field=models.DateTimeField(
-                db_index=True, default=timezone.now, help_text="When to look next whether anything needs it."
-            ),
+            field=models.DateTimeField(db_index=True, default=timezone.now, help_text="Next check whether it is used."),
         ),
         migrations.AddField(
             model_name="sandboxupload",

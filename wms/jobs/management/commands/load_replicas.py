@@ -1,4 +1,4 @@
-"""`manage.py load_replicas FILE.csv [--vo V]`: tell the system where files are, by the million."""
+"""`manage.py load_replicas FILE.csv [--vo V]`: register replicas of files, by the million."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *, file: Path, vo: str | None, **options: object) -> None:  # noqa: ARG002 - Django's signature
         try:
-            # A mark at the beginning, which some programs write, is no part of the first name.
+            # Some programs write a byte order mark, which is no part of the first name.
             with file.open(encoding="utf-8-sig", newline="") as lines:
                 loaded = load(lines, vo_name=vo)
         except OSError as error:
