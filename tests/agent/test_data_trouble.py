@@ -78,9 +78,9 @@ def test_a_storage_element_that_sends_on_to_nowhere_costs_its_copy_and_not_the_p
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("https://127.0.0.1:99999/x", "no URL"),
-        ("https://127.0.0.1:abc/x", "no URL"),
-        ("https://[bad/x", "no URL"),
+        ("https://127.0.0.1:99999/x", "not a URL"),
+        ("https://127.0.0.1:abc/x", "not a URL"),
+        ("https://[bad/x", "not a URL"),
         ("https:/x", "no kind of address"),
         ("https://127.0.0.1/a b?signature=hush", "cannot be sent"),
         ("file:///nonexistent%00x", "no such file"),

@@ -152,7 +152,7 @@ def test_a_full_journal_counts_what_it_loses_and_goes_on_when_there_is_room(
     upload.send_rest()
     *_, last = server.log.splitlines()
     assert last == "after"
-    assert f"[{2000 - kept} lines lost: the server could not be told in time]" in server.log
+    assert f"[{2000 - kept} lines lost: they could not be uploaded in time]" in server.log
 
 
 def test_what_was_sent_takes_no_room_any_more(journal: Journal, server: ScriptedServer, upload: LogUpload) -> None:

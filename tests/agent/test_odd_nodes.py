@@ -282,4 +282,4 @@ def test_a_pilot_that_is_sent_on_says_where_to(tmp_path: Path) -> None:
         ended = run(f"{AGENT} --server {server.url} --work-dir {tmp_path}")
 
     assert ended.returncode == 1
-    assert "it sends on to https://wms.example.org/api/pilots/config/, but tokens are for one address" in ended.stderr
+    assert "it redirects to https://wms.example.org/api/pilots/config/, but tokens are for one address" in ended.stderr

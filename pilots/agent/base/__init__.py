@@ -1,1 +1,1 @@
-"""What every part of the agent uses: log, clock, processes, and calls of Linux."""
+"""Parts that all packages of the agent use: log, clock, processes, and system calls of Linux."""

@@ -1,11 +1,11 @@
-"""The clock by which leases and limits are measured: it never steps back, and goes on while the machine sleeps."""
+"""The monotonic clock for leases and limits, which also counts while the machine is suspended."""
 
 import time
 
-# NB: a lease also runs out while a laptop or a virtual machine is suspended; CLOCK_MONOTONIC would stand still.
+# NB: leases expire while a virtual machine is suspended; CLOCK_MONOTONIC stands still then.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def monotonic() -> float:
-    """Return seconds since some fixed moment of the past."""
+    """Return the seconds since a fixed moment in the past."""
     return time.clock_gettime(_CLOCK)

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 def run(
     argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command without a shell and without input; return its exit code, output and complaints.
+    """Run a command without a shell and without input; return its exit code, output and errors.
 
     Args:
-        argv: the program and its arguments.
-        timeout_s: then it is killed.
+        argv: program and arguments.
+        timeout_s: seconds after which it is killed.
         environment: its variables; None: the pilot's.
 
     Raises:
         OSError: it could not be started.
         subprocess.TimeoutExpired: it was killed.
     """
-    return subprocess.run(  # noqa: S603 - what is run is the agent's choice, and no shell reads it
+    return subprocess.run(  # noqa: S603 - the agent chooses the command, and there is no shell
         argv, check=False, timeout=timeout_s, env=None if environment is None else dict(environment), cwd="/",
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the standard library does not offer of Linux: prctl(2), and holes in files."""
+"""System calls of Linux that the standard library lacks: prctl(2), fallocate(2), System V IPC."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 def hide_memory() -> None:
-    """Keep other processes of the same user from reading this one's memory, environment and descriptors.
+    """Prevent other processes of the same user from reading this one's memory, environment and descriptors.
 
-    Without it a payload could read the tokens from ``/proc/<pid>/mem`` (PIL §3.1). Against root nothing helps.
+    A payload could otherwise read tokens from ``/proc/<pid>/mem`` (PIL §3.1). Root still can.
     """
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent dies, so that none can slip away."""
+    """Become the parent of descendants whose own parent ends, so that none is lost."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int) -> bool:
-    """Have the kernel kill this process when its *parent* ends; return False when that has happened already."""
+    """Have the kernel kill this process when its *parent* ends; return False if it has ended already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent
 
 
 @contextmanager
 def notified_of_the_end_of(parent: int, number: signal.Signals) -> Iterator[None]:
-    """Have the *parent*'s end signalled, instead of this process killed with it (die_with), as long as this lasts."""
+    """Within ``with``, receive the signal *number* at the end of the *parent*, instead of SIGKILL (die_with)."""
     _prctl(_PR_SET_PDEATHSIG, number)
     try:
         if os.getppid() != parent:
@@ -57,17 +57,17 @@ def remove_ipc_of(uid: int) -> None:
         with suppress(OSError, ValueError, KeyError, IndexError):
             header, *lines = Path("/proc/sysvipc", kind).read_text().splitlines()
             for line in lines:
-                told = dict(zip(header.split(), line.split()))  # noqa: B905 - pilots have Python 3.9
-                if int(told["uid"]) == uid:
-                    number = told["msqid" if kind == "msg" else f"{kind}id"]
+                fields = dict(zip(header.split(), line.split()))  # noqa: B905 - pilots have Python 3.9
+                if int(fields["uid"]) == uid:
+                    number = fields["msqid" if kind == "msg" else f"{kind}id"]
                     remove(int(number), *([0] if kind == "sem" else []), _IPC_RMID, None)
 
 
 def give_back(descriptor: int, *, before: int) -> None:
-    """Give the memory, or the disk, of a file's first bytes back; where that cannot be done, nothing happens."""
+    """Free the memory or disk space of the bytes of a file up to *before*; ignored where it is not supported."""
     mode = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
     library = ctypes.CDLL(None)
-    for name in ("fallocate64", "fallocate"):  # the second is the first where there is only one kind of offset
+    for name in ("fallocate64", "fallocate"):  # fallocate64 is missing where all offsets have 64 bits
         call = getattr(library, name, None)
         if call is not None:
             call(descriptor, mode, ctypes.c_int64(0), ctypes.c_int64(before))

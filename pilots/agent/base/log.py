@@ -1,7 +1,7 @@
-"""Events to standard error, one line each: ``2026-06-01T12:00:00Z payload.started job=7 pid=4711``.
+"""The log: events on standard error, one line each: ``2026-06-01T12:00:00Z payload.started job=7 pid=4711``.
 
-Each line is kept in a journal too, from which the pilot sends it to the server (log_upload.py). Processes forked from
-the pilot write to the same journal.
+The lines are also in a journal, from which the pilot uploads them (log_upload.py). Processes forked from the pilot
+write to the same journal.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from contextlib import suppress
 from fcntl import F_GETFL, F_SETFL, fcntl
 
 _PLAIN = re.compile(r"[\w./:+@%-]+\Z", re.ASCII)
-#: Tokens of every kind, by how they begin.
+#: Tokens of every kind, by their prefix.
 _TOKEN = re.compile(r"\b(wms[a-z]_)[\w.-]+", re.ASCII)
-#: A line is cut here: only a traceback comes near it.
+#: Bytes of a line; longer ones are cut. Only tracebacks are nearly as long.
 _MAX_LINE_BYTES = 16 * 1024
 _BLOCK_BYTES = 512
 
 
 def event(name: str, **fields: object) -> None:
-    """Write one line; a value with blanks or control characters is written as a JSON string.
+    """Write one line; values with blanks or control characters are written as JSON strings.
 
-    Tokens and what users wrote to their files never belong here; a token that comes in somebody else's words, such as
-    those of an error, is cut short.
+    Never log tokens or content of users' files; a token within the text of an error is cut to its prefix.
     """
     words = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), name]
     words += [f"{key}={_written(value)}" for key, value in fields.items() if value is not None]
@@ -38,7 +37,7 @@ def event(name: str, **fields: object) -> None:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        pass  # nobody listens any more; the jobs matter more than the log
+        pass  # standard error is closed or full; jobs go on without it
 
 
 def _written(value: object) -> str:
@@ -49,47 +48,46 @@ def _written(value: object) -> str:
 
 
 class Journal:
-    """The lines that this process and those forked from it wrote, until they are sent.
+    """The log lines of this process and of those forked from it, until they are uploaded.
 
-    They are in memory that has a file's descriptor, for that is shared by processes, grows by whole lines whoever
-    writes, and needs no disk: that the disk is full is what a log may have to tell. An offset in it is one in the log:
-    what was sent is given back to the system, and leaves a hole.
+    They are in a memory file (memfd), because processes share it, append whole lines to it, and need no disk, which may
+    be full. Offsets are those of the whole log: memory of uploaded lines is freed and leaves a hole.
     """
 
     def __init__(self, *, max_bytes: int = 4 * 1024 * 1024) -> None:
-        """Open nothing yet.
+        """Prepare; the memory file is created by the first line.
 
         Args:
-            max_bytes: of lines that could not be sent; more are only counted.
+            max_bytes: of lines not yet uploaded; further lines are only counted.
         """
         self._max_bytes = max_bytes
         self._opened = False
         self._opening = threading.Lock()
         self._lost = 0
-        #: None: there is no such memory here, and no line is kept.
+        #: None: not available; lines go to standard error only.
         self.descriptor: int | None = None
 
     def append(self, line: str) -> None:
-        """Add *line*, which is ASCII and without its end; one that finds no room is lost, and counted."""
+        """Add *line*, in ASCII and without line end; one beyond the limit is lost, and counted."""
         if not self._opened:
             self._open()
         if self.descriptor is None:
             return
-        told = f"{line[:_MAX_LINE_BYTES]}\n"
+        text = f"{line[:_MAX_LINE_BYTES]}\n"
         if self._lost:
-            told = f"[{self._lost} lines lost: the server could not be told in time]\n{told}"
+            text = f"[{self._lost} lines lost: they could not be uploaded in time]\n{text}"
         try:
             if os.fstat(self.descriptor).st_blocks * _BLOCK_BYTES >= self._max_bytes:
                 self._lost += 1
                 return
-            os.write(self.descriptor, told.encode("ascii", "replace"))
+            os.write(self.descriptor, text.encode("ascii", "replace"))
         except OSError:
             self._lost += 1
         else:
             self._lost = 0
 
     def read(self, offset: int, *, most: int) -> str:
-        """Return up to *most* characters from *offset* on; at the end: none."""
+        """Return up to *most* characters from *offset* on; empty at the end."""
         if self.descriptor is None:
             return ""
         try:
@@ -98,20 +96,20 @@ class Journal:
             return ""
 
     def _open(self) -> None:
-        # Once: of two threads that begin at the same time, one would write where nobody reads.
+        # Only once, even if two threads start at the same time.
         with self._opening:
             if self._opened:
                 return
             with suppress(OSError):
                 descriptor = _memory()
-                # Processes and threads write where the end is then, not where it was.
+                # O_APPEND: processes and threads always write at the end.
                 fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | os.O_APPEND)
                 self.descriptor = descriptor
             self._opened = True
 
 
 def _memory() -> int:
-    """Return the descriptor of memory, or, in a Python or on a system without it, of a file without a name."""
+    """Return the descriptor of a memory file; where that is not supported, of a file without a name."""
     try:
         return os.memfd_create("log")
     except (AttributeError, OSError):
@@ -119,5 +117,5 @@ def _memory() -> int:
             return os.dup(file.fileno())
 
 
-#: Of this process and of those forked from it.
+#: The journal of this process and of those forked from it.
 journal = Journal()

@@ -1,4 +1,4 @@
-"""Processes as Linux shows them below /proc."""
+"""Processes and their usage, from /proc."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _PROC = Path("/proc")
 
 
 class Process(NamedTuple):
-    """One line of ``/proc/<pid>/stat``."""
+    """Fields of ``/proc/<pid>/stat``."""
 
     pid: int
     parent: int
-    #: Of the process itself, and of those of its descendants that were waited for.
+    #: CPU time of the process itself, and of descendants that were waited for.
     cpu_s: float
     waited_cpu_s: float
     #: Resident.
     memory_mb: float
-    #: In ticks since the machine's own start; with the pid it names a process for good.
+    #: Start time in ticks since boot; unique together with the pid.
     started: int = 0
 
 
@@ -31,18 +31,17 @@ class Tree(NamedTuple):
     """All descendants of a process."""
 
     processes: Sequence[Process]
-    #: With that of the ended ones that were waited for.
+    #: Includes ended processes that were waited for.
     cpu_s: float
-    #: Resident; memory that several of them share counts once for each.
+    #: Resident; shared memory counts once for each process.
     memory_mb: float
 
 
 class CPUMeter:
-    """CPU time of a tree over its whole life.
+    """CPU time of a process tree over its whole life.
 
-    The kernel adds the time of an ended process to its parent's, but only if the parent waited for it: a parent that
-    ignores SIGCHLD makes it vanish. So what each process gained between two looks is added up as well, and the larger
-    of the two sums counts.
+    The kernel adds the time of an ended process to its parent's only if the parent waits for it, not if it ignores
+    SIGCHLD. So the increases of each process between two measurements are summed too, and the larger sum counts.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class CPUMeter:
         self.cpu_s = 0.0
 
     def add(self, tree: Tree) -> float:
-        """Take another look at the tree; return the CPU time so far, which never falls."""
+        """Add a measurement of the tree; return the CPU time so far, which never decreases."""
         now_s = {(process.pid, process.started): process.cpu_s for process in tree.processes}
         self._gained_s += sum(max(0.0, cpu_s - self._own_s.get(key, 0.0)) for key, cpu_s in now_s.items())
         self._own_s = now_s
@@ -60,9 +59,9 @@ class CPUMeter:
 
 
 def parse_stat(line: str) -> Process:
-    """Return the process of one line of ``/proc/<pid>/stat``; its name may hold blanks and brackets."""
+    """Parse one line of ``/proc/<pid>/stat``; the name may contain blanks and brackets."""
     pid, rest = line.split(" ", 1)
-    # NB: the name is whatever the process calls itself; only after its last bracket are there plain fields.
+    # NB: the process chooses its name; plain fields begin after the last bracket.
     fields = rest.rpartition(")")[2].split()
     own, waited = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
     return Process(
@@ -76,34 +75,34 @@ def parse_stat(line: str) -> Process:
 
 
 def snapshot(proc: Path = _PROC) -> Mapping[int, Process]:
-    """Return every process that can be seen; those that end meanwhile are left out."""
-    found: dict[int, Process] = {}
-    for name in os.listdir(proc):  # noqa: PTH208 - thousands of names, each second
+    """Return {pid: process} of all visible processes; those that end meanwhile are left out."""
+    visible: dict[int, Process] = {}
+    for name in os.listdir(proc):  # noqa: PTH208 - faster for thousands of names
         if not name.isdecimal():
             continue
         try:
             process = parse_stat((proc / name / "stat").read_text(errors="replace"))
         except (OSError, ValueError, IndexError):
             continue
-        found[process.pid] = process
-    return found
+        visible[process.pid] = process
+    return visible
 
 
 def descendants(root: int, processes: Mapping[int, Process]) -> Sequence[Process]:
-    """Return children of *root*, their children, and so on; not *root* itself."""
+    """Return all descendants of *root*, without *root* itself."""
     children: dict[int, list[Process]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process)
-    found: list[Process] = []
+    below: list[Process] = []
     level = children.get(root, [])
     while level:
-        found += level
+        below += level
         level = [child for process in level for child in children.get(process.pid, [])]
-    return found
+    return below
 
 
 def measure(root: int) -> Tree:
-    """Return what the descendants of *root* use, with the CPU time of those that it has waited for."""
+    """Return the usage of the descendants of *root*, with the CPU time of those that it has waited for."""
     processes = snapshot()
     below = descendants(root, processes)
     waited_by_root_s = processes[root].waited_cpu_s if root in processes else 0.0
@@ -115,7 +114,7 @@ def measure(root: int) -> Tree:
 
 
 def is_being_killed(pid: int) -> bool:
-    """Return whether a process has received SIGKILL, after which it executes none of its own instructions."""
+    """Return whether SIGKILL is pending for a process, or it has ended: it runs no instruction any more."""
     try:
         status = (_PROC / str(pid) / "status").read_text(errors="replace")
     except OSError:
@@ -125,7 +124,7 @@ def is_being_killed(pid: int) -> bool:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Kill those that are still there and may be killed."""
+    """Kill the processes that still exist and may be killed."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -134,7 +133,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def reap_orphans() -> None:
-    """Collect the dead children of this process; only where none of them is waited for elsewhere."""
+    """Reap ended children of this process; only where no other code waits for a child."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

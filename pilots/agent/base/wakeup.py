@@ -1,4 +1,4 @@
-"""Wakes the main thread: rung by signals, by the heartbeat's thread, and by the end of the payload."""
+"""Waking of the main thread by signals, by the thread of the heartbeat, and by the end of the payload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pilots.agent.base.clock import monotonic
 
 
 class WakeupPipe:
-    """A pipe that anybody may write to and the main thread sleeps on."""
+    """A pipe on which the main thread sleeps, and which others write to."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
@@ -22,12 +22,12 @@ class WakeupPipe:
         os.set_blocking(self._writing, False)
 
     def wake(self) -> None:
-        """Wake the main thread, now or as soon as it would sleep."""
+        """Wake the main thread, or prevent its next sleep."""
         with suppress(BlockingIOError):  # full: it will wake anyway
             os.write(self._writing, b"!")
 
     def wait(self, timeout_s: float, *, also: socket.socket | None = None) -> bool:
-        """Sleep until it is woken, *also* becomes readable, or the time is over; return whether *also* has."""
+        """Sleep until wake(), *also* is readable, or *timeout_s* is over; return whether *also* is readable."""
         watched: list[int | socket.socket] = [self._reading]
         if also is not None:
             watched.append(also)
@@ -37,11 +37,11 @@ class WakeupPipe:
         return also is not None and also in readable
 
     def wake_on_signals(self) -> None:
-        """Let every signal that Python handles ring, so that none is slept through."""
+        """Wake the main thread on every signal with a handler."""
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
 
     def close(self) -> None:
-        """Close the pipe, in a process that has a pipe of its own."""
+        """Close the pipe, in a forked process that has its own."""
         os.close(self._reading)
         os.close(self._writing)
 
@@ -54,28 +54,28 @@ class WakeupPipe:
 
 
 class StopRequest:
-    """Whether somebody wants the pilot to stop: the batch system at the end of its slot, or a person."""
+    """A request to stop, by a signal of the batch system or of a person."""
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def __init__(self, wakeup: WakeupPipe, *, at_once: Callable[[], object]) -> None:
-        """Listen to nothing yet.
+        """Prepare; no handler is installed yet.
 
         Args:
-            wakeup: woken by the signal.
-            at_once: done by the first signal, also when the main thread is in the middle of a long call.
+            wakeup: used by the handler.
+            at_once: called by the handler at the first signal, even during a long call of the main thread.
         """
         self._wakeup = wakeup
         self._at_once = at_once
         self.signal_name = ""
-        #: By the pilot's clock; None: nobody does.
+        #: Monotonic time of the first signal; None: there was none.
         self.asked_at: float | None = None
 
     def __bool__(self) -> bool:
         return self.asked_at is not None
 
     def listen(self) -> None:
-        """Take the signals from now on."""
+        """Install the handlers of the signals."""
         self._wakeup.wake_on_signals()
         for number in self.SIGNALS:
             signal.signal(number, self._on_signal)

@@ -1,1 +1,1 @@
-"""Files: storage elements, checksums, and the spool of output that no server took."""
+"""Files: storage elements, checksums, safe paths, and the output spool."""

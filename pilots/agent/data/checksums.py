@@ -1,4 +1,4 @@
-"""Checksums of files, as replicas tell them: ``adler32:`` or ``sha256:`` and hexadecimal digits."""
+"""Checksums of files in the form of replicas: ``adler32:`` or ``sha256:`` and hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ADLER32 = "adler32"
 
 
 def checksum_of(file: BinaryIO, *, kind: str = _SHA256) -> str:
-    """Return the checksum of all of a file.
+    """Return the checksum of a whole file.
 
     Raises:
-        ValueError: this pilot does not know the kind.
+        ValueError: the kind is unknown.
         OSError: the file cannot be read.
     """
     if kind not in {_SHA256, _ADLER32}:
@@ -32,7 +32,7 @@ def checksum_of(file: BinaryIO, *, kind: str = _SHA256) -> str:
 
 
 def is_same(file: Path, checksum: str) -> bool:
-    """Return whether a file has this checksum; one of a kind that is not known here is believed."""
+    """Return whether a file has this checksum; true for an unknown kind."""
     with file.open("rb") as content:
         try:
             return checksum_of(content, kind=checksum.partition(":")[0]) == checksum.lower()

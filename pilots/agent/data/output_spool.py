@@ -1,4 +1,4 @@
-"""Output that no server took: kept on the node for some days, so that somebody can still fetch it."""
+"""The output spool: archives that could not be uploaded, kept on the node for some days."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pathlib import Path
 
 from pilots.agent.base import log
 
-#: Of all that is kept at one place: a node's disk is for its jobs.
+#: Bytes of one spool.
 MOST_BYTES = 200 * 1024 * 1024
+#: Age in seconds at which an archive is removed.
 _MOST_AGE_S = 7 * 24 * 3600.0
 DIRECTORY_NAME = "kept"
 
 
 def keep(file: Path, *, work_directory: Path, name: str) -> str | None:
-    """Move *file* to where output is kept, and return where that is, with the host; None: it cannot be.
+    """Move *file* into the spool, and return ``host:path``; None: that failed.
 
-    The directory is beside the pilot's work directory, which goes with the pilot, or in it where there is no room
-    beside. What is older, or too much, is removed.
+    The spool is beside the pilot's work directory, which is removed with the pilot; if that is impossible, in it. Old
+    archives are removed to make room.
     """
     try:
         size_bytes = file.stat().st_size
@@ -51,7 +52,7 @@ def _make_private(directory: Path) -> None:
 
 
 def _make_room(directory: Path, size_bytes: int) -> bool:
-    """Remove what is too old, and then the oldest until there is room; return whether there is."""
+    """Remove archives that are too old, and then the oldest until there is room; return whether there is."""
     if size_bytes > MOST_BYTES:
         return False
     files = []
@@ -62,7 +63,7 @@ def _make_room(directory: Path, size_bytes: int) -> bool:
     for path, status in sorted(files, key=lambda each: each[1].st_mtime):
         if left_bytes + size_bytes <= MOST_BYTES and time.time() - status.st_mtime < _MOST_AGE_S:
             break
-        with suppress(OSError):  # no file of a pilot
+        with suppress(OSError):  # not a file of a pilot
             path.unlink(missing_ok=True)
             left_bytes -= status.st_size
     return left_bytes + size_bytes <= MOST_BYTES

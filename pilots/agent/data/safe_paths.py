@@ -1,8 +1,7 @@
-"""Files below a directory in which payloads can write, opened without being led elsewhere.
+"""Safe paths: files below a directory that payloads can write to are opened without following their links.
 
-A payload may put a symbolic link where its pilot is to read or write later, for itself or for another job, and the
-pilot can do more than the payload. So each step from the directory on is looked at, and only links that root has made
-are followed.
+A payload may create a symbolic link at a path that the pilot, which has more rights, reads or writes later. So each
+component of the path is checked, and only links that belong to root are followed.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ def opened(base: Path, relative: str) -> Iterator[BinaryIO]:
     """Open the file *relative* to *base* for reading.
 
     Raises:
-        FileNotFoundError: there is no such file, or it is none, such as a pipe, which would hold the pilot up for ever.
-        OSError: it cannot be opened, or somebody's link is on the way.
+        FileNotFoundError: it does not exist or is not a plain file; a pipe, for example, would block the pilot.
+        OSError: it cannot be opened, or the path contains a link of another user than root.
     """
     *directories, name = relative.split("/")
     with _directory(base, directories, make=False) as parent:
@@ -39,12 +38,12 @@ def opened(base: Path, relative: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replaced(base: Path, relative: str) -> Iterator[BinaryIO]:
-    """Open a new file for writing that takes the place of *relative* to *base* at the end, unless that fails.
+    """Open a new file that replaces the file *relative* to *base* at the end of ``with``, unless that fails.
 
-    Directories on the way are made.
+    Missing directories are created.
 
     Raises:
-        OSError: it cannot be written, or somebody's link is on the way.
+        OSError: it cannot be written, or the path contains a link of another user than root.
     """
     *directories, name = relative.split("/")
     part = f".{name[:200]}.{os.getpid()}.part"
@@ -62,7 +61,7 @@ def replaced(base: Path, relative: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _directory(base: Path, names: list[str], *, make: bool) -> Iterator[int]:
-    """Yield a descriptor of the directory of these names below *base*."""
+    """Yield a descriptor of the directory with these path components below *base*."""
     if make:
         base.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(base, _STEP)
@@ -80,7 +79,7 @@ def _directory(base: Path, names: list[str], *, make: bool) -> Iterator[int]:
 
 
 def _step(name: str, flags: int, *, parent: int) -> int:
-    """Return a descriptor of *name* in the directory *parent*; a link is followed if root has made it."""
+    """Return a descriptor of *name* in the directory *parent*; a link is followed if it belongs to root."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
@@ -88,11 +87,11 @@ def _step(name: str, flags: int, *, parent: int) -> int:
             raise
     link = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        found = os.fstat(link)
-        if not S_ISLNK(found.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, f"{name} is no directory")
-        if found.st_uid != 0:
-            raise OSError(errno.ELOOP, f"{name} is a symbolic link that root has not made, and is not followed")
+        status = os.fstat(link)
+        if not S_ISLNK(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, f"{name} is not a directory")
+        if status.st_uid != 0:
+            raise OSError(errno.ELOOP, f"{name} is a symbolic link that does not belong to root, and is not followed")
         return os.open(os.readlink("", dir_fd=link), flags, dir_fd=parent)
     finally:
         os.close(link)

@@ -18,27 +18,28 @@ from pilots.agent.server.http import CHUNK_BYTES, TOO_MANY, GivenUpError, TooMuc
 from pilots.agent.server.http import SERVER_TROUBLE as TROUBLE
 from pilots.agent.server.protocol import USER_AGENT
 
-#: A storage element may send its clients on to the machine that has the file.
+#: Redirects that are followed: storage elements redirect to the machine with the file.
 _MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CONFLICT = 409
+#: Timeout in seconds of one network operation.
 _TIMEOUT_S = 60.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class StorageError(Exception):
-    """The storage element has not got the file, or does not take it; to try again would not help."""
+    """The storage element does not have the file or refuses it; another try would not help."""
 
 
 class NoDirectoryError(StorageError):
-    """The directory of the file has to be made first."""
+    """The directory of the file must be created first."""
 
 
 def path_of(url: str) -> Path | None:
-    """Return the path that a file:// URL names; None for another URL.
+    """Return the path of a file:// URL; None for another URL.
 
     Raises:
-        StorageError: it is no URL.
+        StorageError: it is not a URL.
     """
     parts = _split(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
@@ -46,7 +47,7 @@ def path_of(url: str) -> Path | None:
 
 @contextmanager
 def opened_below(path: Path, *, lfn: str) -> Iterator[BinaryIO]:
-    """Open a file of a storage element that is a directory; *lfn* is what follows the element's own path in *path*.
+    """Open a file of a storage element that is a directory; *lfn* is the part of *path* after the element's own path.
 
     Raises:
         StorageError: there is no such file.
@@ -56,32 +57,32 @@ def opened_below(path: Path, *, lfn: str) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(opened(base, relative))
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # of a NUL
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL
             raise StorageError("there is no such file") from None
         yield file
 
 
 def _below(path: Path, lfn: str) -> tuple[Path, str]:
-    """Return the directory of the storage element, and what is below it; without *lfn* that is the name alone."""
+    """Return the directory of the storage element and the path below it; without *lfn* that is only the name."""
     text = str(path)
     relative = lfn.lstrip("/") if lfn and text.endswith(lfn) else path.name
     return Path(text[: -len(relative)] or "/"), relative
 
 
 def without_secrets(url: str) -> str:
-    """Return a URL as it may be logged: without user, password and what a signed one has after the question mark."""
+    """Return a URL that may be logged: without user, password and query, which may be a signature."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "no URL"
+        return "not a URL"
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 class Storage:
-    """Speaks to storage elements, each time on a connection of its own."""
+    """A client of storage elements, with a new connection for each request."""
 
     def __init__(self, *, ca: Path | None = None) -> None:
-        """Trust the certificates of the system, and those in *ca*, a file or a directory, too."""
+        """Trust the certificates of the system and those in *ca*, a file or a directory."""
         self._ca = ca
 
     def fetch(
@@ -94,13 +95,13 @@ class Storage:
         give_up: Callable[[], bool],
         lfn: str = "",
     ) -> None:
-        """Copy what *url* names to the new file *into*; *lfn* is what follows the storage element's own URL in it.
+        """Copy the file at *url* to the new file *into*; *lfn* is the part of *url* after the element's own URL.
 
         Raises:
             UnreachableError: it may be tried again.
-            StorageError, OSError: there is no such file, it may not be read, or there is no room.
+            StorageError, OSError: there is no such file, it cannot be read, or the disk is full.
             TooMuchError: it has more than *max_bytes*.
-            GivenUpError: *give_up* said so between two chunks.
+            GivenUpError: *give_up* returned true between two chunks.
         """
         path = path_of(url)
         if path is not None:
@@ -119,22 +120,20 @@ class Storage:
                 file.write(chunk)
 
     def size(self, url: str, *, token: str) -> int | None:
-        """Return how large what *url* names is, in bytes; None when the storage element does not say.
+        """Return the size in bytes of the file at *url*; None: not given.
 
         Raises:
-            UnreachableError, StorageError: see ``fetch``.
+            UnreachableError, StorageError: as for ``fetch``.
         """
         with closing(self._answer("HEAD", url, token=token)) as exchange:
             length = exchange.response.headers.get("Content-Length", "")
             return int(length) if length.isdecimal() else None
 
     def put(self, file: BinaryIO, url: str, *, token: str, give_up: Callable[[], bool], lfn: str = "") -> None:
-        """Copy *file* to where *url* says; one that is there is replaced, by the whole new one or not at all.
-
-        *lfn* is as of ``fetch``.
+        """Copy *file* to *url*, replacing an existing file as a whole; *lfn* is as for ``fetch``.
 
         Raises:
-            UnreachableError, StorageError, OSError, GivenUpError: see ``fetch``.
+            UnreachableError, StorageError, OSError, GivenUpError: as for ``fetch``.
         """
         path = path_of(url)
         if path is None:
@@ -153,18 +152,18 @@ class Storage:
             self._answer("PUT", url, token=token, file=file, give_up=give_up).close()
 
     def _make_directories(self, url: str, *, token: str) -> None:
-        """Make those above a file that are not there, as WebDAV wants it (RFC 4918 §9.3)."""
+        """Create missing directories above a file, as WebDAV requires (RFC 4918 §9.3)."""
         parts = urlsplit(url)
         names = parts.path.split("/")[1:-1]
         for depth in range(1, len(names) + 1):
             directory = parts._replace(path=f"/{'/'.join(names[:depth])}/").geturl()
-            # It is there already, or above what is ours: whether the file has a place now, the next PUT tells.
+            # It exists already, or may not be created; the next PUT shows whether that matters.
             with suppress(StorageError):
                 self._answer("MKCOL", directory, token=token).close()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Made when it is needed, for it takes some MB; most jobs read no data."""
+        """The TLS context, created on demand: it takes some MB, and most jobs read no data."""
         tls = ssl.create_default_context()
         if self._ca is not None:
             tls.load_verify_locations(**({"capath": str(self._ca)} if self._ca.is_dir() else {"cafile": str(self._ca)}))
@@ -179,11 +178,11 @@ class Storage:
         file: BinaryIO | None = None,
         give_up: Callable[[], bool] = lambda: False,
     ) -> _Exchange:
-        """Return a successful answer whose body is still to be read, from wherever one is sent on to."""
+        """Follow redirects; return a successful answer whose body is not read yet."""
         first = _parts(url)
         for _ in range(_MAX_REDIRECTS + 1):
             parts = _parts(url)
-            # The token is for the storage element alone, and never for who may listen on the way.
+            # The token goes only to the storage element itself, and only encrypted.
             trusted = parts.scheme == "https" and _origin(parts) == _origin(first)
             exchange = _Exchange(parts, tls=self._tls)
             try:
@@ -197,8 +196,8 @@ class Storage:
             location = response.headers.get("Location", "")
             if response.status not in _REDIRECTS or not location:
                 raise _error_of(response)
-            url = _sent_on(url, location)
-        raise StorageError(f"the storage element sends on more than {_MAX_REDIRECTS} times")
+            url = _redirected(url, location)
+        raise StorageError(f"the storage element redirects more than {_MAX_REDIRECTS} times")
 
 
 class _Exchange:
@@ -215,7 +214,7 @@ class _Exchange:
             self._connection = HTTPConnection(host, parts.port, timeout=_TIMEOUT_S)
 
     def ask(self, method: str, *, token: str, file: BinaryIO | None, give_up: Callable[[], bool]) -> HTTPResponse:
-        """Send the request and return the head of its answer."""
+        """Send the request and return its answer, whose body is not read yet."""
         headers = {"User-Agent": USER_AGENT, **({"Authorization": f"Bearer {token}"} if token else {})}
         if file is not None:
             headers["Content-Length"] = str(os.fstat(file.fileno()).st_size)
@@ -235,7 +234,7 @@ class _Exchange:
         try:
             self._connection.request(method, self._target, body=body, headers=dict(headers))
         except (BrokenPipeError, ConnectionResetError):
-            # Who refuses, or sends on, need not read the whole file first; the answer says what it is.
+            # A server that refuses or redirects need not read the whole file; its answer follows.
             if body is None:
                 raise
         self.response = self._connection.getresponse()
@@ -250,7 +249,7 @@ class _Exchange:
             if not chunk:
                 break
             yield chunk
-        # NB: the library takes the end of the connection for the end of the body.
+        # NB: http.client takes the end of the connection for the end of the body.
         if self.response.length:
             raise UnreachableError(f"the answer was cut off; {self.response.length} bytes are missing")
 
@@ -262,33 +261,33 @@ class _Exchange:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # which is looked at only now
+        _ = parts.port  # parsed only now
     except ValueError:
-        raise StorageError("its address is no URL") from None
+        raise StorageError("its address is not a URL") from None
     return parts
 
 
 def _parts(url: str) -> SplitResult:
-    """Return the parts of an address that can be asked.
+    """Return the parts of an HTTP URL.
 
     Raises:
-        StorageError: it is none.
+        StorageError: it is not one.
     """
     parts = _split(url)
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        raise StorageError(f"{parts.scheme or 'this'}: is no kind of address that this pilot reads")
+        raise StorageError(f"this pilot cannot read addresses of the kind {parts.scheme or '(none)'}:")
     return parts
 
 
-def _sent_on(url: str, location: str) -> str:
-    """Return the address to which the storage element at *url* sends its client on."""
+def _redirected(url: str, location: str) -> str:
+    """Return the address to which the storage element at *url* redirects."""
     try:
         target = urljoin(url, location)
         is_open = urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https"
     except ValueError:
-        raise StorageError("the storage element sends on to what is no URL") from None
+        raise StorageError("the storage element redirects to something that is not a URL") from None
     if is_open:
-        raise StorageError("the storage element sends to an address that anybody could listen to")
+        raise StorageError("the storage element redirects from https to an unencrypted address")
     return target
 
 
@@ -299,8 +298,8 @@ def _network_trouble(error: Exception) -> Exception:
 
 
 def _unsendable() -> StorageError:
-    # NB: the library's own text says what could not be sent, which may be the token.
-    return StorageError("its address, or what opens it, has characters that cannot be sent")
+    # NB: http.client's own text contains what could not be sent, which may be the token.
+    return StorageError("its address or its credential has characters that cannot be sent")
 
 
 def _error_of(response: HTTPResponse) -> Exception:
@@ -324,7 +323,7 @@ def _chunks_of(file: BinaryIO, *, give_up: Callable[[], bool]) -> Iterator[bytes
 
 def _copy(source: BinaryIO, target: Path, *, max_bytes: int | None, give_up: Callable[[], bool]) -> None:
     size_bytes = os.fstat(source.fileno()).st_size
-    if max_bytes is not None and size_bytes > max_bytes:  # that it is another file need not fill the disk
+    if max_bytes is not None and size_bytes > max_bytes:  # before the wrong file fills the disk
         raise TooMuchError(f"it has {size_bytes} bytes, not {max_bytes}")
     with target.open("wb") as written:
         for chunk in _chunks_of(source, give_up=give_up):

@@ -142,7 +142,7 @@ def _replace_memory(place: str, most_mb: object) -> None:
 def _paths(specification: dict[str, object], name: str) -> list[str]:
     paths = specification[name]
     if not isinstance(paths, list):
-        raise TypeError(f"{name} is no list")
+        raise TypeError(f"{name} is not a list")
     return [str(each) for each in paths]
 
 

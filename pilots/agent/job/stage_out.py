@@ -142,7 +142,7 @@ def _opened(path: Path, name: str, directory: Path, opened: ExitStack) -> Binary
     """Open a file; one outside the job's directory, behind a link, may be readable only for the pilot."""
     file = sandbox.open_inside(path, directory)
     if file is None:
-        raise NoOutputDataError(f"{name} is no plain file of the job's directory")
+        raise NoOutputDataError(f"{name} is not a plain file in the job's directory")
     return opened.enter_context(file)
 
 

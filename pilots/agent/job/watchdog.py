@@ -182,8 +182,8 @@ class Watchdog:
         if free_mb is not None and free_mb < self._limits.min_free_disk_mb:
             least = f"{_shown(free_mb)} MB are free, {_shown(self._limits.min_free_disk_mb)} MB must be"
             # A job within the disk limit that it asked for is not the cause.
-            asked = math.isfinite(self._limits.disk_mb)
-            return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=asked)
+            asked_for_disk = math.isfinite(self._limits.disk_mb)
+            return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=asked_for_disk)
         if (left := free_files(self._directory)) is not None and left < _LEAST_FREE_FILES:
             least = f"{left:.1%} of its inodes are free, {_LEAST_FREE_FILES:.0%} must be"
             return LimitVerdict(f"The disk of the node is full: {least}", elsewhere=math.isfinite(self._limits.disk_mb))

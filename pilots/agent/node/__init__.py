@@ -1,1 +1,1 @@
-"""The node and its batch system: what they have and allow, and whether jobs can run here (PIL §2.1)."""
+"""The node and its batch system: resources, limits, and checks whether jobs can run (PIL §2.1)."""

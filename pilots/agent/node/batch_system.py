@@ -1,6 +1,7 @@
-"""What the batch system grants: the time, cores and memory of the slot, and how this pilot is called there.
+"""The batch system: time, cores and memory that it allocates to the slot, and its id of this pilot.
 
-Slurm and HTCondor tell. Of others only the name is known; there the server's word on the queue counts.
+Read from Slurm and HTCondor. From other batch systems only the id is read; the server's configuration of the queue
+gives the limits.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from pathlib import Path
 from pilots.agent.base import commands, log
 from pilots.agent.base.clock import monotonic
 
-#: Kept free at the end of a slot: the payload has to be stopped, and its output and last report to be sent.
+#: Seconds kept free at the end of a slot for stopping the payload, its output and its final report.
 MARGIN_S = 120.0
-#: Of a short slot no more than this part.
+#: The same as a fraction of a short slot; the smaller one counts.
 MARGIN = 0.1
-#: Of a command of the batch system; what takes longer is asked again the next time.
+#: Timeout in seconds of one command of the batch system; it is repeated at the next inspection.
 _TIMEOUT_S = 10.0
-#: Slurm, PBS (also Torque), LSF, OAR, Grid Engine; the last name is so common that it is looked at last.
+#: Variables of Slurm, PBS and Torque, LSF, OAR, Grid Engine; the last name may also have another meaning.
 _NAMES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "OAR_JOB_ID", "JOB_ID")
 _LENGTH = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 _ATTRIBUTE = re.compile(r"^(\w+) *= *(.*)$", re.MULTILINE)
-#: Attributes of a job of HTCondor that limit it: {name in lower case: (attribute from which it counts, its seconds)}.
-#: JobLeaseDuration is none of them: it says how long a job goes on while nobody hears of its submitter.
+#: Attributes of an HTCondor job that limit it: {name in lower case: (attribute of its start, seconds per unit)}.
+#: Not JobLeaseDuration: it limits only the time without contact to the submitter.
 _CONDOR_LIMITS = {
     "allowedjobduration": ("jobcurrentstartdate", 1.0),
     "allowedexecuteduration": ("jobcurrentstartexecutingdate", 1.0),
@@ -39,15 +40,15 @@ _CONDOR_LIMITS = {
 
 @dataclass(frozen=True)
 class Allocation:
-    """What the batch system gives to this pilot; None: it does not say."""
+    """The allocation of this pilot; None: not given by the batch system."""
 
-    #: By the pilot's clock: when the batch system ends the slot; infinity: never.
+    #: Monotonic time at which the batch system ends the slot; infinity: never.
     ends_at: float | None = None
     processors: int | None = None
     memory_mb: int | None = None
 
     def usable_until(self, *, started_at: float) -> float | None:
-        """Return the seconds from *started_at* to the moment when payloads must have ended."""
+        """Return the seconds from *started_at* until payloads must have ended; None: no limit."""
         if self.ends_at is None or math.isinf(self.ends_at):
             return None
         whole_s = self.ends_at - started_at
@@ -55,16 +56,16 @@ class Allocation:
 
 
 class BatchSystem:
-    """Asks the batch system, as often as one likes: an operator may lengthen a slot, or shorten it."""
+    """The batch system of the slot, queried each time because operators may change the length of a slot."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
-        #: By the wall clock, as the batch system counts.
+        #: Wall-clock time, as the batch system counts.
         self._began_at = time.time()
         self._ends_at: float | None = None
 
     def allocation(self) -> Allocation:
-        """Return what is granted now; an end that was told before holds while the batch system does not answer."""
+        """Return the current allocation; the last known end is kept while the batch system does not answer."""
         environment = self._environment
         if "SLURM_JOB_ID" in environment:
             self._ends_at = _end_by(_slurm_left_s(environment), otherwise=self._ends_at)
@@ -76,7 +77,7 @@ class BatchSystem:
 
 
 def id_in_batch_system(environment: Mapping[str, str], *, stamp: str = "") -> str:
-    """Return what the batch system calls this pilot; outside of one, its *stamp*."""
+    """Return the batch system's id of this pilot; outside of a batch system its *stamp*."""
     for name in _NAMES:
         if environment.get(name):
             return environment[name]
@@ -87,13 +88,13 @@ def id_in_batch_system(environment: Mapping[str, str], *, stamp: str = "") -> st
 
 
 def seconds_of(length: str) -> float | None:
-    """Return a length of time as Slurm writes it, ``days-hours:minutes:seconds`` or UNLIMITED; None: it is none."""
+    """Return the seconds of a duration of Slurm, ``days-hours:minutes:seconds`` or UNLIMITED; None: not valid."""
     if length.strip() == "UNLIMITED":
         return math.inf
-    found = _LENGTH.fullmatch(length.strip())
-    if found is None:
+    match = _LENGTH.fullmatch(length.strip())
+    if match is None:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
@@ -106,7 +107,7 @@ def slurm_processors(environment: Mapping[str, str]) -> int | None:
 
 
 def slurm_memory_mb(environment: Mapping[str, str]) -> int | None:
-    """Return the memory that the job has on this node; Slurm's 0 is the whole node."""
+    """Return the memory that the job has on this node; None: unknown, or the whole node (0 in Slurm)."""
     per_cpu_mb, processors = _whole(environment.get("SLURM_MEM_PER_CPU")), slurm_processors(environment)
     if per_cpu_mb and processors:
         return per_cpu_mb * processors
@@ -114,12 +115,12 @@ def slurm_memory_mb(environment: Mapping[str, str]) -> int | None:
 
 
 def condor_left_s(job: Mapping[str, str], *, now: float, began_at: float) -> float | None:
-    """Return how long HTCondor lets a job run on; None: as long as it likes.
+    """Return the seconds for which HTCondor lets a job run on; None: no limit.
 
     Args:
-        job: attributes of its advertisement, with names in lower case.
-        now: by the wall clock.
-        began_at: when the pilot did; from then on a limit counts whose own beginning is not told.
+        job: attributes of its ClassAd, with names in lower case.
+        now: wall-clock time.
+        began_at: wall-clock time of the pilot's start, used where the attribute of the start is missing.
     """
     left_s = []
     for name, (start, unit_s) in _CONDOR_LIMITS.items():
@@ -138,7 +139,7 @@ def _slurm_left_s(environment: Mapping[str, str]) -> float | None:
         log.event("batch.silent", error=error)
         end = environment.get("SLURM_JOB_END_TIME", "")
         return float(end) - time.time() if end.isdecimal() else None
-    # One line, but of a whole array of jobs when this is its last one: all have the same limit, and began before.
+    # One line, or several for the last job of an array: the others have the same limit and began earlier.
     return min((left for left in map(seconds_of, ended.stdout.splitlines()) if left is not None), default=None)
 
 

@@ -1,9 +1,9 @@
-"""How fast a core of this node is, compared with the reference core by which CPU time is counted.
+"""The benchmark: speed of a core of this node, relative to the reference core that defines CPU time.
 
-The reference, 1.0, is one core of an Intel Xeon of the Cascade Lake generation at 2.5 GHz under CPython 3.11, alone on
-its chip. The work is of the kinds that payloads do much of: whole numbers, floating-point numbers in order, large
-dictionaries, text. It is the same for everybody, so that two nodes can be compared. The interpreter counts as well:
-from Python 3.9 to 3.13, and from one way of building it to another, the same core differs by up to a third.
+The reference (1.0) is one core of an Intel Xeon (Cascade Lake) at 2.5 GHz under CPython 3.11, alone on its chip. The
+work is typical for payloads: integers, sorted floating-point numbers, large dictionaries, text. It is the same on all
+nodes, so that they can be compared. The interpreter has an influence too: on one core, results differ by up to a third
+between Python 3.9 and 3.13 and between builds.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from functools import lru_cache
 
 #: Units of work per second of CPU time that the reference does.
 REFERENCE_UNITS_PER_S = 450.0
-#: What is beyond is no core but a mistake of the measurement.
+#: Bounds of the speed; values beyond are errors of the measurement.
 SLOWEST, FASTEST = 0.2, 5.0
-#: How far two measurements of the same core lie apart.
+#: Relative difference of two measurements of the same core.
 ERROR = 0.1
+#: CPU seconds of a measurement.
 _CPU_S = 0.4
 _NUMBERS = 2_000
 _MODULUS = 2**521 - 1
@@ -25,36 +26,36 @@ _MODULUS = 2**521 - 1
 
 @dataclass(frozen=True)
 class Speed:
-    """Of one core."""
+    """The speed of one core."""
 
-    #: Units of work per second of CPU time; None: not measured but told.
+    #: Units of work per second of CPU time; None: configured, not measured.
     units_per_s: float | None
-    #: Reference-core seconds that it does in one second of its CPU time.
+    #: Speed relative to the reference core.
     factor: float
 
 
 @lru_cache(maxsize=1)
 def measured() -> Speed:
-    """Return the speed of this node; worked for once in the life of the pilot, for about 0.4 s of CPU time.
+    """Return the speed of this node, measured once per pilot in about 0.4 s of CPU time.
 
-    It is the median over many units: what a core gives while its neighbors on the chip work as they do.
+    The median over many units, with the other cores of the chip under their present load.
     """
-    taken_s: list[float] = []
-    while sum(taken_s) < _CPU_S:
-        began = time.thread_time()  # other threads of the pilot are none of the work
+    durations_s: list[float] = []
+    while sum(durations_s) < _CPU_S:
+        began = time.thread_time()  # without other threads of the pilot
         unit_of_work()
-        taken_s.append(max(time.thread_time() - began, 1e-6))
-    units_per_s = 1 / sorted(taken_s)[len(taken_s) // 2]
+        durations_s.append(max(time.thread_time() - began, 1e-6))
+    units_per_s = 1 / sorted(durations_s)[len(durations_s) // 2]
     return Speed(round(units_per_s, 2), factor=clipped(units_per_s / REFERENCE_UNITS_PER_S))
 
 
 def clipped(factor: float) -> float:
-    """Return the factor within what a core can be."""
+    """Return the factor, limited to SLOWEST and FASTEST."""
     return round(min(max(factor, SLOWEST), FASTEST), 3)
 
 
 def unit_of_work() -> int:
-    """Work; return a number that depends on all of it, always the same."""
+    """Do one unit of work; return a constant number that depends on all of it."""
     state = 12345
     numbers: list[float] = []
     counts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Control groups: the limits of those that the pilot lives in (version 1 or 2), and one for a payload (version 2)."""
+"""Control groups: limits of the pilot's own (version 1 or 2), and a group for each payload (version 2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def memory_limit_mb(membership: str, root: Path) -> float | None:
 
     Args:
         membership: content of /proc/self/cgroup.
-        root: where control groups are mounted.
+        root: mount point of control groups.
     """
     limits: list[float] = []
     for directory, version in _directories(membership, root, controller="memory"):
@@ -27,7 +27,7 @@ def memory_limit_mb(membership: str, root: Path) -> float | None:
         if content.isdecimal():
             limits.append(int(content) / _MB)
     lowest = min(limits, default=None)
-    # Version 1 says "no limit" with a number that is larger than any memory.
+    # Version 1 writes a very large number for "no limit".
     return None if lowest is None or lowest > 2**40 else lowest
 
 
@@ -36,7 +36,7 @@ def processor_quota(membership: str, root: Path) -> float | None:
 
     Args:
         membership: content of /proc/self/cgroup.
-        root: where control groups are mounted.
+        root: mount point of control groups.
     """
     quotas: list[float] = []
     for directory, version in _directories(membership, root, controller="cpu"):
@@ -50,7 +50,7 @@ def processor_quota(membership: str, root: Path) -> float | None:
 
 
 def make_group(name: str) -> Path | None:
-    """Make a control group of version 2 below the own one; None where this process may not.
+    """Create a control group of version 2 below the own one; None: not permitted.
 
     Args:
         name: of the new group.
@@ -71,7 +71,7 @@ def make_group(name: str) -> Path | None:
 
 
 def add_to(group: Path, pid: int) -> bool:
-    """Move a process into a group; return whether that could be done."""
+    """Move a process into a group; return whether that succeeded."""
     try:
         (group / "cgroup.procs").write_text(f"{pid}\n")
     except OSError:
@@ -80,7 +80,7 @@ def add_to(group: Path, pid: int) -> bool:
 
 
 def kill(group: Path) -> None:
-    """Send SIGKILL to every process of a group and of those below it, whoever their users are."""
+    """Send SIGKILL to every process of a group and of its subgroups, whatever its user."""
     try:
         (group / "cgroup.kill").write_text("1\n")
     except OSError:  # before Linux 5.14 there is no such file
@@ -91,12 +91,12 @@ def kill(group: Path) -> None:
 
 
 def is_populated(group: Path) -> bool:
-    """Return whether there is a process in a group or in one below it."""
+    """Return whether a group or one of its subgroups contains a process."""
     return "populated 1" in read(group / "cgroup.events")
 
 
 def remove(group: Path) -> None:
-    """Remove a group, with those that were made in it; one that has processes stays."""
+    """Remove a group with its subgroups; groups with processes stay."""
     for directory in sorted((group, *group.glob("**/")), reverse=True):
         with suppress(OSError):
             directory.rmdir()
@@ -111,7 +111,7 @@ def _mount_of_version_2() -> Path | None:
 
 
 def read(path: Path) -> str:
-    """Return a file of the system; nothing when there is none."""
+    """Return the content of a file; empty if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -119,7 +119,7 @@ def read(path: Path) -> str:
 
 
 def _directories(membership: str, root: Path, *, controller: str) -> Iterator[tuple[Path, int]]:
-    """Yield (directory, version) of the own group and those above it, whose limits hold too."""
+    """Yield (directory, version) of the own group and of its parents, whose limits apply too."""
     for line in membership.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, name = rest.partition(":")
@@ -130,7 +130,7 @@ def _directories(membership: str, root: Path, *, controller: str) -> Iterator[tu
         else:
             continue
         group = top / name.strip("/")
-        # In a container the own group may be what is mounted as the top.
+        # In a container the own group may be mounted as the top.
         for place in (group, *group.parents):
             yield place, version
             if place == top:

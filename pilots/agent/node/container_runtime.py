@@ -10,12 +10,14 @@ from subprocess import SubprocessError
 
 from pilots.agent.base import commands
 
-#: Apptainer is what Singularity is called since 2021; they understand the same commands.
+#: Apptainer is the name of Singularity since 2021; both have the same commands.
 RUNTIMES = ("apptainer", "singularity")
-#: How a site says where images are kept, unpacked, and what they see of the node.
+#: Suffixes of variables by which a site sets the image cache, its temporary directory, and bind mounts.
 SETTINGS_OF_SITE = ("CACHEDIR", "TMPDIR", "BIND", "BINDPATH")
+#: Timeout in seconds of one command.
 _TIMEOUT_S = 20.0
-_MOST_WORDS = 80
+#: Characters of a version.
+_MAX_VERSION = 80
 _CLONE_NEWUSER = 0x10000000
 
 
@@ -25,24 +27,24 @@ def runtime() -> str | None:
 
 
 def variables_of_site() -> Sequence[str]:
-    """Return the variables by which a site says where images are kept, unpacked, and what they see of the node."""
+    """Return the names of the variables by which a site configures the runtimes."""
     return [f"{runtime_name.upper()}_{name}" for runtime_name in RUNTIMES for name in SETTINGS_OF_SITE]
 
 
 def version_of_runtime(program: str) -> str | None:
-    """Return what the container runtime calls itself; None: it does not run."""
+    """Return the name and version that the container runtime prints; None: it does not run."""
     try:
         ended = commands.run([program, "--version"], timeout_s=_TIMEOUT_S)
     except (OSError, SubprocessError):
         return None
-    return " ".join(ended.stdout.split())[:_MOST_WORDS] if ended.returncode == 0 else None
+    return " ".join(ended.stdout.split())[:_MAX_VERSION] if ended.returncode == 0 else None
 
 
 @lru_cache(maxsize=1)
 def has_user_namespaces() -> bool:
-    """Return whether an ordinary process may make a user namespace, as containers without privilege need it.
+    """Return whether an unprivileged process may create a user namespace, which unprivileged containers need.
 
-    Tried by a process of its own: switches of several kernels and distributions forbid it, each in its own way.
+    Tried in a new process, because kernels and distributions forbid it by different settings.
     """
     attempt = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({_CLONE_NEWUSER}) != 0)"
     command = [sys.executable or "python3", "-I", "-S", "-c", attempt]

@@ -1,4 +1,4 @@
-"""The GPUs of the slot: those that the batch system gave to it, else those that the node shows."""
+"""The GPUs of the slot: those that the batch system allocated, else all of the node."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-#: A batch system says by these which GPUs are the slot's; set and empty: none is.
+#: Variables with the allocated GPUs; set but empty: none.
 _GRANTS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS")
 _DEVICE = re.compile(r"nvidia(\d+)")
-#: What ends a list: "no such device", to CUDA and to older batch systems.
+#: Values that end a list: no such device, for CUDA and for older batch systems.
 _NONE = frozenset({"", "-1", "NoDevFiles"})
 
 
 def of_slot(environment: Mapping[str, str], *, devices: Path) -> tuple[str, ...]:
-    """Return the names by which CUDA knows the GPUs of the slot.
+    """Return the CUDA names of the GPUs of the slot.
 
     Args:
         environment: the pilot's.
-        devices: where the node's devices are: /dev.
+        devices: directory of the node's devices, /dev.
     """
     for variable in _GRANTS:
         if variable in environment:
             return _named(environment[variable])
     try:
-        found = [match[1] for path in devices.iterdir() if (match := _DEVICE.fullmatch(path.name))]
+        numbers = [match[1] for path in devices.iterdir() if (match := _DEVICE.fullmatch(path.name))]
     except OSError:
         return ()
-    return tuple(sorted(found, key=int))
+    return tuple(sorted(numbers, key=int))
 
 
 def _named(grant: str) -> tuple[str, ...]:
     names: list[str] = []
     for name in (part.strip() for part in grant.split(",")):
         if name in _NONE:
-            break  # CUDA does not look further either
+            break  # as CUDA does
         names.append(name)
     return tuple(dict.fromkeys(names))

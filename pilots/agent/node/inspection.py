@@ -1,4 +1,4 @@
-"""What the node has, and whether jobs can run on it: looked at before there is any job (PIL §2.1)."""
+"""The inspection of the node: its resources, and checks whether jobs can run, before any job (PIL §2.1)."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from pilots.agent.node.benchmark import Speed
 from pilots.agent.server.json_fields import Record
 from pilots.agent.server.protocol import PROTOCOL, VERSION
 
-#: Certificates, tokens and time stamps of files go wrong long before an hour.
+#: Largest clock skew in seconds with which certificates, tokens and file times still work.
 MAX_SKEW_S = 300.0
-#: The pilot and its jobs' wrappers need this for themselves.
+#: Memory that the pilot and the processes of jobs need.
 MIN_MEMORY_MB = 100.0
 _RED_HAT = frozenset({"rhel", "centos", "almalinux", "rocky", "ol", "scientific", "fedora"})
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
     detail: str
 
     def as_record(self) -> Record:
-        """Return it as the server reads it."""
+        """Return the check as a field of the report."""
         return {"name": self.name, "ok": self.ok, "detail": self.detail[:1000]}
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What was found."""
+    """The result of an inspection."""
 
     host_name: str
     batch_id: str
     platform: str
     processors: int
-    #: Of the whole machine, or of the control group that the pilot lives in.
+    #: Of the whole machine, or the limit of the pilot's control group.
     memory_mb: float | None
     #: Free in the work directory.
     disk_mb: float | None
-    #: Of this slot.
+    #: Names of the slot's GPUs.
     gpus: tuple[str, ...]
-    #: Program that runs containers; None: there is none, or it does not run.
+    #: Path of the container runtime; None: there is none, or it does not run.
     container_runtime: str | None
-    #: Of a core, in reference cores.
+    #: Speed of a core, relative to the reference core.
     speed: float
     checks: tuple[Check, ...]
     facts: Mapping[str, object]
@@ -61,7 +61,7 @@ class NodeReport:
         return all(check.ok for check in self.checks)
 
     def as_record(self) -> Record:
-        """Return it as the server reads it (POST /api/pilots/report/)."""
+        """Return the body of POST /api/pilots/report/."""
         return {
             "host_name": self.host_name,
             "batch_id": self.batch_id[:255],
@@ -84,21 +84,21 @@ def look(
     stamp: str = "",
     isolation: str = "",
 ) -> NodeReport:
-    """Return what the node has.
+    """Inspect the node.
 
     Args:
-        work_directory: where jobs will run.
-        min_free_disk_mb: less is a failure.
-        skew_s: how far this node's clock is ahead of the server's; None: not known.
-        container_needed: without a container runtime the node is not fit.
-        processors: of the node; None: to be read from the CPU affinity and the control groups.
-        memory_mb: of the node; None: to be read from the kernel and the control groups.
-        speed: of a core, in reference cores; None: to be measured.
-        platform_name: of the node; None: to be detected.
-        stamp: name of the pilot, where no batch system has one.
-        isolation: what keeps payloads from each other and from the pilot.
+        work_directory: of the pilot.
+        min_free_disk_mb: less fails the check of the disk.
+        skew_s: seconds by which the node's clock is ahead of the server's; None: unknown.
+        container_needed: whether a missing container runtime fails its check.
+        processors: of the node; None: from the CPU affinity and the control groups.
+        memory_mb: of the node; None: from the kernel and the control groups.
+        speed: of a core, relative to the reference core; None: measured.
+        platform_name: of the node; None: detected.
+        stamp: of the pilot; its id outside of a batch system.
+        isolation: kind of isolation of payloads.
     """
-    found = _Look(
+    measured = _Measurements(
         processors=usable_processors() if processors is None else processors,
         memory=_memory_mb(memory_mb),
         disk_mb=site_environment.free_mb(work_directory),
@@ -111,20 +111,20 @@ def look(
     return NodeReport(
         host_name=host_name(),
         batch_id=batch_system.id_in_batch_system(os.environ, stamp=stamp),
-        platform=found.platform,
-        processors=found.processors,
-        memory_mb=found.memory[0],
-        disk_mb=found.disk_mb,
-        gpus=found.gpus,
-        container_runtime=found.runtime if found.runtime_version is not None else None,
-        speed=found.speed.factor,
-        checks=found.checks(work_directory, min_free_disk_mb=min_free_disk_mb, container_needed=container_needed),
-        facts=found.facts(work_directory),
+        platform=measured.platform,
+        processors=measured.processors,
+        memory_mb=measured.memory[0],
+        disk_mb=measured.disk_mb,
+        gpus=measured.gpus,
+        container_runtime=measured.runtime if measured.runtime_version is not None else None,
+        speed=measured.speed.factor,
+        checks=measured.checks(work_directory, min_free_disk_mb=min_free_disk_mb, container_needed=container_needed),
+        facts=measured.facts(work_directory),
     )
 
 
-class _Look:
-    """One look at the node, before it is written down."""
+class _Measurements:
+    """The measurements of one inspection."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _Look:
         self.gpus = gpus.of_slot(os.environ, devices=Path("/dev"))
 
     def checks(self, work_directory: Path, *, min_free_disk_mb: float, container_needed: bool) -> tuple[Check, ...]:
-        """Return what was checked."""
+        """Return the results of all checks."""
         flaw, (total_mb, available_mb) = site_environment.flaw_of(work_directory, to_disk=True), self.memory
         return (
             Check("work_directory", flaw is None, f"{work_directory} {flaw}" if flaw else str(work_directory)),
@@ -171,7 +171,7 @@ class _Look:
         )
 
     def facts(self, work_directory: Path) -> Record:
-        """Return what the server keeps of the node."""
+        """Return the facts that the server stores about the node."""
         total_mb, available_mb = self.memory
         return {
             "agent": VERSION,
@@ -189,7 +189,7 @@ class _Look:
             "memory_available_mb": available_mb,
             "disk_free_mb": self.disk_mb,
             "work_directory": str(work_directory)[:255],
-            "scratch": [one.as_record() for one in site_environment.scratch_directories(os.environ)],
+            "scratch": [each.as_record() for each in site_environment.scratch_directories(os.environ)],
             "cvmfs": site_environment.repositories(Path("/cvmfs"), mounts=cgroups.read(Path("/proc/self/mounts"))),
             "gpus": len(self.gpus),
             "container_runtime": self.runtime,
@@ -207,21 +207,21 @@ class _Look:
 
 
 def host_name() -> str:
-    """Return how the node calls itself; one without a name is called something, for the server counts by it."""
+    """Return the host name; ``unnamed`` if it is empty, for the server counts jobs by host name."""
     return socket.gethostname()[:255] or "unnamed"
 
 
 def usable_processors() -> int:
-    """Return the cores that the pilot may use, by its affinity and by the quota of its control groups."""
+    """Return the number of cores by the CPU affinity and the quota of the control groups."""
     allowed = len(os.sched_getaffinity(0))
     quota = cgroups.processor_quota(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT)
     return allowed if quota is None else max(1, min(allowed, int(quota)))
 
 
 def system_name(os_release: Mapping[str, str], *, machine: str) -> str:
-    """Return the platform as jobs name it, such as ``x86_64-el9``.
+    """Return the platform as in requirements of jobs, such as ``x86_64-el9``.
 
-    Everything that is built as Red Hat's system is ``el``; others are called by their own id: ``x86_64-debian12``.
+    Systems derived from Red Hat Enterprise Linux are ``el``; others have their own id: ``x86_64-debian12``.
     """
     own = os_release.get("ID") or "linux"
     related = {own, *os_release.get("ID_LIKE", "").split()}
@@ -234,27 +234,27 @@ def detected_platform() -> str:
     return system_name(_os_release(), machine=platform.machine())
 
 
-def _memory_mb(told_mb: float | None) -> tuple[float | None, float | None]:
-    """Return (total, available) memory: by the kernel and the control group; *told_mb* replaces the total."""
+def _memory_mb(configured_mb: float | None) -> tuple[float | None, float | None]:
+    """Return (total, available) memory of kernel and control group; *configured_mb* replaces the total."""
     lines = cgroups.read(Path("/proc/meminfo")).splitlines()
-    told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-    total = _kilobytes(told.get("MemTotal"))
-    available = _kilobytes(told.get("MemAvailable"))
+    amounts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    total = _megabytes(amounts.get("MemTotal"))
+    available = _megabytes(amounts.get("MemAvailable"))
     limit = cgroups.memory_limit_mb(cgroups.read(cgroups.MEMBERSHIP), cgroups.ROOT)
     if limit is not None:
         total = limit if total is None else min(total, limit)
         available = limit if available is None else min(available, limit)
-    return total if told_mb is None else told_mb, available
+    return total if configured_mb is None else configured_mb, available
 
 
 def _load() -> list[float] | None:
     try:
         return list(os.getloadavg())
-    except OSError:  # the system does not tell
+    except OSError:  # not available
         return None
 
 
-def _kilobytes(words: list[str] | None) -> float | None:
+def _megabytes(words: list[str] | None) -> float | None:
     return int(words[0]) / 1024 if words and words[0].isdecimal() else None
 
 
@@ -280,4 +280,4 @@ def _shown_load(load: list[float] | None) -> str:
 
 
 def _shown_skew(skew_s: float | None) -> str:
-    return "the server told no time" if skew_s is None else f"{skew_s:+.0f} s from the server's"
+    return "the server sent no time" if skew_s is None else f"{skew_s:+.0f} s from the server's"

@@ -1,1 +1,1 @@
-"""The pilot: its options, its main loop, the requests for jobs, and the processes that work on them."""
+"""The pilot: its options, main loop, offers, and the processes of its jobs."""

@@ -74,7 +74,7 @@ def _content_of(path: Path) -> bytes:
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise BadTokenError(f"The token file {path} is no file.")
+            raise BadTokenError(f"The token file {path} is not a plain file.")
         if status.st_mode & 0o077:
             raise BadTokenError(f"Others can read the token file {path}: make it yours alone with chmod 600 {path}")
         return file.read(_MAX_BYTES)

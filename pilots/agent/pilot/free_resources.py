@@ -36,7 +36,7 @@ def is_useful(left: Resources, *, slot: Resources) -> bool:
     return left.processors >= 1 and (left.memory_mb > 0 or slot.memory_mb == 0)
 
 
-def free_gpus(names: Sequence[str], taken: Iterable[str], *, wanted: int) -> tuple[str, ...]:
+def free_gpus(names: Sequence[str], taken: Iterable[str], *, count: int) -> tuple[str, ...]:
     """Return the GPUs of a new job: the first of *names* that no other job has; fewer where there are fewer."""
     others = frozenset(taken)
-    return tuple(name for name in names if name not in others)[:wanted]
+    return tuple(name for name in names if name not in others)[:count]

@@ -60,44 +60,12 @@ class Options:
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """Return the options; if they are wrong, print a sentence and exit with 2."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
-    work_dir = given.work_dir or best_scratch(scratch_directories(os.environ))
-    return Options(
-        server=given.server,
-        token_file=given.token_file,
-        token_fd=given.token_fd,
-        token_left=None,
-        remove_token_file=given.remove_token_file,
-        ca=given.ca,
-        hide=tuple(given.hide),
-        show=tuple(given.show),
-        vo=given.vo,
-        site=given.site,
-        ce=given.ce,
-        queue=given.queue,
-        stamp=given.stamp,
-        work_dir=work_dir,
-        max_jobs=given.max_jobs,
-        max_idle_s=given.max_idle_s,
-        max_wait_s=given.max_wait_s,
-        patience_s=given.patience_s,
-        grace_s=given.grace_s,
-        stop_within_s=given.stop_within_s,
-        drain_file=given.drain_file or work_dir / DRAIN_FILE,
-        cpu_time_s=given.cpu_time_s,
-        wall_time_s=given.wall_time_s,
-        processors=given.processors,
-        memory_mb=given.memory_mb,
-        gpus=given.gpus,
-        disk_mb=given.disk_mb,
-        speed=given.speed,
-        node_processors=given.node_processors,
-        node_memory_mb=given.node_memory_mb,
-        platforms=tuple(given.platform),
-        tags=tuple(given.tag),
-        required_tags=tuple(given.required_tag),
-    )
+    values = vars(_parser().parse_args(arguments))
+    del values["remove_program"]
+    work_dir = values["work_dir"] or best_scratch(scratch_directories(os.environ))
+    drain_file = values["drain_file"] or work_dir / DRAIN_FILE
+    tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Options(**{**values, **tuples, "work_dir": work_dir, "drain_file": drain_file, "token_left": None})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -214,13 +182,16 @@ def _add_offer(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--disk-mb", type=_count, metavar="MB")
     group.add_argument(
         "--platform",
+        dest="platforms",
         action="append",
         default=[],
         metavar="NAME",
         help="platform, instead of the detected one; may be repeated, then the first is reported as the node's",
     )
-    group.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be repeated")
-    group.add_argument("--required-tag", action="append", default=[], metavar="NAME", help="may be repeated")
+    group.add_argument("--tag", dest="tags", action="append", default=[], metavar="NAME", help="may be repeated")
+    group.add_argument(
+        "--required-tag", dest="required_tags", action="append", default=[], metavar="NAME", help="may be repeated"
+    )
 
 
 def _add_node(group: argparse._ArgumentGroup) -> None:
@@ -256,7 +227,7 @@ def _url(text: str) -> str:
     except ValueError:
         usable = known_port = False
     if not usable or not known_port or parts.username is not None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no address such as https://wms.example.org")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as https://wms.example.org")
     return text
 
 
@@ -279,25 +250,25 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from error
 
 
 def _real(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from error
 
 
 def _seconds(text: str) -> float:
     number = _real(text)
     if not 0 <= number <= 10**9:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return number
 
 
 def _factor(text: str) -> float:
     number = _real(text)
     if not 0 < number <= 1000:
-        raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
     return number

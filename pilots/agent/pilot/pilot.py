@@ -263,7 +263,7 @@ class PilotLoop:
                 configuration=snapshot.configuration,
                 wall_left_s=snapshot.slot.payload_wall_s(self._elapsed_s(), asked_s=matched.job.wall_time_s),
                 speed=snapshot.slot.speed,
-                gpus=free_resources.free_gpus(of_slot, taken, wanted=matched.job.gpus),
+                gpus=free_resources.free_gpus(of_slot, taken, count=matched.job.gpus),
                 directory=directory_of(matched.job.id, self._options.work_dir),
             )
         )

@@ -1,1 +1,1 @@
-"""The server as the pilot sees it: HTTP, retries, the protocol, the configuration of pilots, and leases."""
+"""The interface to the server: HTTP, retries, protocol, configuration of pilots, and leases."""

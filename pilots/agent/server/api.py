@@ -1,4 +1,4 @@
-"""The calls that a pilot makes, one function each; docs/rest.md describes them."""
+"""The REST calls of a pilot, one function each; docs/rest.md describes them."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from pilots.agent.server.lease import (
 UNAUTHENTICATED = 401
 NOT_FOUND = 404
 NOTHING_FITS = 204
-#: In one sentence, what a pilot does not get because its queue is not known.
+#: Header with a sentence: jobs that a pilot does not get because its queue is unknown.
 WHY_HEADER = "X-WMS-Why"
-#: A revoked pilot holds no leases; an ended one has lost them.
+#: Error codes of pilots without leases.
 PILOT_IS_OVER = frozenset({"pilot_revoked", "pilot_ended"})
 LEASE_ENDED = "lease_ended"
 #: Characters of a minor status.
 MAX_MINOR = 255
-#: With status 503: the server could not find out in time whether a job fits.
+#: Error code with status 503: the server could not decide in time whether a job fits.
 THROTTLE_BUSY = "throttle_busy"
 
 
 @dataclass(frozen=True)
 class NothingFits:
-    """There is no job for this offer now, or it could not be found out in time whether there is."""
+    """An empty match: no job fits the offer now, or (*is_proven* false) the server could not decide that in time."""
 
     retry_after_s: float | None
-    #: What is kept from this pilot because its queue is not known; empty: nothing, or the server does not say.
+    #: Sentence: jobs that this pilot does not get because its queue is unknown; empty: none, or not given.
     why: str = ""
     is_proven: bool = True
 
 
 @dataclass(frozen=True)
 class MatchedJob:
-    """A job that the pilot was given, as the answer to the match says it."""
+    """A matched job with its lease, as in the answer to the offer."""
 
     match_id: str
     token: str
@@ -61,7 +61,7 @@ class MatchedJob:
     first: Renewal
 
     def lease(self, *, configuration: PilotConfiguration, wakeup: WakeupPipe) -> Lease:
-        """Return the lease for the process that works on it, whose pipe it wakes."""
+        """Return the lease for the process of the job, which *wakeup* wakes."""
         return Lease(
             match_id=self.match_id,
             token=self.token,
@@ -75,7 +75,7 @@ class MatchedJob:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a payload has used so far; None: not measured."""
+    """Usage of a payload so far; None: not measured."""
 
     cpu_s: float | None = None
     wall_s: float | None = None
@@ -83,17 +83,17 @@ class Usage:
     disk_mb: float | None = None
 
     def as_record(self) -> Record:
-        """Return what was measured, rounded to what anybody could care for."""
+        """Return the measured values, rounded to 1/1000."""
         measured = {"cpu_s": self.cpu_s, "wall_s": self.wall_s, "memory_mb": self.memory_mb, "disk_mb": self.disk_mb}
         return {name: round(value, 3) for name, value in measured.items() if value is not None}
 
 
 class Server:
-    """The server as one process of a pilot sees it; keeps the pilot's token, in memory only.
+    """Client of the REST interface; keeps the pilot's token, in memory only.
 
     Attributes:
-        on_drain: called when the server orders that the pilot takes no more jobs, perhaps from the heartbeat's thread,
-            and again until the order is acknowledged.
+        on_drain: called for each command to drain, possibly in the thread of the heartbeat, and again until it is
+            acknowledged.
     """
 
     def __init__(self, client: Client, *, token: str) -> None:
@@ -102,39 +102,39 @@ class Server:
         self._reports = 0
         self.on_drain: Callable[[], None] = lambda: None
 
-    def register(self, wanted: Record) -> tuple[int, float | None]:
-        """Exchange the token for that of one pilot; return the pilot's id, and how long a token lasts if it is told."""
-        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=wanted)
-        told = answer.record()
-        self._token = json_fields.text(told, "token")
-        expires_at = json_fields.moment(told, "expires_at")
+    def register(self, description: Record) -> tuple[int, float | None]:
+        """Exchange the token for that of one pilot; return the pilot's id and the lifetime of the token in seconds."""
+        answer = self._client.call("POST", "/api/pilots/register/", token=self._token, body=description)
+        fields = answer.record()
+        self._token = json_fields.text(fields, "token")
+        expires_at = json_fields.moment(fields, "expires_at")
         ahead_s = None if expires_at is None else answer.skew_s(now=expires_at.timestamp())
-        return json_fields.whole(told, "pilot", 0), ahead_s
+        return json_fields.whole(fields, "pilot", 0), ahead_s
 
     def configuration(self) -> tuple[PilotConfiguration, Answer]:
-        """Return everything that a pilot must know, and the answer that it came in."""
+        """Return the configuration of the pilot, and the answer that contained it."""
         answer = self._client.call("GET", "/api/pilots/config/", token=self._token)
         return configuration.parse(answer.record(), asked_at=answer.sent_at), answer
 
-    def report(self, found: Record) -> None:
-        """Tell what the check of the node found, or ``{"leaving": why}``; the answer may renew the token."""
-        answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=found)
+    def report(self, body: Record) -> None:
+        """Report the inspection of the node, or ``{"leaving": reason}``; the answer may renew the token."""
+        answer = self._client.call("POST", "/api/pilots/report/", token=self._token, body=body)
         self._token = json_fields.text(answer.record(), "token", self._token)
 
     def log(self, *, offset: int, text: str, timeout_s: float) -> int:
-        """Send the lines of the log from *offset* on; return how many characters the server has received."""
+        """Send text of the log from *offset* on; return the number of characters that the server has received."""
         body = {"offset": offset, "text": text}
         answer = self._client.call("POST", "/api/pilots/log/", token=self._token, body=body, timeout_s=timeout_s)
         return json_fields.whole(answer.record(), "received", 0)
 
     def submit_pools(self, *, site: str, ce: str, queue: str) -> tuple[str, ...]:
-        """Return the submit pools that a queue belongs to (RFC7, getSubmitPoolsForQueue)."""
+        """Return the submit pools of a batch queue (RFC7, getSubmitPoolsForQueue)."""
         query = urlencode({"site": site, "ce": ce, "queue": queue})
         answer = self._client.call("GET", f"/api/submit-pools/?{query}", token=self._token)
         return json_fields.names(answer.record(), "submit_pools")
 
     def match(self, offer: Record) -> Sequence[MatchedJob] | NothingFits:
-        """Ask for jobs; the same ``request_id`` gets the same leases, so that a lost answer loses no job."""
+        """Request jobs; a repeated ``request_id`` returns the same leases, so that a lost answer loses no job."""
         try:
             answer = self._client.call("POST", "/api/matches/", token=self._token, body=offer)
         except UnreachableError as error:
@@ -155,7 +155,7 @@ class Server:
         ]
 
     def report_status(self, lease: Lease, *, status: str, minor: str | None = None) -> None:
-        """Say how far the job has come; renews the lease.
+        """Report the status of the job; renews the lease.
 
         Raises:
             LeaseEndedError: the lease is over.
@@ -174,7 +174,7 @@ class Server:
         acknowledged: Sequence[int],
         timeout_s: float | None = None,
     ) -> tuple[PilotCommand, ...]:
-        """Renew the lease; return the orders that are still to be obeyed.
+        """Renew the lease; return the commands that are not acknowledged yet.
 
         Raises:
             LeaseEndedError: the lease is over.
@@ -196,7 +196,7 @@ class Server:
         output: str | None,
         fault: str | None = None,
     ) -> str:
-        """Hand the job back and return its status; repeating it is harmless.
+        """Report the end of the job and return its status; idempotent.
 
         Raises:
             LeaseEndedError: the lease is over.
@@ -212,7 +212,7 @@ class Server:
         return json_fields.text(answer.record(), "status", "")
 
     def fetch(self, lease: Lease, *, digest: str, into: BinaryIO, max_bytes: int, give_up: Callable[[], bool]) -> None:
-        """Fetch an input sandbox; only the token of the match opens it."""
+        """Fetch an input sandbox, with the token of the match."""
         path = f"/api/matches/{lease.match_id}/sandboxes/{digest}/"
         with _end_noticed(not_found_too=False):
             self._client.download(path, token=lease.token, into=into, max_bytes=max_bytes, give_up=give_up)
@@ -226,7 +226,7 @@ class Server:
         return json_fields.text(answer.record(), "sandbox")
 
     def register_replica(self, lease: Lease, *, lfn: str, storage_element: str, size_bytes: int, checksum: str) -> None:
-        """Tell that an output file was stored; only the token of the match may, and repeating it is harmless."""
+        """Register an output file that was stored, with the token of the match; idempotent."""
         path = f"/api/matches/{lease.match_id}/replicas/"
         body = {"lfn": lfn, "storage_element": storage_element, "size_bytes": size_bytes, "checksum": checksum}
         with _end_noticed(not_found_too=False):
@@ -244,7 +244,7 @@ class Server:
         return renewal
 
     def _answer(self, lease: Lease, name: str, body: Record, *, timeout_s: float | None) -> Answer:
-        """Report with one of the two tokens, by turns, for an answer renews the token that the report came with."""
+        """Report with one of the two tokens, in turns, because an answer renews only the token of its request."""
         self._reports += 1
         pilots_first = self._reports % 2 == 1
         path = f"/api/matches/{lease.match_id}/{name}/"
@@ -271,7 +271,7 @@ class Server:
 
 @contextmanager
 def _end_noticed(*, not_found_too: bool) -> Iterator[None]:
-    """Turn the refusals that mean the end of a lease into LeaseEndedError."""
+    """Replace refusals that mean the end of a lease by LeaseEndedError."""
     try:
         yield
     except RefusedError as error:

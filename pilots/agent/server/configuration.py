@@ -1,4 +1,4 @@
-"""What the server tells every pilot before its first job (GET /api/pilots/config/)."""
+"""The configuration of a pilot (GET /api/pilots/config/)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pilots.agent.server.protocol import PROTOCOL
 
 
 class OtherProtocolError(Exception):
-    """The server speaks another protocol than this agent, so that nothing else that it says can be relied on."""
+    """The server uses another version of the protocol than this agent."""
 
     def __init__(self, of_server: int) -> None:
         needed = "a newer" if of_server > PROTOCOL else "an older"
@@ -20,7 +20,7 @@ class OtherProtocolError(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """The queue where the pilot runs; empty names for a pilot that was made by hand."""
+    """The batch queue where the pilot runs; empty names for a pilot that was created by hand."""
 
     site: str = ""
     ce: str = ""
@@ -31,19 +31,19 @@ class Place:
     wall_time_s: int | None = None
     gpus: int | None = None
     disk_mb: int | None = None
-    #: None: nobody told; the node decides.
+    #: Whether containers may be run; None: if the node can.
     container: bool | None = None
     platforms: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     required_tags: tuple[str, ...] = ()
-    #: As whom payloads run: see identity.py; sudo chooses among these Unix accounts.
+    #: Identity of payloads, see identity.py, and the Unix accounts for ``sudo``.
     identity: str = "none"
     payload_users: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Of the watchdog; what each means is said in pilots.domain.pilot.WatchdogMargins, where they come from."""
+    """Margins of the watchdog, as described in pilots.domain.pilot.WatchdogMargins."""
 
     cpu_factor: float = 1.1
     memory_factor: float = 1.1
@@ -59,17 +59,17 @@ class Margins:
 
 @dataclass(frozen=True)
 class PilotConfiguration:
-    """Durations in seconds, sizes in the unit that the name says."""
+    """The configuration of one pilot."""
 
     server_time: datetime | None
-    #: By the pilot's clock, when the request for this was sent: what server_time is compared with.
+    #: Monotonic time at which the configuration was requested, for comparison with server_time.
     asked_at: float
     place: Place
     heartbeat_s: float
     match_retry_after_s: float
     lease_first_s: float
     lease_s: float
-    #: So long before a lease's end its payload is stopped.
+    #: Seconds before the end of a lease at which its payload is stopped.
     lease_grace_s: float
     sandbox_max_bytes: int
     sandbox_max_unpacked_bytes: int
@@ -78,16 +78,16 @@ class PilotConfiguration:
 
     @property
     def min_free_disk_mb(self) -> float:
-        """Return what must be free on the disk before and while payloads run."""
+        """Return the disk space that must be free before and while payloads run."""
         return self.watchdog.min_free_disk_mb
 
 
 def parse(data: Record, *, asked_at: float) -> PilotConfiguration:
-    """Return the configuration in an answer; what is missing has the value that the server's settings begin with.
+    """Return the configuration in an answer; missing fields have the default values of the server's settings.
 
     Raises:
-        MalformedAnswerError: a key has another form than the contract says, or there is no protocol.
-        OtherProtocolError: it is not the agent's.
+        MalformedAnswerError: a field has a wrong type, or ``protocol`` is missing.
+        OtherProtocolError: the protocol is not the agent's.
     """
     protocol = json_fields.whole(data, "protocol")
     if protocol != PROTOCOL:

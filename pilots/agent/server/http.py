@@ -1,4 +1,4 @@
-"""HTTP to the server: one kept connection for each thread, one try for each call, three kinds of outcome."""
+"""HTTP to the server: one persistent connection per thread, and one try for each call."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from pilots.agent.server import json_fields
 from pilots.agent.server.json_fields import MalformedAnswerError, Record
 from pilots.agent.server.protocol import USER_AGENT
 
-#: Of an answer in JSON; more is none of our server's.
+#: Bytes of an answer in JSON; a longer one is not from our server.
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 TOO_MANY = 429
 HTTP_PORT, HTTPS_PORT = 80, 443
-#: Overloaded, restarting, or a proxy that cannot reach the server.
+#: The server is overloaded or restarting, or a proxy cannot reach it.
 SERVER_TROUBLE = range(500, 600)
-SENT_ON = range(300, 400)
+REDIRECTS = range(300, 400)
 
 
 class UnreachableError(Exception):
-    """There was no usable answer: the network, or a server in trouble. The same call may be tried again later."""
+    """There was no usable answer, because of the network or the server; the call may be tried again later."""
 
     def __init__(self, reason: str, *, retry_after_s: float | None = None, code: str = "") -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        #: The server's own word for it; empty: there is none, as from a proxy.
+        #: Error code of the server; empty: none, for example from a proxy.
         self.code = code
 
 
 class RefusedError(Exception):
-    """The server understood and said no; the same call would be refused again."""
+    """The server refused the call; the same call would be refused again."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(f"{status} {code}: {detail}")
@@ -51,20 +51,20 @@ class RefusedError(Exception):
 
 
 class BadCertificatesError(Exception):
-    """The certificates to trust cannot be had; the text is one sentence for the user."""
+    """The certificates to trust cannot be read; the text is one sentence for the user."""
 
 
 class GivenUpError(Exception):
-    """A transfer was broken off from this side."""
+    """A transfer was cancelled by this side."""
 
 
 class TooMuchError(Exception):
-    """A file is larger than it was announced to be."""
+    """A file is larger than announced."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back; *sent_at* is by the pilot's clock, before the request left."""
+    """The answer to a call; *sent_at* is the monotonic time at which the request was sent."""
 
     status: int
     headers: HTTPMessage
@@ -75,20 +75,20 @@ class Answer:
         """Return the JSON object in the body.
 
         Raises:
-            MalformedAnswerError: there is none.
+            MalformedAnswerError: the body is not a JSON object.
         """
         try:
             return json_fields.record(json.loads(self.body))
         except ValueError as error:
-            raise MalformedAnswerError("the answer is no JSON") from error
+            raise MalformedAnswerError("the answer is not JSON") from error
 
     def retry_after_s(self) -> float | None:
-        """Return what the server asks to wait, in seconds."""
+        """Return the seconds to wait that the server asks for (Retry-After); None: not given."""
         value = self.headers.get("Retry-After", "")
         return float(value) if value.isdecimal() else None
 
     def skew_s(self, *, now: float) -> float | None:
-        """Return how far *now* (of the wall clock) is ahead of the server's Date; None when there is no Date."""
+        """Return the seconds by which *now* (wall-clock time) is ahead of the server's Date; None: there is no Date."""
         try:
             return now - parsedate_to_datetime(self.headers.get("Date", "")).timestamp()
         except (TypeError, ValueError, IndexError):
@@ -96,26 +96,26 @@ class Answer:
 
 
 class Client:
-    """Speaks to one server."""
+    """An HTTP client of one server."""
 
     def __init__(self, url: str, *, timeout_s: float, ca: Path | None = None) -> None:
-        """Look at *url*, which may have a path; connect with the first call.
+        """Prepare; the connection is opened by the first call.
 
         Args:
-            url: ``http://…`` or ``https://…``.
+            url: ``http://…`` or ``https://…``, which may have a path.
             timeout_s: for each single operation of the network.
-            ca: file or directory of certificates to trust in place of the system's.
+            ca: file or directory of certificates to trust instead of the system's.
 
         Raises:
-            BadCertificatesError: the file *ca* holds none, or cannot be read.
+            BadCertificatesError: the file *ca* contains none, or cannot be read.
         """
         parts = urlsplit(url)
-        # NB: without a port of its own, the end of an IPv6 address would be taken for one.
+        # NB: http.client would take the end of an IPv6 address for a port if none were given.
         self._host = parts.hostname or ""
         self._port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
         self._path = parts.path.rstrip("/")
         self._timeout_s = timeout_s
-        # Certificates of one's own are looked at in any case: with them jobs reach storage elements.
+        # Own certificates are checked in any case, because storage elements are reached with them.
         tls = _tls(ca) if ca is not None or parts.scheme == "https" else None
         self._tls = tls if parts.scheme == "https" else None
         self._kept = threading.local()
@@ -126,24 +126,24 @@ class Client:
         """Send *body* as JSON and return the answer, whose status is 2xx.
 
         Raises:
-            UnreachableError, RefusedError: see there.
+            UnreachableError, RefusedError: there was no answer, or another status.
         """
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         content = None
         if body is not None:
             headers["Content-Type"] = "application/json"
-            # Names of files that are no text are told as far as they are.
+            # File names may contain bytes that are not UTF-8; these are replaced.
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         with _Exchange(self, timeout_s) as exchange:
             return exchange.answer(method, path, headers, content)
 
     def download(self, path: str, *, token: str, into: BinaryIO, max_bytes: int, give_up: Callable[[], bool]) -> None:
-        """Write what *path* answers to *into*.
+        """Write the body of the answer to *into*.
 
         Raises:
-            UnreachableError, RefusedError: see there; *into* may hold a part.
+            UnreachableError, RefusedError: as for ``call``; *into* may contain a part.
             TooMuchError: it has more than *max_bytes*.
-            GivenUpError: *give_up* said so between two chunks.
+            GivenUpError: *give_up* returned true between two chunks.
         """
         with _Exchange(self, None) as exchange:
             response = exchange.response("GET", path, {"Authorization": f"Bearer {token}"}, None)
@@ -160,8 +160,8 @@ class Client:
         """Send *file* as the field ``file`` of a form, and return the answer.
 
         Raises:
-            UnreachableError, RefusedError: see there.
-            GivenUpError: *give_up* said so between two chunks.
+            UnreachableError, RefusedError: as for ``call``.
+            GivenUpError: *give_up* returned true between two chunks.
         """
         boundary = uuid.uuid4().hex
         head = (
@@ -175,7 +175,7 @@ class Client:
             "Content-Type": f"multipart/form-data; boundary={boundary}",
             "Content-Length": str(len(head) + file.stat().st_size + len(tail)),
         }
-        self.close()  # a fresh connection: a body cannot be sent again halfway
+        self.close()  # a new connection, because a body that is generated cannot be sent twice
         with _Exchange(self, None) as exchange:
             return exchange.answer("POST", path, headers, _form(head, file, tail, give_up))
 
@@ -192,7 +192,7 @@ class Client:
         return connection
 
     def connect(self, timeout_s: float | None) -> HTTPConnection:
-        """Return this thread's connection, opened if need be."""
+        """Return this thread's connection, opened if necessary."""
         timeout_s = timeout_s or self._timeout_s
         connection = self.connection_kept()
         if connection is not None and connection.sock is not None:
@@ -203,18 +203,18 @@ class Client:
         else:
             connection = HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._tls)
         connection.connect()
-        # Small requests must not wait for the acknowledgement of the one before.
+        # Small requests must not wait for the acknowledgement of the previous one.
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._kept.connection = connection
         return connection
 
     def address_of(self, path: str) -> str:
-        """Return *path* below the server's own path."""
+        """Return *path* below the path of the server's URL."""
         return self._path + path
 
 
 class _Exchange:
-    """One request and its answer; whatever goes wrong within closes the connection."""
+    """One request and its answer; an error within ``with`` closes the connection."""
 
     def __init__(self, client: Client, timeout_s: float | None) -> None:
         self._client = client
@@ -242,12 +242,12 @@ class _Exchange:
     def response(
         self, method: str, path: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None
     ) -> HTTPResponse:
-        """Return a successful answer whose body is still to be read."""
+        """Return a successful answer whose body is not read yet."""
         kept = self._client.connection_kept() is not None
         try:
             response = self._once(method, path, headers, content)
         except (ConnectionError, HTTPException):
-            # A kept connection may have been closed by the server while nothing was said: that is no trouble.
+            # The server may have closed an idle persistent connection: try once more.
             if not kept:
                 raise
             self._client.close()
@@ -271,14 +271,15 @@ def _error_of(response: HTTPResponse) -> Exception:
     if response.status == TOO_MANY or response.status in SERVER_TROUBLE:
         reason = f"the server answered {response.status}"
         return UnreachableError(reason, retry_after_s=answer.retry_after_s(), code=_code_of(answer))
-    if response.status in SENT_ON:
-        sentence = f"it sends on to {response.headers.get('Location', 'nowhere')[:200]}, but tokens are for one address"
-        return RefusedError(response.status, "sent_on", f"{sentence}: give the pilot that of the server itself")
+    if response.status in REDIRECTS:
+        target = response.headers.get("Location", "nowhere")[:200]
+        sentence = f"it redirects to {target}, but tokens are for one address"
+        return RefusedError(response.status, "sent_on", f"{sentence}: give the pilot the address of the server itself")
     try:
-        said = answer.record()
-        code, detail = json_fields.text(said, "code", "unknown"), json_fields.text(said, "detail", "")
+        fields = answer.record()
+        code, detail = json_fields.text(fields, "code", "unknown"), json_fields.text(fields, "detail", "")
     except MalformedAnswerError:
-        code, detail = "unknown", "the answer is none of this server's"
+        code, detail = "unknown", "the answer is not from this server"
     return RefusedError(response.status, code, detail)
 
 
@@ -290,7 +291,7 @@ def _code_of(answer: Answer) -> str:
 
 
 def _whole_body(response: HTTPResponse) -> bytes:
-    # Piece by piece: Python 3.9 makes room for as much as is asked for, not for as much as there is.
+    # In chunks: Python 3.9 allocates the size that is asked for, not the size of the body.
     body = bytearray()
     while chunk := response.read(CHUNK_BYTES):
         body += chunk

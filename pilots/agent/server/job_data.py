@@ -1,4 +1,4 @@
-"""What a lease says of the data of its job: where each file is read, where the output goes, and what opens both."""
+"""The data of a leased job: copies of input files, destination of output files, and credentials for both."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ IN_PLACE = "in_place"
 
 @dataclass(frozen=True)
 class InputCopy:
-    """One place where a file may be read."""
+    """One copy of an input file."""
 
     url: str
     storage_element: str
     size_bytes: int | None
-    #: ``adler32:…`` or ``sha256:…``; empty: not known.
+    #: ``adler32:…`` or ``sha256:…``; empty: unknown.
     checksum: str
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file that the job reads, and its copies, the nearest first; none may be left."""
+    """One input file with its copies, the nearest first; there may be none."""
 
     lfn: str
     copies: tuple[InputCopy, ...]
@@ -33,7 +33,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class OutputDestination:
-    """Where the output goes: the file ``x`` to the URL, then the path, then x."""
+    """The destination of output files: the file ``x`` is stored at ``<url><path>/x``."""
 
     storage_element: str
     url: str
@@ -42,22 +42,22 @@ class OutputDestination:
 
 @dataclass(frozen=True)
 class JobData:
-    """Of one job; nothing for most."""
+    """Input and output data of one job."""
 
     input_files: tuple[DataFile, ...] = ()
     policy: str = DOWNLOAD
-    #: Names or patterns.
+    #: Names, patterns, or logical names (``LFN:…``).
     output_files: tuple[str, ...] = ()
     output: OutputDestination | None = None
-    #: {storage element: bearer token}. In memory only, never in the text of this object.
+    #: {storage element: bearer token}; in memory only, and not in the repr.
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def parse_data(answer: Record) -> JobData:
-    """Return what the answer to a match says of the job's data.
+    """Return the job's data in the answer to a match.
 
     Raises:
-        MalformedAnswerError: see there.
+        MalformedAnswerError: a field is missing or has a wrong type.
     """
     job = json_fields.record(answer.get("job"), "job")
     data = json_fields.optional_record(answer, "job_data")

@@ -1,4 +1,4 @@
-"""Reads typed values out of the server's JSON; keys that are not asked for do not matter: newer servers say more."""
+"""Typed access to fields of the server's JSON; unknown fields are ignored, for newer servers may send more."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Record = Mapping[str, object]
 
 
 class MalformedAnswerError(Exception):
-    """The server's answer lacks something, or has it in another form."""
+    """A field of the server's answer is missing or has a wrong type."""
 
 
 def record(value: object, name: str = "answer") -> Record:
     """Return *value* as a JSON object."""
     if not isinstance(value, dict):
-        raise MalformedAnswerError(f"{name} is no object")
+        raise MalformedAnswerError(f"{name} is not an object")
     return value
 
 
@@ -31,7 +31,7 @@ def text(data: Record, name: str, default: str | None = None) -> str:
     value = data.get(name, default)
     value = default if value is None else value
     if not isinstance(value, str):
-        raise MalformedAnswerError(f"{name} is no string")
+        raise MalformedAnswerError(f"{name} is not a string")
     return value
 
 
@@ -40,7 +40,7 @@ def number(data: Record, name: str, default: float | None = None) -> float:
     value = data.get(name, default)
     value = default if value is None else value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise MalformedAnswerError(f"{name} is no number")
+        raise MalformedAnswerError(f"{name} is not a number")
     return value
 
 
@@ -55,7 +55,7 @@ def names(data: Record, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise MalformedAnswerError(f"{name} is no list of strings")
+        raise MalformedAnswerError(f"{name} is not a list of strings")
     return tuple(value)
 
 
@@ -65,7 +65,7 @@ def records(data: Record, name: str) -> tuple[Record, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise MalformedAnswerError(f"{name} is no list")
+        raise MalformedAnswerError(f"{name} is not a list")
     return tuple(record(each, name) for each in value)
 
 
@@ -75,10 +75,10 @@ def moment(data: Record, name: str) -> datetime | None:
     if not written:
         return None
     try:
-        # NB: Python 3.9 knows only fractions of 3 or 6 digits; the server sends no others.
-        found = datetime.fromisoformat(written.replace("Z", "+00:00"))  # noqa: FURB162 - nor does it know Z
+        # NB: Python 3.9 parses only fractions of 3 or 6 digits; the server sends no others.
+        value = datetime.fromisoformat(written.replace("Z", "+00:00"))  # noqa: FURB162 - nor does it parse Z
     except ValueError as error:
-        raise MalformedAnswerError(f"{name} is no time") from error
-    if found.tzinfo is None:
+        raise MalformedAnswerError(f"{name} is not a time") from error
+    if value.tzinfo is None:
         raise MalformedAnswerError(f"{name} has no zone")
-    return found
+    return value

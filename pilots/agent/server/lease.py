@@ -1,4 +1,4 @@
-"""One lease: the job, how long the pilot may work on it, and what the server wants of it meanwhile."""
+"""The lease: one matched job, the time for which the match is valid, and commands of the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pilots.agent.server.configuration import PilotConfiguration
 from pilots.agent.server.job_data import JobData
 from pilots.agent.server.json_fields import Record
 
-#: Why a payload is stopped from outside, the strongest first.
+#: Reasons why a payload is stopped from outside, the strongest first.
 ENDED = "the lease has ended"
 EXPIRING = "the lease could not be renewed in time"
 KILLED = "killed by order"
@@ -23,17 +23,17 @@ STOPPED = "the pilot was stopped"
 
 KILL = "kill"
 PEEK = "peek"
-#: Obeyed by the whole pilot: no more jobs.
+#: For the whole pilot: it takes no more jobs.
 DRAIN = "drain"
 
 
 class LeaseEndedError(Exception):
-    """The server no longer knows this lease as open; its job may already run elsewhere."""
+    """The lease is no longer open at the server; its job may already run elsewhere."""
 
 
 @dataclass(frozen=True)
 class SandboxReference:
-    """A file or an archive that the job was given."""
+    """An input sandbox: a file or an archive."""
 
     digest: str
     file_name: str
@@ -43,7 +43,7 @@ class SandboxReference:
 
 @dataclass(frozen=True)
 class LeasedJob:
-    """What the wrapper needs of a job's description; docs/rest.md has all of it."""
+    """The fields of a job's description that the pilot needs; docs/rest.md lists all."""
 
     id: int
     owner: str
@@ -52,22 +52,22 @@ class LeasedJob:
     arguments: str
     cpu_time_s: int
     processors: int
-    #: 0: it says nothing.
+    #: 0: not given; so for the next two.
     memory_mb: int
     disk_mb: int
-    #: Of the payload; 0: it says nothing.
+    #: Limit of the payload.
     wall_time_s: int
     gpus: int
-    #: Window of the stall rule; 0: none; None: as the queue, the VO or the server says.
+    #: Window of the stall rule in seconds; 0: none; None: that of the queue, VO or server.
     stalled_s: int | None
-    #: CPU time per wall-clock time, as a part of one core, below which it is stalled; None: as the others say.
+    #: CPU time per wall-clock time, as a fraction of one core, below which it is stalled; None: as above.
     stalled_cpu_fraction: float | None
-    #: Image in which it runs; empty: in none.
+    #: Container image; empty: none.
     container: str
     software: tuple[str, ...]
     input_sandboxes: tuple[SandboxReference, ...]
     output_sandbox: tuple[str, ...]
-    #: Storage element that the job names; empty: none.
+    #: Storage element for the output; empty: not given.
     output_se: str
     std_output: str
     std_error: str
@@ -76,7 +76,7 @@ class LeasedJob:
 
 @dataclass(frozen=True)
 class PilotCommand:
-    """An order of the server, repeated until it is acknowledged."""
+    """A command of the server, repeated until it is acknowledged."""
 
     id: int
     name: str
@@ -84,7 +84,7 @@ class PilotCommand:
 
 @dataclass(frozen=True)
 class Renewal:
-    """The answer to a report: until when the lease now lasts, and what is to be obeyed."""
+    """The answer to a report: the new end of the lease, and open commands."""
 
     sent_at: float
     expires_at: datetime | None
@@ -92,7 +92,7 @@ class Renewal:
 
 
 class Lease:
-    """Shared by the wrapper (main thread) and the heartbeat (its own thread)."""
+    """One lease, shared by the wrapper (main thread) and the heartbeat (its own thread)."""
 
     def __init__(
         self,
@@ -112,10 +112,10 @@ class Lease:
         self._configuration = configuration
         self._wakeup = wakeup
         self._lock = threading.Lock()
-        #: Held by each heartbeat and by the reports that end the lease: one that crosses such a report on its way
-        #: would be refused, and look like trouble in the server's log.
+        #: Held by each heartbeat and by reports that end the lease: a heartbeat that arrives after such a report would
+        #: be refused, which looks like an error in the server's log.
         self.reporting = threading.Lock()
-        #: Said under ``reporting``: the report that ends it has arrived, so there is nothing to renew.
+        #: Set under ``reporting`` when the report that ends the lease has arrived: nothing is renewed any more.
         self.handed_back = False
         self._ended: str | None = None
         self._kills: list[int] = []
@@ -136,25 +136,25 @@ class Lease:
 
     @property
     def over_at(self) -> float:
-        """When the lease ends by the pilot's clock, unless it is renewed."""
+        """Return the monotonic time at which the lease ends unless it is renewed."""
         with self._lock:
             return self._over_at
 
     def seconds_until_stop(self) -> float:
-        """Return how long a payload may still run if no renewal comes."""
+        """Return the seconds for which a payload may still run without a renewal."""
         with self._lock:
             return self._stop_at() - monotonic()
 
     def end(self, reason: str) -> None:
-        """Note that the server has ended the lease."""
+        """Record that the server has ended the lease."""
         with self._lock:
             self._ended = self._ended or reason
         self._wakeup.wake()
 
     def renew(self, renewal: Renewal) -> None:
-        """Take the answer to a report."""
+        """Apply the answer to a report."""
         with self._lock:
-            # Two threads report, and answers may overtake one another: the report that was sent last counts.
+            # Two threads report, and their answers may arrive in another order: the last report sent counts.
             if renewal.sent_at >= self._renewed_at:
                 self._renewed_at = renewal.sent_at
                 self._over_at = renewal.sent_at + self._length_s(renewal, longest_s=self._configuration.lease_s)
@@ -165,25 +165,25 @@ class Lease:
             self._wakeup.wake()
 
     def kills(self) -> Sequence[int]:
-        """Return the orders to kill, which may be acknowledged when the payload is gone."""
+        """Return the ids of commands to kill, to be acknowledged when the payload has ended."""
         with self._lock:
             return tuple(self._kills)
 
     def to_acknowledge(self) -> Sequence[int]:
-        """Return the other orders that were obeyed; say acknowledged() when the server knows."""
+        """Return the ids of other commands that were carried out; call acknowledged() when they are reported."""
         with self._lock:
             return tuple(self._other_commands)
 
     def acknowledged(self, ids: Sequence[int]) -> None:
-        """Forget orders whose acknowledgement has arrived."""
+        """Remove commands whose acknowledgement has arrived."""
         with self._lock:
             self._other_commands = [each for each in self._other_commands if each not in ids]
 
     def take_peek(self) -> bool:
-        """Return, once, whether somebody wants to see the output now."""
+        """Return whether a command to peek has arrived since the last call."""
         with self._lock:
-            wanted, self._peek = self._peek, False
-            return wanted
+            is_wanted, self._peek = self._peek, False
+            return is_wanted
 
     def _take(self, command: PilotCommand) -> None:
         self._seen.add(command.id)
@@ -196,20 +196,20 @@ class Lease:
         log.event(event, job=self.job.id, command=command.name, id=command.id)
 
     def _stop_at(self) -> float:
-        # Half of it at most: a server with very short leases would else have every payload stopped at once.
+        # Half of it at most: with very short leases every payload would be stopped at once otherwise.
         return self._over_at - min(self._configuration.lease_grace_s, self._configuration.lease_s / 2)
 
     def _length_s(self, renewal: Renewal, *, longest_s: float) -> float:
-        """Return how long the lease lasts from the moment its request was sent, by whatever is shorter.
+        """Return the seconds that the lease lasts from the sending of the request, at most *longest_s*.
 
-        The server's clock at that moment is known from the configuration: it said what time it was.
+        The server's time at that moment follows from server_time in the configuration.
         """
-        told = self._configuration.server_time
-        if told is None or renewal.expires_at is None:
+        server_time = self._configuration.server_time
+        if server_time is None or renewal.expires_at is None:
             return longest_s
-        server_now_s = told.timestamp() + renewal.sent_at - self._configuration.asked_at
+        server_now_s = server_time.timestamp() + renewal.sent_at - self._configuration.asked_at
         left_s = renewal.expires_at.timestamp() - server_now_s
-        if left_s <= 0:  # just renewed and yet over: one of the two clocks was set in the meantime
+        if left_s <= 0:  # renewed but over: one of the two clocks has been set meanwhile
             return longest_s
         return min(left_s, longest_s)
 
@@ -218,7 +218,7 @@ def parse_job(data: Record) -> LeasedJob:
     """Return the job in an answer to a match.
 
     Raises:
-        MalformedAnswerError: see there.
+        MalformedAnswerError: a field is missing or has a wrong type.
     """
     environment = json_fields.optional_record(data, "environment")
     return LeasedJob(
@@ -249,10 +249,10 @@ def parse_job(data: Record) -> LeasedJob:
 
 
 def parse_renewal(data: Record, *, sent_at: float) -> Renewal:
-    """Return what an answer says about the lease.
+    """Return the renewal in an answer.
 
     Raises:
-        MalformedAnswerError: see there.
+        MalformedAnswerError: a field is missing or has a wrong type.
     """
     commands = tuple(
         PilotCommand(id=json_fields.whole(each, "id"), name=json_fields.text(each, "name"))

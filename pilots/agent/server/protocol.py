@@ -1,4 +1,4 @@
-"""Which agent this is, and which language it speaks with the server."""
+"""The versions of the agent and of its protocol."""
 
 import platform
 

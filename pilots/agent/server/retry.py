@@ -1,4 +1,4 @@
-"""Calls to the server that are made again until they are answered, with growing delays."""
+"""Retries: calls to the server are repeated with growing delays until they are answered."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from pilots.agent.server.json_fields import MalformedAnswerError
 
 Result = TypeVar("Result")
 
+#: Seconds of the first delay and of the longest one.
 _FIRST_S = 0.2
 _LIMIT_S = 20.0
-#: The page of a maintenance may ask for an hour: a job's last report would never be sent.
-_LONGEST_ASKED_S = 60.0
-#: Not everything that interrupts rings: files do not.
+#: Longest Retry-After in seconds that is followed: a maintenance page may ask for an hour, too long for a final report.
+_MAX_RETRY_AFTER_S = 60.0
+#: Seconds between two checks for an interruption: a drain file, for one, does not wake the main thread.
 _LOOK_EVERY_S = 10.0
 
 
 class Backoff:
-    """Delays that double from *first_s* up to *limit_s*, each stretched by a random part of up to one half."""
+    """Delays that double from *first_s* up to *limit_s*, each prolonged by a random part of up to one half."""
 
     def __init__(self, *, first_s: float, limit_s: float, chance: random.Random | None = None) -> None:
         self._first_s = first_s
@@ -35,7 +36,7 @@ class Backoff:
         """Return the next delay in seconds.
 
         Args:
-            at_least_s: what the server asked for (Retry-After); doubled and stretched in the same way, and never cut.
+            at_least_s: Retry-After of the server; doubled and prolonged in the same way, never shortened.
         """
         first_s = self._first_s if at_least_s is None else at_least_s
         delay_s = max(first_s, min(first_s * 2.0 ** min(self._tries, 30), self._limit_s))
@@ -43,16 +44,16 @@ class Backoff:
         return delay_s * (1.0 + self._chance.random() / 2)
 
     def reset(self) -> None:
-        """Begin again with the shortest delay: the last try did well."""
+        """Start again with the shortest delay, after a success."""
         self._tries = 0
 
 
 class InterruptedCallError(Exception):
-    """Something more important than the call came up."""
+    """The call was given up because *interrupted* returned true."""
 
 
 class Retry:
-    """Tries again, with growing delays, what the network or the server spoilt."""
+    """Repetition of calls that fail because of the network or the server."""
 
     def __init__(self, wakeup: WakeupPipe) -> None:
         self._wakeup = wakeup
@@ -68,24 +69,23 @@ class Retry:
         """Return what *attempt* returns.
 
         Args:
-            what: for the log.
+            what: name of the call, for the log.
             attempt: one try.
-            until: when to give up, by the pilot's clock; asked again after each try, for a lease may be renewed.
-            interrupted: true when the caller has something better to do; looked at between tries, at
-                least each 10 s.
+            until: returns the monotonic time of giving up; called after each try, for a lease may be renewed.
+            interrupted: returns true when the caller must stop; called between tries, at least every 10 s.
 
         Raises:
             UnreachableError, MalformedAnswerError: no try was answered in time.
-            InterruptedCallError: see above.
-            Exception: what *attempt* raises else.
+            InterruptedCallError: *interrupted* returned true.
+            Exception: any other error of *attempt*.
         """
         backoff = Backoff(first_s=_FIRST_S, limit_s=_LIMIT_S)
         while True:
             try:
                 return attempt()
             except (UnreachableError, MalformedAnswerError) as error:
-                asked_s = (isinstance(error, UnreachableError) and error.retry_after_s) or _FIRST_S
-                again_at = monotonic() + backoff.next_s(at_least_s=min(asked_s, _LONGEST_ASKED_S))
+                retry_after_s = (isinstance(error, UnreachableError) and error.retry_after_s) or _FIRST_S
+                again_at = monotonic() + backoff.next_s(at_least_s=min(retry_after_s, _MAX_RETRY_AFTER_S))
                 if again_at > until():
                     raise
                 log.event("call.failed", call=what, error=error, again_in_s=again_at - monotonic())
