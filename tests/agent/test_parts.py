@@ -287,7 +287,7 @@ def test_a_payload_stops_a_minute_before_its_lease_ends(expires_in_s: float | No
     held = _lease(_configuration(), expires_at=expires_at)
 
     assert stops_in_s - 5 < held.seconds_until_stop() <= stops_in_s
-    assert held.order() is None
+    assert held.stop_reason() is None
 
 
 def test_the_report_that_was_sent_last_counts() -> None:
@@ -301,15 +301,15 @@ def test_the_report_that_was_sent_last_counts() -> None:
 
 def test_the_strongest_reason_to_stop_is_told() -> None:
     held = _lease(_configuration(lease_first_s=0))
-    assert held.order() == EXPIRING
+    assert held.stop_reason() == EXPIRING
 
     kill = lease.PilotCommand(id=3, name="kill")
     held.renew(Renewal(sent_at=monotonic(), expires_at=None, commands=(kill, kill)))
-    assert held.order() == KILLED
+    assert held.stop_reason() == KILLED
     assert held.kills() == (3,)
 
     held.end("over")
-    assert held.order() == ENDED
+    assert held.stop_reason() == ENDED
 
 
 # ---- what is left of the slot

@@ -27,7 +27,7 @@ _DIRECTORY = "wms-accounts-{uid}"
 UIDS = range(60706, 65520)
 _DYNAMIC_USERS = Path("/run/systemd/dynamic-uid")
 _MAPS = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
-#: Seconds between two looks for processes to kill.
+#: Seconds between two signals to processes that are being killed.
 _AGAIN_S = 0.02
 
 

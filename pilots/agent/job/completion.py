@@ -15,7 +15,7 @@ from pilots.agent.data.storage import StorageError
 from pilots.agent.job import sandbox
 from pilots.agent.job.job_context import JobContext
 from pilots.agent.job.sandbox import ArchiveLimits, OutputTooLargeError
-from pilots.agent.job.stage_out import NoOutputDataError, present_files, store_file, store_output_data
+from pilots.agent.job.stage_out import NoOutputDataError, Persistently, present_files, store_file, store_output_data
 from pilots.agent.job.workspace import Workspace
 from pilots.agent.server.api import MAX_MINOR, Usage
 from pilots.agent.server.configuration import PilotConfiguration
@@ -182,28 +182,15 @@ class Delivery:
         if conclusion.exit_code != 0:
             return conclusion
         give_up_at = monotonic() + _OUTPUT_S
-
-        def persistently(what: str, attempt: Callable[[], Result]) -> Result:
-            return self._persistently(
-                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None)
-            )
-
         try:
             store_output_data(
                 self._context, self._lease, self._workspace.job,
-                persistently=persistently, give_up=lambda: self._is_interrupted(None),
+                persistently=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
             )  # fmt: skip
         except (InterruptedCallError, GivenUpError):
-            reason = self._context.order(self._lease)
+            reason = self._context.stop_reason(self._lease)
             return replace(conclusion, exit_code=None, minor="The output data were not all stored", reason=reason)
-        except (
-            NoOutputDataError,
-            StorageError,
-            UnreachableError,
-            MalformedAnswerError,
-            RefusedError,
-            OSError,
-        ) as error:
+        except (*_UNANSWERED, NoOutputDataError, StorageError, RefusedError, OSError) as error:
             cause = error.detail if isinstance(error, RefusedError) else error
             cause = error.strerror or error if isinstance(error, OSError) else cause
             log.event("output_data.not_stored", job=self._lease.job.id, error=error)
@@ -258,12 +245,6 @@ class Delivery:
             return ""
         packed = self._workspace.scratch / _WHOLE
         lfn = f"{place.path}/output_sandbox_{job.id}.tar.gz"
-
-        def persistently(what: str, attempt: Callable[[], Result]) -> Result:
-            return self._persistently(
-                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None)
-            )
-
         try:
             sandbox.pack(
                 self._workspace.job, files, into=packed, limits=_BOUNDLESS,
@@ -272,7 +253,7 @@ class Delivery:
             with packed.open("rb") as file:
                 store_file(
                     self._context, self._lease, file, lfn, place,
-                    persistently=persistently, give_up=lambda: self._is_interrupted(None),
+                    persistently=self._until(give_up_at), give_up=lambda: self._is_interrupted(None),
                 )  # fmt: skip
         except (*_UNANSWERED, OutputTooLargeError, StorageError, RefusedError, OSError) as error:
             log.event("output.not_stored_at_element", job=job.id, storage_element=place.storage_element, error=error)
@@ -325,7 +306,7 @@ class Delivery:
             return status
 
         try:
-            # Not interrupted: the final report ends the lease, which every order asks for.
+            # Not interrupted: the final report ends the lease, as every reason to stop demands.
             return self._persistently("job.finish", once, give_up_at=math.inf)
         except RefusedError:
             if output is None:
@@ -345,6 +326,16 @@ class Delivery:
 
         return self._context.retry.call(what, attempt, until=until, interrupted=interrupted)
 
+    def _until(self, give_up_at: float) -> Persistently:
+        """Return _persistently with this end, interrupted by reasons to stop."""
+
+        def persistently(what: str, attempt: Callable[[], Result]) -> Result:
+            return self._persistently(
+                what, attempt, give_up_at=give_up_at, interrupted=lambda: self._is_interrupted(None)
+            )
+
+        return persistently
+
     def _is_interrupted(self, reason: str | None) -> bool:
-        """Return whether an order makes the output useless; a pilot that is being stopped still delivers it."""
-        return self._context.order(self._lease) not in {None, STOPPED, reason}
+        """Return whether the output has become useless; a pilot that is being stopped still stores it."""
+        return self._context.stop_reason(self._lease) not in {None, STOPPED, reason}

@@ -1,4 +1,4 @@
-"""The execution of the payload: start, watch, and stop on orders or exceeded limits."""
+"""The execution of the payload: start, watch, and stop by command, at an exceeded limit or at the end of the lease."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Execution:
                 payload.note_processes()
                 verdict = verdict or self._look(watchdog, heartbeat)
                 look_at = now + self._configuration.look_every_s
-            stronger = self._context.order(self._lease)
+            stronger = self._context.stop_reason(self._lease)
             if kill_at is None and (stronger or verdict):
                 reason = stronger
                 log.event("payload.stopping", job=self._lease.job.id, reason=reason or (verdict and verdict.sentence))
@@ -182,7 +182,7 @@ class Execution:
         end = payload.ended()
         if reason is None and verdict is None and self._was_stopped_with_the_pilot(end):
             reason = STOPPED
-        # An order that arrives when the payload has ended does not change the result.
+        # A reason that arrives when the payload has ended does not change the result.
         return PayloadOutcome(end, reason=reason, verdict=None if reason else verdict)
 
     def _was_stopped_with_the_pilot(self, end: End) -> bool:

@@ -48,8 +48,7 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 _MOST_ANSWER_BYTES = 1024 * 1024
 #: Last bytes of standard error that are read for a message.
 _MAX_STDERR_BYTES = 4096
-#: Failed measurements of shared memory in a row until shared pages count for each process: the payload may prevent
-#: the measurement.
+#: Failed measurements of shared memory in a row, which a payload may cause, until resident memory counts instead.
 _SILENCES = 3
 
 

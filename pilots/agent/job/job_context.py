@@ -54,9 +54,9 @@ class JobContext:
         """Return the monotonic time at which this process is killed."""
         return math.inf if self.stop.asked_at is None else self.stop.asked_at + self.stop_within_s
 
-    def order(self, lease: Lease) -> str | None:
+    def stop_reason(self, lease: Lease) -> str | None:
         """Return the strongest reason why the job must stop, else None."""
-        return lease.order() or (STOPPED if self._is_stopped() else None)
+        return lease.stop_reason() or (STOPPED if self._is_stopped() else None)
 
     def insist(self, what: str, lease: Lease, attempt: Callable[[], Result]) -> Result:
         """Repeat a call until it is answered or the job must stop.
@@ -66,7 +66,7 @@ class JobContext:
             Exception: any other error of *attempt*.
         """
         return self.retry.call(
-            what, attempt, until=lambda: lease.over_at, interrupted=lambda: self.order(lease) is not None
+            what, attempt, until=lambda: lease.over_at, interrupted=lambda: self.stop_reason(lease) is not None
         )
 
     def _is_stopped(self) -> bool:

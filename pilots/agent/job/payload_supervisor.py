@@ -47,11 +47,11 @@ def main() -> int:
     """Run one payload to its end."""
     wire = socket.socket(fileno=0)
     _, outputs, _, _ = socket.recv_fds(wire, 1, 2)
-    order = json.loads(_line(wire))
-    if _has_namespaces() and order["uid"] == 0:
-        order["uid"] = os.getuid()  # the root of a user namespace has another id in a nested one
-    if order["uid"] != os.getuid() and os.getuid() != 0:
-        sys.exit(f"the payload would run as user {os.getuid()} and not as {order['uid']}")
+    request = json.loads(_line(wire))
+    if _has_namespaces() and request["uid"] == 0:
+        request["uid"] = os.getuid()  # the root of a user namespace has another id in a nested one
+    if request["uid"] != os.getuid() and os.getuid() != 0:
+        sys.exit(f"the payload would run as user {os.getuid()} and not as {request['uid']}")
     _become_supervisor()
     wire.sendall(json.dumps({"supervisor": int(sys.argv[1]) if _has_namespaces() else os.getpid()}).encode() + b"\n")
     # The pilot first puts this process into a control group.
@@ -64,7 +64,7 @@ def main() -> int:
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    payload, failed_with = _start(order, outputs)
+    payload, failed_with = _start(request, outputs)
     status, pilot_lives = _watch(wire, reading, payload)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     answer: dict[str, object] = {
@@ -110,7 +110,7 @@ def _become_supervisor() -> None:
         pass  # not Linux: processes that leave the payload's session are not found
 
 
-def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
+def _start(request: dict[str, object], outputs: list[int]) -> tuple[int, int]:
     """Start the payload; return (process id, errno or 0)."""
     for descriptor in outputs:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - no name in the standard library
@@ -118,7 +118,7 @@ def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
     pid = os.fork()
     if pid == 0:
         try:
-            _become_payload(order, outputs)
+            _become_payload(request, outputs)
         except (OSError, ValueError) as error:  # ValueError: an argument contains a NUL
             os.write(writing, str(getattr(error, "errno", None) or errno.EINVAL).encode())
         finally:
@@ -131,10 +131,10 @@ def _start(order: dict[str, object], outputs: list[int]) -> tuple[int, int]:
     return pid, int(failed_with or 0)
 
 
-def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
+def _become_payload(request: dict[str, object], outputs: list[int]) -> None:
     os.setsid()
-    if order["uid"] != os.getuid():
-        _give_up_root(order["uid"])
+    if request["uid"] != os.getuid():
+        _give_up_root(request["uid"])
         _forget_keys(exclusive=True)
     else:
         if _has_namespaces() or os.getuid() == 0:
@@ -147,15 +147,15 @@ def _become_payload(order: dict[str, object], outputs: list[int]) -> None:
     ):  # fmt: skip
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    os.chdir(str(order["directory"]))
+    os.chdir(str(request["directory"]))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
-    _limit(order["max_cpu_s"])
-    executable, arguments, environment = str(order["executable"]), order["arguments"], order["environment"]
+    _limit(request["max_cpu_s"])
+    executable, arguments, environment = str(request["executable"]), request["arguments"], request["environment"]
     if not (isinstance(arguments, list) and isinstance(environment, dict)):
-        raise TypeError("the order has no arguments or no environment")
+        raise TypeError("the request has no arguments or no environment")
     try:
         os.execve(executable, arguments, environment)  # noqa: S606 - running the user's program is the purpose
     except OSError as error:
@@ -247,14 +247,15 @@ def _watch(wire: socket.socket, woken: int, payload: int) -> tuple[int, bool]:
         if woken in readable:
             _drain(woken)
         if wire.fileno() in readable:
-            order = _order(wire)
-            pilot_lives = order != b""
-            killing = killing or not pilot_lives or b"K" in order
-            if b"T" in order:
+            letters = _letters_on(wire)
+            pilot_lives = letters != b""
+            killing = killing or not pilot_lives or b"K" in letters
+            if b"T" in letters:
                 _signal_all(signal.SIGTERM)
 
 
-def _order(wire: socket.socket) -> bytes:
+def _letters_on(wire: socket.socket) -> bytes:
+    """Return the letters that the pilot has sent; empty: it has ended."""
     try:
         return wire.recv(64)
     except ConnectionError:

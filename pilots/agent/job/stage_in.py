@@ -81,7 +81,7 @@ def _fetch(context: JobContext, lease: Lease, copy: InputCopy, *, into: Path, lf
             token=lease.data.credentials.get(copy.storage_element, ""),
             into=into,
             max_bytes=copy.size_bytes,
-            give_up=lambda: context.order(lease) is not None,
+            give_up=lambda: context.stop_reason(lease) is not None,
             lfn=lfn,
         )
 
@@ -122,7 +122,7 @@ def _call(context: JobContext, lease: Lease, once: Callable[[], int | None]) -> 
         "input_data.fetch",
         once,
         until=lambda: min(give_up_at, lease.over_at),
-        interrupted=lambda: context.order(lease) is not None,
+        interrupted=lambda: context.stop_reason(lease) is not None,
     )
 
 

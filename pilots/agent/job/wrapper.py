@@ -107,9 +107,9 @@ class Wrapper:
             self._lease.end(str(error))
             return Conclusion(None, reason=ENDED)
         except _UNANSWERED as error:
-            # These calls end early only by an order or at the end of the lease.
+            # These calls end early only for a reason to stop or at the end of the lease.
             log.event("job.not_started", job=self._lease.job.id, error=error)
-            return _stopped(self._context.order(self._lease) or EXPIRING, End(), ran=False)
+            return _stopped(self._context.stop_reason(self._lease) or EXPIRING, End(), ran=False)
         return conclusion_of(outcome)
 
     def _report_flaw(self, error: NodeFlawError) -> None:
@@ -122,7 +122,7 @@ class Wrapper:
         try:
             self._context.retry.call(
                 "node.flaw", once, until=lambda: give_up_at,
-                interrupted=lambda: self._context.order(self._lease) is not None,
+                interrupted=lambda: self._context.stop_reason(self._lease) is not None,
             )  # fmt: skip
         except (*_UNANSWERED, RefusedError) as refused:
             log.event("node.flaw_not_reported", flaw=error.minor, error=refused)
@@ -153,7 +153,7 @@ class Wrapper:
                 reference,
                 workspace=workspace,
                 configuration=self._configuration,
-                give_up=lambda: self._context.order(self._lease) is not None,
+                give_up=lambda: self._context.stop_reason(self._lease) is not None,
             )
 
         for transfer in range(1, _TRANSFERS + 1):
@@ -171,13 +171,13 @@ class Wrapper:
             self._context.insist("status.running", self._lease, once)
         except RefusedError as error:
             log.event("status.refused", job=self._lease.job.id, error=error)
-        reason = self._context.order(self._lease)
+        reason = self._context.stop_reason(self._lease)
         if reason is not None:
             raise InterruptedCallError(reason)
 
 
 def conclusion_of(outcome: PayloadOutcome) -> Conclusion:
-    """Return the result to report: from an order, else from the watchdog, else from the end of the payload."""
+    """Return the result to report: from a reason to stop, else from the watchdog, else from the end of the payload."""
     end = outcome.end
     if outcome.reason is not None:
         return _stopped(outcome.reason, end, ran=True)

@@ -33,9 +33,9 @@ class EndedTask:
     task: JobTask
     status: int | None
 
-    def asks(self, what: int) -> bool:
-        """Return whether its exit status contains the flag *what* (see job_task.py)."""
-        return not self.died and bool((self.status or 0) & what)
+    def has_flag(self, flag: int) -> bool:
+        """Return whether its exit status contains *flag* (see job_task.py)."""
+        return not self.died and bool((self.status or 0) & flag)
 
     @property
     def died(self) -> bool:

@@ -270,10 +270,10 @@ class PilotLoop:
 
     def _handle_end(self, ended: EndedTask, snapshot: NodeSnapshot) -> None:
         """Note the consequences of an ended process for the next jobs, and clean up after one that died."""
-        if ended.died or ended.asks(LOOK_AT_NODE) or not snapshot.fit:
+        if ended.died or ended.has_flag(LOOK_AT_NODE) or not snapshot.fit:
             self._node_monitor.look_soon()
         if image := ended.task.matched.job.container:
-            self._node_monitor.note_container(image, started=not ended.asks(CONTAINER_FAILED))
+            self._node_monitor.note_container(image, started=not ended.has_flag(CONTAINER_FAILED))
         self._clean_up_if_died(ended)
         if ended.status == FAULT:
             # The next job would fail in the same way.

@@ -125,7 +125,7 @@ class Lease:
         self._renewed_at = first.sent_at
         self._over_at = first.sent_at + self._length_s(first, longest_s=configuration.lease_first_s)
 
-    def order(self) -> str | None:
+    def stop_reason(self) -> str | None:
         """Return why the payload must be stopped, the strongest reason if there are several; else None."""
         with self._lock:
             if self._ended is not None:
