@@ -94,22 +94,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(REMOVE_PROGRAM, action="store_true", help="remove the file of the agent itself when it ends")
     parser.add_argument("--ca", type=Path, metavar="PATH", help="certificates to trust instead of the system's")
-    parser.add_argument(
-        "--hide",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="hidden from payloads that have a mount namespace; may be repeated",
-    )
-    parser.add_argument(
-        "--show",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="visible to payloads although it is in /tmp, such as software of the site; may be repeated",
-    )
+    paths = {
+        "--hide": "hidden from payloads that have a mount namespace; may be repeated",
+        "--show": "visible to payloads although it is in /tmp, such as software of the site; may be repeated",
+    }
+    for name, text in paths.items():
+        parser.add_argument(name, type=Path, action="append", default=[], metavar="PATH", help=text)
     _add_place(
         parser.add_argument_group("place: required for registration; a pilot started by hand names it in its offers")
     )
